@@ -1,0 +1,11 @@
+// The Python module: what it holds is bound beside what it binds.
+#include "bindings.hpp"
+
+#include "dispatch.hpp"
+
+NB_MODULE(_core, module) {
+  module.def("available_simd", &densefield::available_simd,
+             "Instruction sets this processor runs, slowest first.");
+  densefield::bind_lattice(module);
+  densefield::bind_grid(module);
+}

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace densefield {
+
+void bind_lattice(nanobind::module_& module);
+void bind_grid(nanobind::module_& module);
+
+}  // namespace densefield

@@ -1,0 +1,1 @@
+"""Fully connected conditional random fields."""

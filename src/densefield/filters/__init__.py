@@ -1,0 +1,1 @@
+"""Gaussian filtering in any dimension, as a linear operator."""
