@@ -1,7 +1,114 @@
+#include <memory>
+#include <stdexcept>
+
 #include "bindings.hpp"
+#include "lattice_filter.hpp"
+
+namespace nb = nanobind;
 
 namespace densefield {
 
-void bind_lattice(nanobind::module_&) {}
+namespace {
+
+using Values = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;  // (batch, points, channels)
+using Out = nb::ndarray<float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using Points = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;  // (points, dimension)
+using Slope = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+void check_threads(int threads) {
+  if (threads < 1) throw std::invalid_argument("threads must be at least 1");
+}
+
+Shape shape_of(const LatticeFilter& filter, const Values& values) {
+  if (static_cast<std::int64_t>(values.shape(1)) != filter.lattice().points)
+    throw std::invalid_argument("values are for another number of points");
+  return {static_cast<std::int64_t>(values.shape(0)), static_cast<std::int64_t>(values.shape(2))};
+}
+
+template <class A, class B>
+void check_same_shape(const A& a, const B& b) {
+  for (int axis = 0; axis < 3; ++axis)
+    if (a.shape(axis) != b.shape(axis)) throw std::invalid_argument("arrays differ in shape");
+}
+
+std::unique_ptr<LatticeFilter> make_filter(const Points& points, const std::vector<double>& scale,
+                                           const std::vector<int>& axes, const std::vector<double>& taps,
+                                           bool single_precision, int halo, int threads, const std::string& simd) {
+  check_threads(threads);
+  const auto dimension = static_cast<int>(points.shape(1));
+  const bool is_double = points.dtype() == nb::dtype<double>();
+  if (dimension < 1 || dimension > max_dimension) throw std::invalid_argument("dimension must be 1 to 16");
+  if (!is_double && points.dtype() != nb::dtype<float>()) throw std::invalid_argument("points must be floats");
+  if (is_double && single_precision) throw std::invalid_argument("single precision takes float32 points");
+  if (static_cast<int>(scale.size()) != dimension) throw std::invalid_argument("one scale per dimension");
+  if (axes.size() != taps.size()) throw std::invalid_argument("one tap per axis");
+  if (halo < 0 || halo > 8) throw std::invalid_argument("halo must be 0 to 8");
+  Embedding embedding{dimension, single_precision, {}};
+  std::copy(scale.begin(), scale.end(), embedding.scale);
+  std::vector<Pass> passes;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] < 0 || axes[i] > dimension) throw std::invalid_argument("axes must be 0 to dimension");
+    passes.push_back({axes[i], static_cast<float>(taps[i])});
+  }
+  const LatticeKernels& chosen = kernels(simd).lattice;
+  const Features features{points.data(), is_double, static_cast<std::int64_t>(points.shape(0))};
+  const nb::gil_scoped_release release;
+  return std::make_unique<LatticeFilter>(build_lattice(embedding, features, halo, chosen, threads),
+                                         std::move(passes), chosen);
+}
+
+void apply(const LatticeFilter& filter, const Values& values, const Out& out, bool adjoint, double magnitude,
+           int threads) {
+  check_threads(threads);
+  const Shape shape = shape_of(filter, values);
+  check_same_shape(values, out);
+  const nb::gil_scoped_release release;
+  filter.apply(values.data(), out.data(), shape, adjoint, static_cast<float>(magnitude), threads);
+}
+
+void gradients(const LatticeFilter& filter, const Values& cotangent, const Values& values, const Out& back,
+               const Slope& slope, double magnitude, int threads) {
+  check_threads(threads);
+  const Shape shape = shape_of(filter, values);
+  check_same_shape(values, cotangent);
+  check_same_shape(values, back);
+  if (static_cast<std::int64_t>(slope.shape(0)) != filter.lattice().points ||
+      static_cast<int>(slope.shape(1)) != filter.lattice().embedding.dimension)
+    throw std::invalid_argument("slope must be (points, dimension)");
+  const nb::gil_scoped_release release;
+  filter.gradients(cotangent.data(), values.data(), shape, back.data(), slope.data(),
+                   static_cast<float>(magnitude), threads);
+}
+
+std::vector<double> time_phases(const LatticeFilter& filter, const Values& values, const Out& out, int threads) {
+  check_threads(threads);
+  const Shape shape = shape_of(filter, values);
+  check_same_shape(values, out);
+  const nb::gil_scoped_release release;
+  const LatticeFilter::Times times = filter.time_phases(values.data(), out.data(), shape, threads);
+  return {times.splat, times.blur, times.slice};
+}
+
+}  // namespace
+
+void bind_lattice(nb::module_& module) {
+  nb::class_<LatticeFilter>(module, "Lattice")
+      .def(nb::new_(&make_filter), nb::arg("points"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
+           nb::arg("single_precision"), nb::arg("halo"), nb::arg("threads"), nb::arg("simd"))
+      .def_prop_ro("vertices", [](const LatticeFilter& filter) { return filter.lattice().vertices; })
+      .def_prop_ro("slots", [](const LatticeFilter& filter) { return filter.lattice().slots(); })
+      .def_prop_ro("chain_lengths",
+                   [](const LatticeFilter& filter) {
+                     std::vector<std::int64_t> lengths;
+                     for (const Chains& chains : filter.lattice().chains)
+                       lengths.push_back(static_cast<std::int64_t>(chains.vertices.size()));
+                     return lengths;
+                   })
+      .def("apply", &apply, nb::arg("values"), nb::arg("out"), nb::arg("adjoint"), nb::arg("magnitude"),
+           nb::arg("threads"))
+      .def("gradients", &gradients, nb::arg("cotangent"), nb::arg("values"), nb::arg("back"), nb::arg("slope"),
+           nb::arg("magnitude"), nb::arg("threads"))
+      .def("time_phases", &time_phases, nb::arg("values"), nb::arg("out"), nb::arg("threads"));
+}
 
 }  // namespace densefield

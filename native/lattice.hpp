@@ -1,9 +1,148 @@
+// Splat, blur and slice of one chunk, for rows of a fixed number of channels.
 #pragma once
 
 #include "lattice_kernels.hpp"
+#include "rows.hpp"
+
+#if defined(__GNUC__) || defined(__clang__)
+#define DENSEFIELD_PREFETCH(address) __builtin_prefetch(address, 1)
+#else
+#define DENSEFIELD_PREFETCH(address) ((void)0)
+#endif
 
 namespace densefield::DENSEFIELD_ISA {
 
-inline constexpr LatticeKernels lattice_kernels{};
+void bounds(const Embedding&, const void*, bool, std::int64_t, Bounds&);
+void embed(const Embedding&, const void*, bool, std::int64_t, std::int32_t*, std::uint8_t*, float*);
+void pull_back(const Embedding&, std::int64_t, const std::uint8_t*, const float*, float*);
+
+// A row is read whole, past its channels into the next point's: only the chunk's last row needs care.
+template <int V>
+inline Row<V> load_last(const float* from, int channels) {
+  float row[V] = {};
+  std::memcpy(row, from, channels * sizeof(float));
+  return Row<V>::load(row);
+}
+
+template <int V>
+void splat(const Chunk& chunk, const float* values, std::int64_t stride, int channels, float* local,
+           std::int64_t slots) {
+  std::memset(local, 0, slots * V * sizeof(float));
+  const std::uint16_t* ids = chunk.ids;
+  const float* weights = chunk.weights;
+  for (std::int64_t point = 0; point < chunk.points; ++point) {
+    const float* from = values + point * stride;
+    const Row<V> row = point + 1 < chunk.points ? Row<V>::load(from) : load_last<V>(from, channels);
+    for (int k = 0; k < chunk.corners; ++k) {
+      float* to = local + std::int64_t{ids[k]} * V;
+      Row<V>::load(to).plus(weights[k], row).store(to);
+    }
+    ids += chunk.corners;
+    weights += chunk.corners;
+  }
+}
+
+template <int V>
+void gather(const float* local, const std::int32_t* begin, const std::int32_t* slots, std::int64_t first,
+            std::int64_t last, float factor, float* rows) {
+  constexpr int ahead = 8;
+  const std::int32_t end = begin[last];
+  for (std::int64_t vertex = first; vertex < last; ++vertex) {
+    Row<V> sum = Row<V>::zero();
+    for (std::int32_t at = begin[vertex]; at < begin[vertex + 1]; ++at) {
+      if (at + ahead < end) DENSEFIELD_PREFETCH(local + std::int64_t{slots[at + ahead]} * V);
+      sum = sum + Row<V>::load(local + std::int64_t{slots[at]} * V);
+    }
+    Row<V>::zero().plus(factor, sum).store(rows + vertex * V);
+  }
+}
+
+// A chain lists vertices that follow each other along one axis; the last of each chain is stored as its complement.
+// Old values of the neighbours stay in registers, so every row is read and written once.
+template <int V>
+void blur(float* rows, const std::int32_t* chain, std::int64_t first, std::int64_t last, float tap) {
+  constexpr int ahead = 12;
+  Row<V> previous = Row<V>::zero();
+  Row<V> current = previous;
+  bool starts = true;
+  for (std::int64_t at = first; at < last; ++at) {
+    const std::int32_t entry = chain[at];
+    const std::int32_t vertex = entry ^ (entry >> 31);
+    if (at + ahead < last) {
+      const std::int32_t soon = chain[at + ahead];
+      float* address = rows + std::int64_t{soon ^ (soon >> 31)} * V;
+      DENSEFIELD_PREFETCH(address);
+      if constexpr (V > 16) DENSEFIELD_PREFETCH(address + V - 1);
+    }
+    float* to = rows + std::int64_t{vertex} * V;
+    if (starts) {
+      previous = Row<V>::zero();
+      current = Row<V>::load(to);
+    }
+    if (entry < 0) {
+      current.plus(tap, previous).store(to);
+      starts = true;
+      continue;
+    }
+    const std::int32_t following = chain[at + 1] ^ (chain[at + 1] >> 31);
+    const Row<V> next = Row<V>::load(rows + std::int64_t{following} * V);
+    current.plus(tap, previous + next).store(to);
+    previous = current;
+    current = next;
+    starts = false;
+  }
+}
+
+template <int V>
+void slice(const Chunk& chunk, const float* rows, float* out, std::int64_t stride, int channels) {
+  const std::uint16_t* ids = chunk.ids;
+  const float* weights = chunk.weights;
+  for (std::int64_t point = 0; point < chunk.points; ++point) {
+    Row<V> sum = Row<V>::zero();
+    for (int k = 0; k < chunk.corners; ++k)
+      sum = sum.plus(weights[k], Row<V>::load(rows + std::int64_t{chunk.vertices[ids[k]]} * V));
+    float* to = out + point * stride;
+    if (point + 1 < chunk.points) {
+      sum.store(to);  // the surplus is overwritten by the next point's row
+    } else {
+      float row[V];
+      sum.store(row);
+      std::memcpy(to, row, channels * sizeof(float));
+    }
+    ids += chunk.corners;
+    weights += chunk.corners;
+  }
+}
+
+template <int V>
+void slopes(const Chunk& chunk, const float* a, const float* b, std::int64_t stride, int channels,
+            const float* rows_a, const float* rows_b, float* slopes) {
+  // Lanes past the channels hold other points' values on one side, so they are cut off the other.
+  float mask[V];
+  for (int c = 0; c < V; ++c) mask[c] = c < channels ? 1.0f : 0.0f;
+  const Row<V> valid = Row<V>::load(mask);
+  for (std::int64_t point = 0; point < chunk.points; ++point) {
+    const bool last = point + 1 == chunk.points;
+    const float* from_a = a + point * stride;
+    const float* from_b = b + point * stride;
+    const Row<V> row_a = (last ? load_last<V>(from_a, channels) : Row<V>::load(from_a)).where(valid);
+    const Row<V> row_b = (last ? load_last<V>(from_b, channels) : Row<V>::load(from_b)).where(valid);
+    for (int k = 0; k < chunk.corners; ++k) {
+      const std::int64_t at = point * chunk.corners + k;
+      const std::int64_t vertex = chunk.vertices[chunk.ids[at]];
+      slopes[at] += row_a.dot(Row<V>::load(rows_b + vertex * V)) + row_b.dot(Row<V>::load(rows_a + vertex * V));
+    }
+  }
+}
+
+#define DENSEFIELD_ROWS(kernel)                                                                               \
+  {                                                                                                           \
+    kernel<1>, kernel<2>, kernel<3>, kernel<4>, kernel<8>, kernel<12>, kernel<16>, kernel<20>, kernel<24>,    \
+        kernel<28>, kernel<32>                                                                                \
+  }
+
+inline constexpr LatticeKernels lattice_kernels{
+    bounds, embed, DENSEFIELD_ROWS(splat),  DENSEFIELD_ROWS(gather), DENSEFIELD_ROWS(blur),
+    DENSEFIELD_ROWS(slice), DENSEFIELD_ROWS(slopes), pull_back};
 
 }  // namespace densefield::DENSEFIELD_ISA

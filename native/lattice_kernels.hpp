@@ -1,8 +1,63 @@
-// What the Gaussian on a pixel lattice needs from one instruction set.
+// What the lattice needs from one instruction set. Everything is in terms of raw arrays and one chunk of points.
 #pragma once
+
+#include <cstdint>
 
 namespace densefield {
 
-struct LatticeKernels {};
+inline constexpr int max_dimension = 16;
+inline constexpr int max_corners = max_dimension + 1;
+inline constexpr int max_row = 32;  // channels are filtered in blocks of at most this many
+
+// Channels of a row in memory: small counts as they are, others rounded up to a multiple of four.
+inline constexpr int padded_row(int channels) { return channels <= 4 ? channels : (channels + 3) / 4 * 4; }
+inline constexpr int row_kinds = 11;  // rows of 1, 2, 3, 4, 8, 12, … 32
+inline constexpr int row_kind(int row) { return row <= 4 ? row - 1 : row / 4 + 2; }
+
+// How features are carried into the plane of the lattice (Adams et al. 2010): y_j from x_i · scale_i.
+struct Embedding {
+  int dimension;
+  bool single_precision;  // pydensecrf embeds in float32; ours in float64
+  double scale[max_dimension];
+};
+
+// Enclosing box of elevated points, in units of lattice cells, and whether all features were finite.
+struct Bounds {
+  double low[max_corners];
+  double high[max_corners];
+  bool finite;
+};
+
+// One chunk of points and where its corners live. Rows of values are `stride` floats apart.
+struct Chunk {
+  std::int64_t points;
+  int corners;                   // d + 1
+  const std::uint16_t* ids;      // (points, corners): local slot of each corner
+  const float* weights;          // (points, corners): barycentric weights
+  const std::int32_t* vertices;  // vertex of each local slot
+};
+
+struct LatticeKernels {
+  void (*bounds)(const Embedding&, const void* features, bool features_double, std::int64_t points, Bounds&);
+  void (*embed)(const Embedding&, const void* features, bool features_double, std::int64_t points,
+                std::int32_t* cells, std::uint8_t* order, float* weights);
+
+  // local[slot] = Σ weight · value over the chunk's points
+  void (*splat[row_kinds])(const Chunk&, const float* values, std::int64_t stride, int channels, float* local,
+                           std::int64_t slots);
+  // rows[v] = factor · Σ local[slot] over the slots of vertices first…last-1
+  void (*gather[row_kinds])(const float* local, const std::int32_t* begin, const std::int32_t* slots,
+                            std::int64_t first, std::int64_t last, float factor, float* rows);
+  // rows += tap · (previous + next) along whole chains, in place
+  void (*blur[row_kinds])(float* rows, const std::int32_t* chain, std::int64_t first, std::int64_t last, float tap);
+  // out[point] = Σ weight · rows[vertex]
+  void (*slice[row_kinds])(const Chunk&, const float* rows, float* out, std::int64_t stride, int channels);
+  // slopes[point, corner] += a · rows_b[vertex] + b · rows_a[vertex]
+  void (*slopes[row_kinds])(const Chunk&, const float* a, const float* b, std::int64_t stride, int channels,
+                            const float* rows_a, const float* rows_b, float* slopes);
+  // Gradient with respect to features from that with respect to barycentric weights.
+  void (*pull_back)(const Embedding&, std::int64_t points, const std::uint8_t* order, const float* slopes,
+                    float* gradient);
+};
 
 }  // namespace densefield

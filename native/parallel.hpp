@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -88,6 +89,26 @@ void parallel(int threads, const Body& body) {
   count.store(started, std::memory_order_release);
   body(Worker{0, started, &barrier});
   for (std::thread& helper : helpers) helper.join();
+}
+
+// Runs task(item) for items 0…n-1 on up to `threads` threads; the first exception of a task reaches the caller.
+template <class Task>
+void parallel_for(int threads, std::int64_t items, const Task& task) {
+  Queue queue(items);
+  std::exception_ptr failure;
+  std::atomic_flag failed = ATOMIC_FLAG_INIT;
+  parallel(static_cast<int>(std::min<std::int64_t>(threads, items)), [&](const Worker&) {
+    std::int64_t item;
+    while (queue.next(item)) {
+      try {
+        task(item);
+      } catch (...) {
+        if (!failed.test_and_set()) failure = std::current_exception();
+        return;
+      }
+    }
+  });
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace densefield

@@ -1,0 +1,164 @@
+// Points into simplices of the permutohedral lattice (Adams, Baek & Davis 2010), compiled once per instruction set
+// and always without contraction: the same bits everywhere, so that each processor builds the same lattice.
+#include <cmath>
+
+#include "lattice_kernels.hpp"
+
+namespace densefield::DENSEFIELD_ISA {
+
+namespace {
+
+constexpr int block = 16;  // points handled side by side, one vector lane each
+
+// y_0 = Σ_i cf_i, y_j = Σ_{i ≥ j} cf_i − j·cf_{j−1} with cf_i = x_i·scale_i: d+1 coordinates that sum to zero.
+template <class Real, class In>
+inline void elevate(const Embedding& e, const In* features, std::int64_t points, Real (*y)[block]) {
+  const int d = e.dimension;
+  Real sum[block] = {};
+  for (int j = d; j > 0; --j) {
+    const Real scale = static_cast<Real>(e.scale[j - 1]);
+    const Real times = static_cast<Real>(j);
+    for (int lane = 0; lane < block; ++lane) {
+      const std::int64_t point = lane < points ? lane : points - 1;
+      const Real cf = static_cast<Real>(features[point * d + j - 1]) * scale;
+      y[j][lane] = sum[lane] - times * cf;
+      sum[lane] += cf;
+    }
+  }
+  for (int lane = 0; lane < block; ++lane) y[0][lane] = sum[lane];
+}
+
+template <class Real, class In>
+void bounds_of(const Embedding& e, const In* features, std::int64_t points, Bounds& bounds) {
+  const int corners = e.dimension + 1;
+  alignas(64) Real y[max_corners][block];
+  alignas(64) Real low[max_corners][block], high[max_corners][block];
+  alignas(64) Real poison[block] = {};  // stays zero unless a coordinate is NaN or infinite
+  for (int j = 0; j < corners; ++j)
+    for (int lane = 0; lane < block; ++lane) low[j][lane] = HUGE_VALF, high[j][lane] = -HUGE_VALF;
+  for (std::int64_t first = 0; first < points; first += block) {
+    elevate<Real>(e, features + first * e.dimension, points - first, y);
+    for (int j = 0; j < corners; ++j)
+      for (int lane = 0; lane < block; ++lane) {
+        const Real value = y[j][lane];
+        low[j][lane] = value < low[j][lane] ? value : low[j][lane];
+        high[j][lane] = value > high[j][lane] ? value : high[j][lane];
+        poison[lane] += value * Real(0);
+      }
+  }
+  bounds.finite = true;
+  for (int lane = 0; lane < block; ++lane) bounds.finite &= poison[lane] == Real(0);
+  const double cell = 1.0 / corners;
+  for (int j = 0; j < corners; ++j) {
+    bounds.low[j] = HUGE_VAL, bounds.high[j] = -HUGE_VAL;
+    for (int lane = 0; lane < block; ++lane) {
+      if (low[j][lane] * cell < bounds.low[j]) bounds.low[j] = low[j][lane] * cell;
+      if (high[j][lane] * cell > bounds.high[j]) bounds.high[j] = high[j][lane] * cell;
+    }
+  }
+}
+
+template <class Real, class In>
+void embed_points(const Embedding& e, const In* features, std::int64_t points, std::int32_t* cells,
+                  std::uint8_t* order, float* weights) {
+  const int d = e.dimension, corners = d + 1;
+  const Real up_factor = static_cast<Real>(corners), down_factor = Real(1) / up_factor;
+  alignas(64) Real y[max_corners][block], cell[max_corners][block], rank[max_corners][block];
+  alignas(64) Real total[block];
+  for (std::int64_t first = 0; first < points; first += block) {
+    const std::int64_t here = points - first < block ? points - first : block;
+    elevate<Real>(e, features + first * d, here, y);
+
+    // The nearest point whose coordinates are all multiples of d+1, and by how much their sum misses zero.
+    for (int lane = 0; lane < block; ++lane) total[lane] = 0;
+    for (int j = 0; j < corners; ++j)
+      for (int lane = 0; lane < block; ++lane) {
+        const Real v = y[j][lane] * down_factor;
+        const Real up = std::ceil(v), down = std::floor(v);
+        const Real nearest = up * up_factor - y[j][lane] < y[j][lane] - down * up_factor ? up : down;
+        cell[j][lane] = nearest;
+        total[lane] += nearest;
+        y[j][lane] -= nearest * up_factor;  // from here on y is the residual
+        rank[j][lane] = 0;
+      }
+    // Rank of each residual, largest first; equal ones in order of their index.
+    for (int i = 0; i < d; ++i)
+      for (int j = i + 1; j < corners; ++j)
+        for (int lane = 0; lane < block; ++lane) {
+          const Real less = y[i][lane] < y[j][lane] ? Real(1) : Real(0);
+          rank[i][lane] += less;
+          rank[j][lane] += Real(1) - less;
+        }
+    // Walk back to the plane of sum zero: shift the coordinates that were rounded furthest.
+    for (int j = 0; j < corners; ++j)
+      for (int lane = 0; lane < block; ++lane) {
+        const Real shifted = rank[j][lane] + total[lane];
+        const Real move = shifted < 0 ? Real(1) : shifted > static_cast<Real>(d) ? Real(-1) : Real(0);
+        rank[j][lane] = shifted + move * up_factor;
+        cell[j][lane] += move;
+        y[j][lane] = (y[j][lane] - move * up_factor) * down_factor;
+      }
+
+    for (std::int64_t lane = 0; lane < here; ++lane) {
+      Real sorted[max_corners];
+      std::uint8_t* point_order = order + (first + lane) * corners;
+      std::int32_t* point_cells = cells + (first + lane) * d;
+      float* point_weights = weights + (first + lane) * corners;
+      for (int j = 0; j < corners; ++j) {
+        const int at = static_cast<int>(rank[j][lane]);
+        sorted[at] = y[j][lane];
+        point_order[at] = static_cast<std::uint8_t>(j);
+      }
+      for (int j = 0; j < d; ++j) point_cells[j] = static_cast<std::int32_t>(cell[j][lane]);
+      point_weights[0] = static_cast<float>(Real(1) + (sorted[d] - sorted[0]));
+      for (int k = 1; k <= d; ++k) point_weights[k] = static_cast<float>(sorted[d - k] - sorted[d - k + 1]);
+    }
+  }
+}
+
+// The weight of corner d−r grows with the residual of rank r, that of the corner after it falls.
+void pull_back_slopes(const Embedding& e, std::int64_t points, const std::uint8_t* order, const float* slopes,
+                      float* gradient) {
+  const int d = e.dimension, corners = d + 1;
+  for (std::int64_t point = 0; point < points; ++point) {
+    const std::uint8_t* point_order = order + point * corners;
+    const float* slope = slopes + point * corners;
+    double slope_y[max_corners];
+    for (int r = 0; r < corners; ++r)
+      slope_y[point_order[r]] =
+          (static_cast<double>(slope[d - r]) - static_cast<double>(slope[(d - r + 1) % corners])) / corners;
+    double sum = slope_y[0];
+    for (int i = 0; i < d; ++i) {
+      gradient[point * d + i] = static_cast<float>(e.scale[i] * (sum - (i + 1) * slope_y[i + 1]));
+      sum += slope_y[i + 1];
+    }
+  }
+}
+
+}  // namespace
+
+void bounds(const Embedding& e, const void* features, bool features_double, std::int64_t points, Bounds& out) {
+  if (features_double)
+    bounds_of<double>(e, static_cast<const double*>(features), points, out);
+  else if (e.single_precision)
+    bounds_of<float>(e, static_cast<const float*>(features), points, out);
+  else
+    bounds_of<double>(e, static_cast<const float*>(features), points, out);
+}
+
+void embed(const Embedding& e, const void* features, bool features_double, std::int64_t points,
+           std::int32_t* cells, std::uint8_t* order, float* weights) {
+  if (features_double)
+    embed_points<double>(e, static_cast<const double*>(features), points, cells, order, weights);
+  else if (e.single_precision)
+    embed_points<float>(e, static_cast<const float*>(features), points, cells, order, weights);
+  else
+    embed_points<double>(e, static_cast<const float*>(features), points, cells, order, weights);
+}
+
+void pull_back(const Embedding& e, std::int64_t points, const std::uint8_t* order, const float* slopes,
+               float* gradient) {
+  pull_back_slopes(e, points, order, slopes, gradient);
+}
+
+}  // namespace densefield::DENSEFIELD_ISA

@@ -1,0 +1,329 @@
+#include "lattice_build.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include "lattice_keys.hpp"
+#include "parallel.hpp"
+
+namespace densefield {
+
+namespace {
+
+constexpr std::int64_t max_chunk_slots = 1 << 16;  // slots are 16-bit numbers
+constexpr std::int64_t usual_chunk = 8192;
+constexpr std::int64_t block_vertices = 512;  // chains are shared out in blocks of about this size
+
+const void* feature_row(const Features& features, int dimension, std::int64_t point) {
+  const std::int64_t size = features.is_double ? sizeof(double) : sizeof(float);
+  return static_cast<const char*>(features.data) + point * dimension * size;
+}
+
+Bounds enclose(const Embedding& embedding, const Features& features, const LatticeKernels& kernels, int threads) {
+  const std::int64_t piece = 1 << 14, pieces = (features.points + piece - 1) / piece;
+  std::vector<Bounds> parts(pieces);
+  parallel_for(threads, pieces, [&](std::int64_t i) {
+    const std::int64_t first = i * piece;
+    kernels.bounds(embedding, feature_row(features, embedding.dimension, first), features.is_double,
+                   std::min(piece, features.points - first), parts[i]);
+  });
+  Bounds all = parts[0];
+  for (const Bounds& part : parts) {
+    all.finite &= part.finite;
+    for (int j = 0; j <= embedding.dimension; ++j) {
+      all.low[j] = std::min(all.low[j], part.low[j]);
+      all.high[j] = std::max(all.high[j], part.high[j]);
+    }
+  }
+  return all;
+}
+
+// Embeds the points of one chunk and numbers the vertices they touch; returns the vertices' keys.
+std::vector<Key> number_corners(Lattice& lattice, const Features& features, const KeyCode& code,
+                                const LatticeKernels& kernels, std::int64_t chunk) {
+  constexpr std::int64_t piece = 256;  // cells of a piece stay in the first cache
+  const int d = lattice.embedding.dimension, corners = d + 1;
+  const std::int64_t end = std::min(lattice.chunk_begin(chunk + 1), lattice.points);
+  std::int32_t cells[piece * max_dimension];
+  KeyTable table(4096);
+  Key last_base{0, 0};
+  const std::uint8_t* last_order = nullptr;
+  const std::uint16_t* last_ids = nullptr;
+  for (std::int64_t first = lattice.chunk_begin(chunk); first < end; first += piece) {
+    const std::int64_t here = std::min(piece, end - first);
+    kernels.embed(lattice.embedding, feature_row(features, d, first), features.is_double, here, cells,
+                  lattice.order.data() + first * corners, lattice.weights.data() + first * corners);
+    for (std::int64_t i = 0; i < here; ++i) {
+      const std::uint8_t* order = lattice.order.data() + (first + i) * corners;
+      std::uint16_t* ids = lattice.ids.data() + (first + i) * corners;
+      Key key = code.base(cells + i * d);
+      // Neighbouring pixels mostly fall into the same simplex.
+      if (last_ids && key == last_base && std::memcmp(order, last_order, corners) == 0) {
+        std::memcpy(ids, last_ids, corners * sizeof *ids);
+      } else {
+        last_base = key;
+        ids[0] = static_cast<std::uint16_t>(table.insert(key));
+        for (int k = 1; k < corners; ++k) {
+          key = key + code.corner_step(order[d - k + 1]);
+          ids[k] = static_cast<std::uint16_t>(table.insert(key));
+        }
+      }
+      last_order = order;
+      last_ids = ids;
+    }
+  }
+  return table.keys();
+}
+
+// A table that many threads fill at once: each entry ends as the least slot that has its key.
+class SharedTable {
+ public:
+  SharedTable(const Key* keys, std::int64_t slots, int threads)
+      : keys_(keys),
+        mask_(std::bit_ceil(static_cast<std::size_t>(2 * slots)) - 1),
+        entries_(std::make_unique_for_overwrite<std::atomic<std::int32_t>[]>(mask_ + 1)) {
+    parallel(threads, [&](const Worker& worker) {
+      const auto [first, last] = worker.share(static_cast<std::int64_t>(mask_) + 1);
+      for (std::int64_t at = first; at < last; ++at) entries_[at].store(empty, std::memory_order_relaxed);
+    });
+  }
+
+  // Returns the entry's place, which stays.
+  std::uint32_t insert(std::int32_t slot) {
+    const Key& key = keys_[slot];
+    for (std::size_t at = (key.hash() >> 20) & mask_;; at = (at + 1) & mask_) {
+      std::int32_t there = empty;
+      if (entries_[at].compare_exchange_strong(there, slot, std::memory_order_relaxed))
+        return static_cast<std::uint32_t>(at);
+      if (!(keys_[there] == key)) continue;
+      while (slot < there && !entries_[at].compare_exchange_weak(there, slot, std::memory_order_relaxed)) {
+      }
+      return static_cast<std::uint32_t>(at);
+    }
+  }
+
+  std::int32_t least_slot(std::uint32_t place) const { return entries_[place].load(std::memory_order_relaxed); }
+
+  // The least slot with this key, or −1.
+  std::int32_t find(const Key& key) const {
+    for (std::size_t at = (key.hash() >> 20) & mask_;; at = (at + 1) & mask_) {
+      const std::int32_t there = entries_[at].load(std::memory_order_relaxed);
+      if (there == empty || keys_[there] == key) return there;
+    }
+  }
+
+ private:
+  static constexpr std::int32_t empty = -1;
+  const Key* keys_;
+  std::size_t mask_;
+  std::unique_ptr<std::atomic<std::int32_t>[]> entries_;
+};
+
+// slots_of_vertex: a counting sort of slots by vertex, threads taking consecutive ranges of slots.
+void list_slots(Lattice& lattice, int threads) {
+  const std::int64_t slots = lattice.slots(), vertices = lattice.vertices;
+  lattice.slots_begin.assign(vertices + 1, 0);
+  lattice.slots_of_vertex.resize(slots);
+  threads = std::min(threads, 8);  // one table of counts each
+  Buffer<std::int32_t> counts(static_cast<std::size_t>(threads * vertices));
+  std::vector<std::int64_t> totals(threads + 1, 0);
+  parallel(threads, [&](const Worker& worker) {
+    std::int32_t* mine = counts.data() + worker.index * vertices;
+    std::fill_n(mine, vertices, 0);
+    const auto [first, last] = worker.share(slots);
+    for (std::int64_t slot = first; slot < last; ++slot) ++mine[lattice.vertex_of_slot[slot]];
+    worker.sync();
+    const auto [low, high] = worker.share(vertices);
+    std::int64_t total = 0;
+    for (std::int64_t vertex = low; vertex < high; ++vertex)
+      for (int other = 0; other < worker.count; ++other) total += counts[other * vertices + vertex];
+    totals[worker.index + 1] = total;
+    worker.sync();
+    std::int64_t at = 0;
+    for (int other = 0; other <= worker.index; ++other) at += totals[other];
+    for (std::int64_t vertex = low; vertex < high; ++vertex) {
+      lattice.slots_begin[vertex] = static_cast<std::int32_t>(at);
+      for (int other = 0; other < worker.count; ++other) {
+        std::int32_t& count = counts[other * vertices + vertex];
+        const std::int32_t number = count;
+        count = static_cast<std::int32_t>(at);
+        at += number;
+      }
+    }
+    worker.sync();
+    for (std::int64_t slot = first; slot < last; ++slot)
+      lattice.slots_of_vertex[mine[lattice.vertex_of_slot[slot]]++] = static_cast<std::int32_t>(slot);
+  });
+  lattice.slots_begin[vertices] = static_cast<std::int32_t>(slots);
+}
+
+Chains link(const std::int32_t* next, const std::uint8_t* has_previous, std::int64_t vertices) {
+  Chains chains;
+  chains.vertices.reserve(vertices);
+  chains.blocks.push_back(0);
+  for (std::int64_t vertex = 0; vertex < vertices; ++vertex) {
+    if (has_previous[vertex] || next[vertex] < 0) continue;
+    const auto length = static_cast<std::int64_t>(chains.vertices.size());
+    if (length - chains.blocks.back() >= block_vertices) chains.blocks.push_back(length);
+    std::int32_t at = static_cast<std::int32_t>(vertex);
+    for (; next[at] >= 0; at = next[at]) chains.vertices.push_back(at);
+    chains.vertices.push_back(~at);
+  }
+  chains.blocks.push_back(static_cast<std::int64_t>(chains.vertices.size()));
+  return chains;
+}
+
+// find(key) gives a vertex or −1; key_of(vertex) its key.
+template <class Find, class KeyOf>
+void link_neighbours(Lattice& lattice, const KeyCode& code, const Find& find, const KeyOf& key_of, int threads) {
+  const std::int64_t vertices = lattice.vertices;
+  const int corners = lattice.corners();
+  Buffer<std::int32_t> next(static_cast<std::size_t>(corners * vertices));
+  Buffer<std::uint8_t> has_previous(static_cast<std::size_t>(corners * vertices));
+  lattice.chains.resize(corners);
+  parallel(threads, [&](const Worker& worker) {
+    const auto [first, last] = worker.share(corners * vertices);
+    std::fill(has_previous.data() + first, has_previous.data() + last, std::uint8_t{0});
+    worker.sync();
+    const auto [low, high] = worker.share(vertices);
+    for (std::int64_t vertex = low; vertex < high; ++vertex) {
+      const Key key = key_of(vertex);
+      const int remainder = code.remainder(key);
+      for (int axis = 0; axis < corners; ++axis) {
+        const std::int32_t neighbour = find(code.next(key, remainder, axis));
+        next[axis * vertices + vertex] = neighbour;
+        if (neighbour >= 0) has_previous[axis * vertices + neighbour] = 1;
+      }
+    }
+  });
+  parallel_for(threads, corners, [&](std::int64_t axis) {
+    lattice.chains[axis] = link(next.data() + axis * vertices, has_previous.data() + axis * vertices, vertices);
+  });
+}
+
+// Chunks as large as 16-bit slots allow are cut evenly, into a number that shares well among threads.
+std::int64_t choose_chunk(std::int64_t points, int corners) {
+  const std::int64_t largest = std::min(usual_chunk, max_chunk_slots / corners);
+  std::int64_t chunks = (points + largest - 1) / largest;
+  if (chunks > 1) chunks = (chunks + 3) / 4 * 4;
+  return std::max<std::int64_t>((points + chunks - 1) / std::max<std::int64_t>(chunks, 1), 1);
+}
+
+}  // namespace
+
+Chunk Lattice::chunk(std::int64_t index) const {
+  const std::int64_t first = chunk_begin(index);
+  return {std::min(chunk_points, points - first), corners(), ids.data() + first * corners(),
+          weights.data() + first * corners(), vertex_of_slot.data() + chunk_slots[index]};
+}
+
+Lattice build_lattice(const Embedding& embedding, const Features& features, int halo, const LatticeKernels& kernels,
+                      int threads) {
+  Lattice lattice;
+  lattice.embedding = embedding;
+  lattice.points = features.points;
+  lattice.chunk_slots.push_back(0);
+  lattice.slots_begin.push_back(0);
+  lattice.chains.resize(lattice.corners());
+  if (features.points == 0) return lattice;
+
+  const int corners = lattice.corners();
+  if (features.points > std::numeric_limits<std::int32_t>::max() / corners)
+    throw std::length_error("too many points for 32-bit indices");
+  const Bounds bounds = enclose(embedding, features, kernels, threads);
+  if (!bounds.finite) throw std::domain_error("features are not finite");
+  const KeyCode code(bounds, embedding.dimension, halo + 1);
+
+  lattice.chunk_points = choose_chunk(features.points, corners);
+  const std::int64_t chunks = (features.points + lattice.chunk_points - 1) / lattice.chunk_points;
+  const auto incidences = static_cast<std::size_t>(features.points * corners);
+  lattice.ids = Buffer<std::uint16_t>(incidences);
+  lattice.weights = Buffer<float>(incidences);
+  lattice.order = Buffer<std::uint8_t>(incidences);
+  std::vector<std::vector<Key>> chunk_keys(chunks);
+  parallel_for(threads, chunks, [&](std::int64_t chunk) {
+    chunk_keys[chunk] = number_corners(lattice, features, code, kernels, chunk);
+  });
+
+  for (const std::vector<Key>& keys : chunk_keys)
+    lattice.chunk_slots.push_back(lattice.chunk_slots.back() + static_cast<std::int64_t>(keys.size()));
+  const std::int64_t slots = lattice.slots();
+  Buffer<Key> keys(slots);
+  parallel_for(threads, chunks, [&](std::int64_t chunk) {
+    std::copy(chunk_keys[chunk].begin(), chunk_keys[chunk].end(), keys.data() + lattice.chunk_slots[chunk]);
+  });
+  chunk_keys = {};
+
+  // A vertex is owned by the first slot that has its key; vertices are numbered in the order of their owners.
+  SharedTable table(keys.data(), slots, threads);
+  Buffer<std::uint32_t> places(slots);
+  Buffer<std::int32_t> owners(slots);  // owner's vertex for slots that own, unset for others
+  lattice.vertex_of_slot.resize(slots);
+  std::vector<std::int64_t> owned(threads + 1, 0);
+  parallel(threads, [&](const Worker& worker) {
+    const auto [first, last] = worker.share(slots);
+    for (std::int64_t slot = first; slot < last; ++slot) places[slot] = table.insert(static_cast<std::int32_t>(slot));
+    worker.sync();
+    std::int64_t count = 0;
+    for (std::int64_t slot = first; slot < last; ++slot) count += table.least_slot(places[slot]) == slot;
+    owned[worker.index + 1] = count;
+    worker.sync();
+    std::int64_t vertex = 0;
+    for (int other = 0; other <= worker.index; ++other) vertex += owned[other];
+    for (std::int64_t slot = first; slot < last; ++slot)
+      if (table.least_slot(places[slot]) == slot) owners[slot] = static_cast<std::int32_t>(vertex++);
+    worker.sync();
+    for (std::int64_t slot = first; slot < last; ++slot)
+      lattice.vertex_of_slot[slot] = owners[table.least_slot(places[slot])];
+  });
+  for (const std::int64_t count : owned) lattice.vertices += count;
+
+  Buffer<Key> vertex_keys(lattice.vertices);
+  parallel(threads, [&](const Worker& worker) {
+    const auto [first, last] = worker.share(slots);
+    for (std::int64_t slot = first; slot < last; ++slot)
+      if (table.least_slot(places[slot]) == slot) vertex_keys[owners[slot]] = keys[slot];
+  });
+
+  if (halo == 0) {
+    list_slots(lattice, threads);
+    link_neighbours(
+        lattice, code,
+        [&](const Key& key) {
+          const std::int32_t slot = table.find(key);
+          return slot < 0 ? -1 : owners[slot];
+        },
+        [&](std::int64_t vertex) { return vertex_keys[vertex]; }, threads);
+    return lattice;
+  }
+
+  // Rings of neighbours come after the points' own vertices; no slot belongs to them.
+  KeyTable all(4 * lattice.vertices);
+  for (std::int64_t vertex = 0; vertex < lattice.vertices; ++vertex) all.insert(vertex_keys[vertex]);
+  std::size_t ring = 0;
+  for (int round = 0; round < halo; ++round) {
+    const std::size_t end = all.keys().size();
+    for (std::size_t vertex = ring; vertex < end; ++vertex) {
+      const Key key = all.keys()[vertex];
+      const int remainder = code.remainder(key);
+      for (int axis = 0; axis < corners; ++axis) {
+        all.insert(code.next(key, remainder, axis));
+        all.insert(code.previous(key, remainder, axis));
+      }
+    }
+    ring = end;
+  }
+  if (all.keys().size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+    throw std::length_error("the halo has more vertices than 32-bit indices reach");
+  lattice.vertices = static_cast<std::int64_t>(all.keys().size());
+  list_slots(lattice, threads);
+  link_neighbours(
+      lattice, code, [&](const Key& key) { return static_cast<std::int32_t>(all.find(key)); },
+      [&](std::int64_t vertex) { return all.keys()[vertex]; }, threads);
+  return lattice;
+}
+
+}  // namespace densefield

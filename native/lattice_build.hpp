@@ -1,0 +1,55 @@
+// The lattice of a set of points: which vertices there are, who touches them, who neighbours whom.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "buffer.hpp"
+#include "dispatch.hpp"
+
+namespace densefield {
+
+struct Features {
+  const void* data;  // (points, dimension), float32 or float64
+  bool is_double;
+  std::int64_t points;
+};
+
+// Vertices that follow each other along one axis, as the blur kernel reads them; those alone are left out.
+struct Chains {
+  std::vector<std::int32_t> vertices;  // the last of each chain as its complement
+  std::vector<std::int64_t> blocks;    // where blocks of whole chains begin, and the end
+};
+
+// Points are cut into chunks, the same for any number of threads. Each chunk numbers the vertices it touches by
+// itself (its slots), so that it splats without asking others; `slots_of_vertex` joins the chunks' sums.
+struct Lattice {
+  Embedding embedding;
+  std::int64_t points = 0;
+  std::int64_t vertices = 0;
+  std::int64_t chunk_points = 0;
+
+  Buffer<std::uint16_t> ids;   // (points, d+1): slot within the chunk
+  Buffer<float> weights;       // (points, d+1)
+  Buffer<std::uint8_t> order;  // (points, d+1): coordinate of each rank, largest residual first
+
+  std::vector<std::int64_t> chunk_slots;      // first slot of each chunk, and the end
+  std::vector<std::int32_t> vertex_of_slot;   // (slots)
+  std::vector<std::int32_t> slots_begin;      // (vertices + 1)
+  std::vector<std::int32_t> slots_of_vertex;  // (slots), in order of chunks for each vertex
+  std::vector<Chains> chains;                 // one per axis
+
+  int corners() const { return embedding.dimension + 1; }
+  std::int64_t chunks() const { return static_cast<std::int64_t>(chunk_slots.size()) - 1; }
+  std::int64_t slots() const { return chunk_slots.back(); }
+  std::int64_t chunk_begin(std::int64_t chunk) const { return chunk * chunk_points; }
+  Chunk chunk(std::int64_t index) const;
+};
+
+// Throws std::domain_error for features that are not finite, std::overflow_error where keys would overflow and
+// std::length_error where there are more points than 32-bit indices reach.
+// `halo`: rings of neighbours added around the vertices that points touch.
+Lattice build_lattice(const Embedding& embedding, const Features& features, int halo, const LatticeKernels& kernels,
+                      int threads);
+
+}  // namespace densefield

@@ -1,0 +1,193 @@
+#include "lattice_filter.hpp"
+
+#include <chrono>
+#include <cstring>
+#include <deque>
+
+namespace densefield {
+
+// A workspace for the time of one call: taken from the idle ones, large enough, given back at the end.
+class LatticeFilter::Lease {
+ public:
+  Lease(const LatticeFilter& filter, int row, bool gradients) : filter_(filter) {
+    {
+      const std::lock_guard lock(filter.mutex_);
+      if (!filter.idle_.empty()) {
+        space_ = std::move(filter.idle_.back());
+        filter.idle_.pop_back();
+      }
+    }
+    if (!space_) space_ = std::make_unique<Workspace>();
+    const auto slots = static_cast<std::size_t>(filter.lattice_.slots() * row);
+    const auto rows = static_cast<std::size_t>(filter.lattice_.vertices * row);
+    if (space_->local.size() < slots) space_->local = Buffer<float>(slots);
+    if (space_->rows.size() < rows) space_->rows = Buffer<float>(rows);
+    if (gradients && space_->more.size() < rows) space_->more = Buffer<float>(rows);
+  }
+  ~Lease() {
+    const std::lock_guard lock(filter_.mutex_);
+    filter_.idle_.push_back(std::move(space_));
+  }
+  Workspace* operator->() { return space_.get(); }
+
+ private:
+  const LatticeFilter& filter_;
+  std::unique_ptr<Workspace> space_;
+};
+
+// The last block of a row comes first: its padding spills over the next point's first channels, which are written
+// later.
+std::vector<LatticeFilter::Block> LatticeFilter::blocks(Shape shape) const {
+  std::vector<Block> blocks;
+  for (std::int64_t item = 0; item < shape.batch; ++item)
+    for (std::int64_t first = (shape.channels - 1) / max_row * max_row; first >= 0; first -= max_row) {
+      const int channels = static_cast<int>(std::min<std::int64_t>(max_row, shape.channels - first));
+      const int row = padded_row(channels);
+      blocks.push_back({item * lattice_.points * shape.channels + first, shape.channels, channels, row,
+                        row_kind(row)});
+    }
+  return blocks;
+}
+
+void LatticeFilter::splat(const Worker&, Queue& queue, const Block& block, const float* values,
+                          float* local) const {
+  std::int64_t index;
+  while (queue.next(index)) {
+    const std::int64_t first = lattice_.chunk_slots[index], slots = lattice_.chunk_slots[index + 1] - first;
+    kernels_.splat[block.kind](lattice_.chunk(index),
+                               values + block.offset + lattice_.chunk_begin(index) * block.stride, block.stride,
+                               block.channels, local + first * block.row, slots);
+  }
+}
+
+void LatticeFilter::gather(const Worker& worker, const Block& block, const float* local, float magnitude,
+                           float* rows) const {
+  const auto [first, last] = worker.share(lattice_.vertices, 64);
+  if (first < last)
+    kernels_.gather[block.kind](local, lattice_.slots_begin.data(), lattice_.slots_of_vertex.data(), first, last,
+                                magnitude, rows);
+}
+
+void LatticeFilter::blur(const Worker& worker, const Block& block, float* rows, bool adjoint) const {
+  for (std::size_t step = 0; step < passes_.size(); ++step) {
+    // Every pass is symmetric, so the adjoint is the passes in reverse.
+    const Pass& pass = passes_[adjoint ? passes_.size() - 1 - step : step];
+    const Chains& chains = lattice_.chains[pass.axis];
+    if (chains.vertices.empty()) continue;
+    worker.sync();
+    const auto [first, last] = worker.share(static_cast<std::int64_t>(chains.blocks.size()) - 1);
+    if (first < last)
+      kernels_.blur[block.kind](rows, chains.vertices.data(), chains.blocks[first], chains.blocks[last], pass.tap);
+  }
+}
+
+void LatticeFilter::slice(Queue& queue, const Block& block, const float* rows, float* out) const {
+  std::int64_t index;
+  while (queue.next(index))
+    kernels_.slice[block.kind](lattice_.chunk(index), rows,
+                               out + block.offset + lattice_.chunk_begin(index) * block.stride, block.stride,
+                               block.channels);
+}
+
+void LatticeFilter::apply(const float* values, float* out, Shape shape, bool adjoint, float magnitude,
+                          int threads) const {
+  if (lattice_.points == 0 || shape.batch == 0 || shape.channels == 0) return;
+  const std::vector<Block> work = blocks(shape);
+  Lease space(*this, padded_row(static_cast<int>(std::min<std::int64_t>(shape.channels, max_row))), false);
+  std::deque<Queue> queues;
+  for (std::size_t i = 0; i < 2 * work.size(); ++i) queues.emplace_back(lattice_.chunks());
+  threads = static_cast<int>(std::min<std::int64_t>(threads, lattice_.chunks()));
+  float* local = space->local.data();
+  float* rows = space->rows.data();
+  parallel(threads, [&](const Worker& worker) {
+    for (std::size_t i = 0; i < work.size(); ++i) {
+      splat(worker, queues[2 * i], work[i], values, local);
+      worker.sync();
+      gather(worker, work[i], local, magnitude, rows);
+      blur(worker, work[i], rows, adjoint);
+      worker.sync();
+      slice(queues[2 * i + 1], work[i], rows, out);
+    }
+  });
+}
+
+void LatticeFilter::gradients(const float* cotangent, const float* values, Shape shape, float* back, float* slope,
+                              float magnitude, int threads) const {
+  const std::int64_t points = lattice_.points;
+  const int d = lattice_.embedding.dimension, corners = d + 1;
+  if (shape.batch == 0 || shape.channels == 0) std::memset(slope, 0, points * d * sizeof(float));
+  if (points == 0 || shape.batch == 0 || shape.channels == 0) return;
+  const std::vector<Block> work = blocks(shape);
+  Lease space(*this, padded_row(static_cast<int>(std::min<std::int64_t>(shape.channels, max_row))), true);
+  Buffer<float> slopes(static_cast<std::size_t>(points * corners));
+  std::deque<Queue> queues;
+  for (std::size_t i = 0; i < 4 * work.size(); ++i) queues.emplace_back(lattice_.chunks());
+  threads = static_cast<int>(std::min<std::int64_t>(threads, lattice_.chunks()));
+  float* local = space->local.data();
+  float* rows_values = space->rows.data();
+  float* rows_cotangent = space->more.data();
+  parallel(threads, [&](const Worker& worker) {
+    const auto [low, high] = worker.share(points);
+    std::memset(slopes.data() + low * corners, 0, (high - low) * corners * sizeof(float));
+    for (std::size_t i = 0; i < work.size(); ++i) {
+      const Block& block = work[i];
+      splat(worker, queues[4 * i], block, values, local);
+      worker.sync();
+      gather(worker, block, local, magnitude, rows_values);
+      blur(worker, block, rows_values, false);
+      worker.sync();
+      splat(worker, queues[4 * i + 1], block, cotangent, local);
+      worker.sync();
+      gather(worker, block, local, magnitude, rows_cotangent);
+      blur(worker, block, rows_cotangent, true);
+      worker.sync();
+      slice(queues[4 * i + 2], block, rows_cotangent, back);
+      std::int64_t index;
+      while (queues[4 * i + 3].next(index)) {
+        const std::int64_t first = lattice_.chunk_begin(index), at = block.offset + first * block.stride;
+        kernels_.slopes[block.kind](lattice_.chunk(index), cotangent + at, values + at, block.stride,
+                                    block.channels, rows_cotangent, rows_values, slopes.data() + first * corners);
+      }
+      worker.sync();
+    }
+    kernels_.pull_back(lattice_.embedding, high - low, lattice_.order.data() + low * corners,
+                       slopes.data() + low * corners, slope + low * d);
+  });
+}
+
+LatticeFilter::Times LatticeFilter::time_phases(const float* values, float* out, Shape shape, int threads) const {
+  Times times{0, 0, 0};
+  if (lattice_.points == 0) return times;
+  const std::vector<Block> work = blocks(shape);
+  Lease space(*this, padded_row(static_cast<int>(std::min<std::int64_t>(shape.channels, max_row))), false);
+  std::deque<Queue> queues;
+  for (std::size_t i = 0; i < 2 * work.size(); ++i) queues.emplace_back(lattice_.chunks());
+  float* local = space->local.data();
+  float* rows = space->rows.data();
+  using Clock = std::chrono::steady_clock;
+  parallel(threads, [&](const Worker& worker) {
+    for (std::size_t i = 0; i < work.size(); ++i) {
+      worker.sync();
+      const auto start = Clock::now();
+      splat(worker, queues[2 * i], work[i], values, local);
+      worker.sync();
+      gather(worker, work[i], local, 1.0f, rows);
+      worker.sync();
+      const auto splatted = Clock::now();
+      blur(worker, work[i], rows, false);
+      worker.sync();
+      const auto blurred = Clock::now();
+      slice(queues[2 * i + 1], work[i], rows, out);
+      worker.sync();
+      const auto sliced = Clock::now();
+      if (worker.index == 0) {
+        times.splat += std::chrono::duration<double>(splatted - start).count();
+        times.blur += std::chrono::duration<double>(blurred - splatted).count();
+        times.slice += std::chrono::duration<double>(sliced - blurred).count();
+      }
+    }
+  });
+  return times;
+}
+
+}  // namespace densefield

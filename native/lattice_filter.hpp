@@ -1,0 +1,76 @@
+// Filtering on a lattice: splat, blur, slice, and the derivative of the three.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "lattice_build.hpp"
+#include "parallel.hpp"
+
+namespace densefield {
+
+// One step of the blur: rows += tap · (previous + next) along `axis`.
+struct Pass {
+  int axis;
+  float tap;
+};
+
+// Values of one call: `batch` arrays of (points, channels).
+struct Shape {
+  std::int64_t batch;
+  std::int64_t channels;
+};
+
+// K = magnitude · S·B·Sᵀ, S holding the barycentric weights and B the blur. Calls may come from several threads.
+class LatticeFilter {
+ public:
+  LatticeFilter(Lattice lattice, std::vector<Pass> passes, const LatticeKernels& kernels)
+      : lattice_(std::move(lattice)), passes_(std::move(passes)), kernels_(kernels) {}
+
+  const Lattice& lattice() const { return lattice_; }
+  const std::vector<Pass>& passes() const { return passes_; }
+
+  // out = K·values, or Kᵀ·values; `out` must not overlap `values`.
+  void apply(const float* values, float* out, Shape shape, bool adjoint, float magnitude, int threads) const;
+
+  // back = Kᵀ·cotangent (batch, points, channels) and slope = ∂⟨cotangent, K·values⟩/∂features (points, d).
+  void gradients(const float* cotangent, const float* values, Shape shape, float* back, float* slope,
+                 float magnitude, int threads) const;
+
+  // Seconds spent in splat, blur and slice by one call of apply.
+  struct Times {
+    double splat, blur, slice;
+  };
+  Times time_phases(const float* values, float* out, Shape shape, int threads) const;
+
+ private:
+  struct Workspace {
+    Buffer<float> local;  // (slots, row): the chunks' own sums
+    Buffer<float> rows;   // (vertices, row)
+    Buffer<float> more;   // the same again, for gradients
+  };
+  // Channels first…first+channels-1 of one array of the batch.
+  struct Block {
+    std::int64_t offset;
+    std::int64_t stride;
+    int channels;
+    int row;
+    int kind;
+  };
+  class Lease;
+
+  std::vector<Block> blocks(Shape shape) const;
+  void splat(const Worker& worker, Queue& queue, const Block& block, const float* values, float* local) const;
+  void gather(const Worker& worker, const Block& block, const float* local, float magnitude, float* rows) const;
+  void blur(const Worker& worker, const Block& block, float* rows, bool adjoint) const;
+  void slice(Queue& queue, const Block& block, const float* rows, float* out) const;
+
+  Lattice lattice_;
+  std::vector<Pass> passes_;
+  const LatticeKernels& kernels_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Workspace>> idle_;
+};
+
+}  // namespace densefield

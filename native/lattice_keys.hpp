@@ -1,0 +1,145 @@
+// Lattice vertices as 128-bit numbers in mixed radix: a step along an axis is one addition.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "lattice_kernels.hpp"
+
+namespace densefield {
+
+// Two words that never carry into each other, so that keys add word by word.
+struct Key {
+  std::uint64_t low;
+  std::uint64_t high;
+
+  bool operator==(const Key&) const = default;
+  Key operator+(const Key& other) const { return {low + other.low, high + other.high}; }
+  Key operator-(const Key& other) const { return {low - other.low, high - other.high}; }
+
+  std::uint64_t hash() const {
+    std::uint64_t mixed = low * 0x9e3779b97f4a7c15u ^ (high + 0x7f4a7c15u) * 0xc2b2ae3d27d4eb4fu;
+    mixed ^= mixed >> 32;
+    return mixed * 0xd6e8feb86659fd93u;
+  }
+};
+
+// A vertex is (d+1)·c + r in each of its d+1 coordinates; c_0 … c_{d−1} and the remainder r identify it.
+class KeyCode {
+ public:
+  // `margin`: how many steps past the points' own cells keys must stay apart.
+  KeyCode(const Bounds& bounds, int dimension, int margin) : dimension_(dimension) {
+    std::uint64_t word[2] = {static_cast<std::uint64_t>(dimension) + 1, 1};
+    int at = 0;
+    for (int j = 0; j < dimension; ++j) {
+      const double low = std::floor(bounds.low[j]) - 2 - margin, high = std::ceil(bounds.high[j]) + 2 + margin;
+      if (!(low > -limit && high < limit)) throw_too_fine(j, std::max(-low, high));
+      const std::uint64_t cells = static_cast<std::uint64_t>(high - low) + 1;
+      if (word[at] > (std::uint64_t{1} << 63) / cells && ++at == 2) throw_too_fine(j, high - low);
+      unit_[j] = at == 0 ? Key{word[0], 0} : Key{0, word[1]};
+      low_[j] = static_cast<std::int64_t>(low);
+      word[at] *= cells;
+    }
+    unit_[dimension] = {0, 0};  // the last coordinate follows from the others
+    Key all{0, 0};
+    for (int j = 0; j < dimension; ++j) all = all + unit_[j];
+    for (int j = 0; j <= dimension; ++j) {
+      forward_[j] = Key{1, 0} - unit_[j];
+      wrapped_[j] = all - unit_[j] - Key{static_cast<std::uint64_t>(dimension), 0};
+    }
+  }
+
+  // The corner of remainder 0 of a point's simplex.
+  Key base(const std::int32_t* cells) const {
+    Key key{0, 0};
+    for (int j = 0; j < dimension_; ++j) {
+      const auto c = static_cast<std::uint64_t>(std::int64_t{cells[j]} - low_[j]);
+      key.low += c * unit_[j].low;
+      key.high += c * unit_[j].high;
+    }
+    return key;
+  }
+
+  // From corner k−1 to corner k: every coordinate grows by one, that of rank d+1−k (here: `axis`) falls by d.
+  Key corner_step(int axis) const { return forward_[axis]; }
+
+  int remainder(const Key& key) const { return static_cast<int>(key.low % (dimension_ + 1)); }
+
+  // The neighbour one step along `axis` of a vertex with this remainder.
+  Key next(const Key& key, int remainder, int axis) const {
+    return key + (remainder == dimension_ ? wrapped_[axis] : forward_[axis]);
+  }
+  // The neighbour one step against `axis`.
+  Key previous(const Key& key, int remainder, int axis) const {
+    return key - (remainder == 0 ? wrapped_[axis] : forward_[axis]);
+  }
+
+ private:
+  static constexpr double limit = 1 << 29;
+
+  [[noreturn]] static void throw_too_fine(int axis, double cells) {
+    throw std::overflow_error("the features span " + std::to_string(cells) + " lattice cells along axis " +
+                              std::to_string(axis) + ", more than lattice keys can hold");
+  }
+
+  int dimension_;
+  std::int64_t low_[max_dimension];
+  Key unit_[max_corners];
+  Key forward_[max_corners];
+  Key wrapped_[max_corners];
+};
+
+// Numbers distinct keys 0, 1, 2, … in the order in which they first come.
+class KeyTable {
+ public:
+  explicit KeyTable(std::size_t capacity = 1024) : slots_(std::bit_ceil(capacity), empty) {}
+
+  void clear() {
+    keys_.clear();
+    slots_.assign(slots_.size(), empty);
+  }
+
+  std::uint32_t insert(const Key& key) {
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t at = (key.hash() >> 20) & mask;
+    for (; slots_[at] != empty; at = (at + 1) & mask)
+      if (keys_[slots_[at]] == key) return slots_[at];
+    const auto id = static_cast<std::uint32_t>(keys_.size());
+    keys_.push_back(key);
+    slots_[at] = id;
+    if (keys_.size() * 2 > slots_.size()) grow();
+    return id;
+  }
+
+  // The key's number, or −1.
+  std::int64_t find(const Key& key) const {
+    const std::size_t mask = slots_.size() - 1;
+    for (std::size_t at = (key.hash() >> 20) & mask; slots_[at] != empty; at = (at + 1) & mask)
+      if (keys_[slots_[at]] == key) return slots_[at];
+    return -1;
+  }
+
+  const std::vector<Key>& keys() const { return keys_; }
+
+ private:
+  static constexpr std::uint32_t empty = ~std::uint32_t{0};
+
+  void grow() {
+    slots_.assign(slots_.size() * 4, empty);
+    const std::size_t mask = slots_.size() - 1;
+    for (std::size_t id = 0; id < keys_.size(); ++id) {
+      std::size_t at = (keys_[id].hash() >> 20) & mask;
+      while (slots_[at] != empty) at = (at + 1) & mask;
+      slots_[at] = static_cast<std::uint32_t>(id);
+    }
+  }
+
+  std::vector<Key> keys_;
+  std::vector<std::uint32_t> slots_;
+};
+
+}  // namespace densefield
