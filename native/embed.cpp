@@ -10,22 +10,35 @@ namespace {
 
 constexpr int block = 16;  // points handled side by side, one vector lane each
 
+#if defined(__GNUC__) || defined(__clang__)
+#define DENSEFIELD_LANES _Pragma("omp simd") for (int lane = 0; lane < block; ++lane)
+#else
+#define DENSEFIELD_LANES for (int lane = 0; lane < block; ++lane)
+#endif
+
+// Adding and taking away this number rounds to the nearest integer, on processors without such an instruction too.
+template <class Real>
+inline constexpr Real rounder = sizeof(Real) == 8 ? Real(6755399441055744.0) : Real(12582912.0);  // 1.5 · 2^(52 or 23)
+
 // y_0 = Σ_i cf_i, y_j = Σ_{i ≥ j} cf_i − j·cf_{j−1} with cf_i = x_i·scale_i: d+1 coordinates that sum to zero.
 template <class Real, class In>
 inline void elevate(const Embedding& e, const In* features, std::int64_t points, Real (*y)[block]) {
   const int d = e.dimension;
-  Real sum[block] = {};
+  alignas(64) Real x[max_dimension][block];
+  for (int lane = 0; lane < block; ++lane) {
+    const In* point = features + (lane < points ? lane : points - 1) * d;
+    for (int i = 0; i < d; ++i) x[i][lane] = static_cast<Real>(point[i]);
+  }
+  alignas(64) Real sum[block] = {};
   for (int j = d; j > 0; --j) {
-    const Real scale = static_cast<Real>(e.scale[j - 1]);
-    const Real times = static_cast<Real>(j);
-    for (int lane = 0; lane < block; ++lane) {
-      const std::int64_t point = lane < points ? lane : points - 1;
-      const Real cf = static_cast<Real>(features[point * d + j - 1]) * scale;
+    const Real scale = static_cast<Real>(e.scale[j - 1]), times = static_cast<Real>(j);
+    DENSEFIELD_LANES {
+      const Real cf = x[j - 1][lane] * scale;
       y[j][lane] = sum[lane] - times * cf;
       sum[lane] += cf;
     }
   }
-  for (int lane = 0; lane < block; ++lane) y[0][lane] = sum[lane];
+  DENSEFIELD_LANES y[0][lane] = sum[lane];
 }
 
 template <class Real, class In>
@@ -39,7 +52,7 @@ void bounds_of(const Embedding& e, const In* features, std::int64_t points, Boun
   for (std::int64_t first = 0; first < points; first += block) {
     elevate<Real>(e, features + first * e.dimension, points - first, y);
     for (int j = 0; j < corners; ++j)
-      for (int lane = 0; lane < block; ++lane) {
+      DENSEFIELD_LANES {
         const Real value = y[j][lane];
         low[j][lane] = value < low[j][lane] ? value : low[j][lane];
         high[j][lane] = value > high[j][lane] ? value : high[j][lane];
@@ -63,18 +76,20 @@ void embed_points(const Embedding& e, const In* features, std::int64_t points, s
                   std::uint8_t* order, float* weights) {
   const int d = e.dimension, corners = d + 1;
   const Real up_factor = static_cast<Real>(corners), down_factor = Real(1) / up_factor;
-  alignas(64) Real y[max_corners][block], cell[max_corners][block], rank[max_corners][block];
-  alignas(64) Real total[block];
+  const Real top = static_cast<Real>(d);
+  alignas(64) Real y[max_corners][block], cell[max_corners][block], rank[max_corners][block], total[block];
+  alignas(64) std::int32_t whole_rank[max_corners][block], whole_cell[max_corners][block];
   for (std::int64_t first = 0; first < points; first += block) {
     const std::int64_t here = points - first < block ? points - first : block;
     elevate<Real>(e, features + first * d, here, y);
 
     // The nearest point whose coordinates are all multiples of d+1, and by how much their sum misses zero.
-    for (int lane = 0; lane < block; ++lane) total[lane] = 0;
+    DENSEFIELD_LANES total[lane] = 0;
     for (int j = 0; j < corners; ++j)
-      for (int lane = 0; lane < block; ++lane) {
+      DENSEFIELD_LANES {
         const Real v = y[j][lane] * down_factor;
-        const Real up = std::ceil(v), down = std::floor(v);
+        const Real near = (v + rounder<Real>)-rounder<Real>;
+        const Real down = near - (near > v ? Real(1) : Real(0)), up = near + (near < v ? Real(1) : Real(0));
         const Real nearest = up * up_factor - y[j][lane] < y[j][lane] - down * up_factor ? up : down;
         cell[j][lane] = nearest;
         total[lane] += nearest;
@@ -84,18 +99,18 @@ void embed_points(const Embedding& e, const In* features, std::int64_t points, s
     // Rank of each residual, largest first; equal ones in order of their index.
     for (int i = 0; i < d; ++i)
       for (int j = i + 1; j < corners; ++j)
-        for (int lane = 0; lane < block; ++lane) {
+        DENSEFIELD_LANES {
           const Real less = y[i][lane] < y[j][lane] ? Real(1) : Real(0);
           rank[i][lane] += less;
           rank[j][lane] += Real(1) - less;
         }
     // Walk back to the plane of sum zero: shift the coordinates that were rounded furthest.
     for (int j = 0; j < corners; ++j)
-      for (int lane = 0; lane < block; ++lane) {
+      DENSEFIELD_LANES {
         const Real shifted = rank[j][lane] + total[lane];
-        const Real move = shifted < 0 ? Real(1) : shifted > static_cast<Real>(d) ? Real(-1) : Real(0);
-        rank[j][lane] = shifted + move * up_factor;
-        cell[j][lane] += move;
+        const Real move = (shifted < 0 ? Real(1) : Real(0)) - (shifted > top ? Real(1) : Real(0));
+        whole_rank[j][lane] = static_cast<std::int32_t>(shifted + move * up_factor);
+        whole_cell[j][lane] = static_cast<std::int32_t>(cell[j][lane] + move);
         y[j][lane] = (y[j][lane] - move * up_factor) * down_factor;
       }
 
@@ -105,11 +120,11 @@ void embed_points(const Embedding& e, const In* features, std::int64_t points, s
       std::int32_t* point_cells = cells + (first + lane) * d;
       float* point_weights = weights + (first + lane) * corners;
       for (int j = 0; j < corners; ++j) {
-        const int at = static_cast<int>(rank[j][lane]);
+        const int at = whole_rank[j][lane];
         sorted[at] = y[j][lane];
         point_order[at] = static_cast<std::uint8_t>(j);
       }
-      for (int j = 0; j < d; ++j) point_cells[j] = static_cast<std::int32_t>(cell[j][lane]);
+      for (int j = 0; j < d; ++j) point_cells[j] = whole_cell[j][lane];
       point_weights[0] = static_cast<float>(Real(1) + (sorted[d] - sorted[0]));
       for (int k = 1; k <= d; ++k) point_weights[k] = static_cast<float>(sorted[d - k] - sorted[d - k + 1]);
     }

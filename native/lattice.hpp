@@ -28,17 +28,20 @@ template <int V>
 void splat(const Chunk& chunk, const float* values, std::int64_t stride, int channels, float* local,
            std::int64_t slots) {
   std::memset(local, 0, slots * V * sizeof(float));
+  const int corners = chunk.corners;
   const std::uint16_t* ids = chunk.ids;
   const float* weights = chunk.weights;
-  for (std::int64_t point = 0; point < chunk.points; ++point) {
-    const float* from = values + point * stride;
-    const Row<V> row = point + 1 < chunk.points ? Row<V>::load(from) : load_last<V>(from, channels);
-    for (int k = 0; k < chunk.corners; ++k) {
+  const std::int64_t last = chunk.points - 1;
+  for (std::int64_t point = 0; point <= last; ++point) {
+    DENSEFIELD_PREFETCH(values + 16 * stride);
+    const Row<V> row = point < last ? Row<V>::load(values) : load_last<V>(values, channels);
+    for (int k = 0; k < corners; ++k) {
       float* to = local + std::int64_t{ids[k]} * V;
       Row<V>::load(to).plus(weights[k], row).store(to);
     }
-    ids += chunk.corners;
-    weights += chunk.corners;
+    ids += corners;
+    weights += corners;
+    values += stride;
   }
 }
 
@@ -95,22 +98,25 @@ void blur(float* rows, const std::int32_t* chain, std::int64_t first, std::int64
 
 template <int V>
 void slice(const Chunk& chunk, const float* rows, float* out, std::int64_t stride, int channels) {
+  const int corners = chunk.corners;
   const std::uint16_t* ids = chunk.ids;
   const float* weights = chunk.weights;
-  for (std::int64_t point = 0; point < chunk.points; ++point) {
+  const std::int32_t* vertices = chunk.vertices;
+  const std::int64_t last = chunk.points - 1;
+  for (std::int64_t point = 0; point <= last; ++point) {
     Row<V> sum = Row<V>::zero();
-    for (int k = 0; k < chunk.corners; ++k)
-      sum = sum.plus(weights[k], Row<V>::load(rows + std::int64_t{chunk.vertices[ids[k]]} * V));
-    float* to = out + point * stride;
-    if (point + 1 < chunk.points) {
-      sum.store(to);  // the surplus is overwritten by the next point's row
+    for (int k = 0; k < corners; ++k)
+      sum = sum.plus(weights[k], Row<V>::load(rows + std::int64_t{vertices[ids[k]]} * V));
+    if (point < last) {
+      sum.store(out);  // the surplus is overwritten by the next point's row
     } else {
       float row[V];
       sum.store(row);
-      std::memcpy(to, row, channels * sizeof(float));
+      std::memcpy(out, row, channels * sizeof(float));
     }
-    ids += chunk.corners;
-    weights += chunk.corners;
+    ids += corners;
+    weights += corners;
+    out += stride;
   }
 }
 

@@ -48,8 +48,8 @@ std::vector<Key> number_corners(Lattice& lattice, const Features& features, cons
   const int d = lattice.embedding.dimension, corners = d + 1;
   const std::int64_t end = std::min(lattice.chunk_begin(chunk + 1), lattice.points);
   std::int32_t cells[piece * max_dimension];
+  std::int32_t last_cells[max_dimension];
   KeyTable table(4096);
-  Key last_base{0, 0};
   const std::uint8_t* last_order = nullptr;
   const std::uint16_t* last_ids = nullptr;
   for (std::int64_t first = lattice.chunk_begin(chunk); first < end; first += piece) {
@@ -59,12 +59,13 @@ std::vector<Key> number_corners(Lattice& lattice, const Features& features, cons
     for (std::int64_t i = 0; i < here; ++i) {
       const std::uint8_t* order = lattice.order.data() + (first + i) * corners;
       std::uint16_t* ids = lattice.ids.data() + (first + i) * corners;
-      Key key = code.base(cells + i * d);
       // Neighbouring pixels mostly fall into the same simplex.
-      if (last_ids && key == last_base && std::memcmp(order, last_order, corners) == 0) {
-        std::memcpy(ids, last_ids, corners * sizeof *ids);
+      if (last_ids && std::equal(order, order + corners, last_order) &&
+          std::equal(last_cells, last_cells + d, cells + i * d)) {
+        std::copy_n(last_ids, corners, ids);
       } else {
-        last_base = key;
+        std::copy_n(cells + i * d, d, last_cells);
+        Key key = code.base(last_cells);
         ids[0] = static_cast<std::uint16_t>(table.insert(key));
         for (int k = 1; k < corners; ++k) {
           key = key + code.corner_step(order[d - k + 1]);
