@@ -13,6 +13,7 @@ namespace {
 using Values = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;  // (batch, points, channels)
 using Out = nb::ndarray<float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using Points = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;  // (points, dimension)
+using Vector = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Slope = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 void check_threads(int threads) {
@@ -80,6 +81,14 @@ void gradients(const LatticeFilter& filter, const Values& cotangent, const Value
                    static_cast<float>(magnitude), threads);
 }
 
+void diagonal(const LatticeFilter& filter, const Vector& out, double magnitude, int threads) {
+  check_threads(threads);
+  if (static_cast<std::int64_t>(out.shape(0)) != filter.lattice().points)
+    throw std::invalid_argument("out is for another number of points");
+  const nb::gil_scoped_release release;
+  filter.diagonal(out.data(), static_cast<float>(magnitude), threads);
+}
+
 std::vector<double> time_phases(const LatticeFilter& filter, const Values& values, const Out& out, int threads) {
   check_threads(threads);
   const Shape shape = shape_of(filter, values);
@@ -108,6 +117,7 @@ void bind_lattice(nb::module_& module) {
            nb::arg("threads"))
       .def("gradients", &gradients, nb::arg("cotangent"), nb::arg("values"), nb::arg("back"), nb::arg("slope"),
            nb::arg("magnitude"), nb::arg("threads"))
+      .def("diagonal", &diagonal, nb::arg("out"), nb::arg("magnitude"), nb::arg("threads"))
       .def("time_phases", &time_phases, nb::arg("values"), nb::arg("out"), nb::arg("threads"));
 }
 

@@ -38,6 +38,9 @@ class LatticeFilter {
   void gradients(const float* cotangent, const float* values, Shape shape, float* back, float* slope,
                  float magnitude, int threads) const;
 
+  // out[i] = K(i,i). Far slower than apply(): it follows how each simplex spreads.
+  void diagonal(float* out, float magnitude, int threads) const;
+
   // Seconds spent in splat, blur and slice by one call of apply.
   struct Times {
     double splat, blur, slice;
