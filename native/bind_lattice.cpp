@@ -32,15 +32,20 @@ void check_same_shape(const A& a, const B& b) {
     if (a.shape(axis) != b.shape(axis)) throw std::invalid_argument("arrays differ in shape");
 }
 
+Features features_of(const Points& points) {
+  const bool is_double = points.dtype() == nb::dtype<double>();
+  if (!is_double && points.dtype() != nb::dtype<float>()) throw std::invalid_argument("points must be floats");
+  return {points.data(), is_double, static_cast<std::int64_t>(points.shape(0))};
+}
+
 std::unique_ptr<LatticeFilter> make_filter(const Points& points, const std::vector<double>& scale,
                                            const std::vector<int>& axes, const std::vector<double>& taps,
                                            bool single_precision, int halo, int threads, const std::string& simd) {
   check_threads(threads);
   const auto dimension = static_cast<int>(points.shape(1));
-  const bool is_double = points.dtype() == nb::dtype<double>();
   if (dimension < 1 || dimension > max_dimension) throw std::invalid_argument("dimension must be 1 to 16");
-  if (!is_double && points.dtype() != nb::dtype<float>()) throw std::invalid_argument("points must be floats");
-  if (is_double && single_precision) throw std::invalid_argument("single precision takes float32 points");
+  const Features features = features_of(points);
+  if (features.is_double && single_precision) throw std::invalid_argument("single precision takes float32 points");
   if (static_cast<int>(scale.size()) != dimension) throw std::invalid_argument("one scale per dimension");
   if (axes.size() != taps.size()) throw std::invalid_argument("one tap per axis");
   if (halo < 0 || halo > 8) throw std::invalid_argument("halo must be 0 to 8");
@@ -52,7 +57,6 @@ std::unique_ptr<LatticeFilter> make_filter(const Points& points, const std::vect
     passes.push_back({axes[i], static_cast<float>(taps[i])});
   }
   const LatticeKernels& chosen = kernels(simd).lattice;
-  const Features features{points.data(), is_double, static_cast<std::int64_t>(points.shape(0))};
   const nb::gil_scoped_release release;
   return std::make_unique<LatticeFilter>(build_lattice(embedding, features, halo, chosen, threads),
                                          std::move(passes), chosen);
@@ -79,6 +83,16 @@ void gradients(const LatticeFilter& filter, const Values& cotangent, const Value
   const nb::gil_scoped_release release;
   filter.gradients(cotangent.data(), values.data(), shape, back.data(), slope.data(),
                    static_cast<float>(magnitude), threads);
+}
+
+double calibrated_magnitude(const LatticeFilter& filter, const Points& points, int threads) {
+  check_threads(threads);
+  const Features features = features_of(points);
+  if (features.points != filter.lattice().points ||
+      static_cast<int>(points.shape(1)) != filter.lattice().embedding.dimension)
+    throw std::invalid_argument("these are not the points the lattice was built from");
+  const nb::gil_scoped_release release;
+  return filter.calibrated_magnitude(features, threads);
 }
 
 void diagonal(const LatticeFilter& filter, const Vector& out, double magnitude, int threads) {
@@ -117,8 +131,16 @@ void bind_lattice(nb::module_& module) {
            nb::arg("threads"))
       .def("gradients", &gradients, nb::arg("cotangent"), nb::arg("values"), nb::arg("back"), nb::arg("slope"),
            nb::arg("magnitude"), nb::arg("threads"))
+      .def("calibrated_magnitude", &calibrated_magnitude, nb::arg("points"), nb::arg("threads"))
       .def("diagonal", &diagonal, nb::arg("out"), nb::arg("magnitude"), nb::arg("threads"))
       .def("time_phases", &time_phases, nb::arg("values"), nb::arg("out"), nb::arg("threads"));
+  module.def(
+      "calibration_samples",
+      [](const Points& points, int threads) {
+        check_threads(threads);
+        return calibration_samples(features_of(points), static_cast<int>(points.shape(1)), threads);
+      },
+      nb::arg("points"), nb::arg("threads"));
 }
 
 }  // namespace densefield

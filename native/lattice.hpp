@@ -1,6 +1,7 @@
 // Splat, blur and slice of one chunk, for rows of a fixed number of channels.
 #pragma once
 
+#include "exponential.hpp"
 #include "lattice_kernels.hpp"
 #include "rows.hpp"
 
@@ -141,6 +142,35 @@ void slopes(const Chunk& chunk, const float* a, const float* b, std::int64_t str
   }
 }
 
+inline double gaussian_sum(const float* here, int coordinates, const float* at, const float* mass,
+                           std::int64_t vertices, float factor) {
+  constexpr int block = 64;
+  float sums[block] = {};
+  double total = 0;
+  std::int64_t vertex = 0;
+  for (; vertex + block <= vertices; vertex += block) {
+    float distance[block] = {};
+    for (int j = 0; j < coordinates; ++j) {
+      const float* from = at + j * vertices + vertex;
+      DENSEFIELD_SIMD
+      for (int lane = 0; lane < block; ++lane) distance[lane] += (from[lane] - here[j]) * (from[lane] - here[j]);
+    }
+    DENSEFIELD_SIMD
+    for (int lane = 0; lane < block; ++lane)
+      sums[lane] += mass[vertex + lane] * exponential(factor * distance[lane]);
+  }
+  for (; vertex < vertices; ++vertex) {
+    float distance = 0;
+    for (int j = 0; j < coordinates; ++j) {
+      const float difference = at[j * vertices + vertex] - here[j];
+      distance += difference * difference;
+    }
+    total += mass[vertex] * exponential(factor * distance);
+  }
+  for (const float sum : sums) total += sum;
+  return total;
+}
+
 #define DENSEFIELD_ROWS(kernel)                                                                               \
   {                                                                                                           \
     kernel<1>, kernel<2>, kernel<3>, kernel<4>, kernel<8>, kernel<12>, kernel<16>, kernel<20>, kernel<24>,    \
@@ -149,6 +179,6 @@ void slopes(const Chunk& chunk, const float* a, const float* b, std::int64_t str
 
 inline constexpr LatticeKernels lattice_kernels{
     bounds, embed, DENSEFIELD_ROWS(splat),  DENSEFIELD_ROWS(gather), DENSEFIELD_ROWS(blur),
-    DENSEFIELD_ROWS(slice), DENSEFIELD_ROWS(slopes), pull_back};
+    DENSEFIELD_ROWS(slice), DENSEFIELD_ROWS(slopes), pull_back, gaussian_sum};
 
 }  // namespace densefield::DENSEFIELD_ISA

@@ -177,9 +177,10 @@ Chains link(const std::int32_t* next, const std::uint8_t* has_previous, std::int
   return chains;
 }
 
-// find(key) gives a vertex or −1; key_of(vertex) its key.
-template <class Find, class KeyOf>
-void link_neighbours(Lattice& lattice, const KeyCode& code, const Find& find, const KeyOf& key_of, int threads) {
+// find(key) gives a vertex or −1.
+template <class Find>
+void link_neighbours(Lattice& lattice, const Find& find, int threads) {
+  const KeyCode& code = *lattice.code;
   const std::int64_t vertices = lattice.vertices;
   const int corners = lattice.corners();
   Buffer<std::int32_t> next(static_cast<std::size_t>(corners * vertices));
@@ -191,7 +192,7 @@ void link_neighbours(Lattice& lattice, const KeyCode& code, const Find& find, co
     worker.sync();
     const auto [low, high] = worker.share(vertices);
     for (std::int64_t vertex = low; vertex < high; ++vertex) {
-      const Key key = key_of(vertex);
+      const Key key = lattice.keys[vertex];
       const int remainder = code.remainder(key);
       for (int axis = 0; axis < corners; ++axis) {
         const std::int32_t neighbour = find(code.next(key, remainder, axis));
@@ -236,7 +237,8 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
     throw std::length_error("too many points for 32-bit indices");
   const Bounds bounds = enclose(embedding, features, kernels, threads);
   if (!bounds.finite) throw std::domain_error("features are not finite");
-  const KeyCode code(bounds, embedding.dimension, halo + 1);
+  lattice.code = std::make_unique<KeyCode>(bounds, embedding.dimension, halo + 1);
+  const KeyCode& code = *lattice.code;
 
   lattice.chunk_points = choose_chunk(features.points, corners);
   const std::int64_t chunks = (features.points + lattice.chunk_points - 1) / lattice.chunk_points;
@@ -282,28 +284,28 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
   });
   for (const std::int64_t count : owned) lattice.vertices += count;
 
-  Buffer<Key> vertex_keys(lattice.vertices);
+  lattice.keys.resize(lattice.vertices);
   parallel(threads, [&](const Worker& worker) {
     const auto [first, last] = worker.share(slots);
     for (std::int64_t slot = first; slot < last; ++slot)
-      if (table.least_slot(places[slot]) == slot) vertex_keys[owners[slot]] = keys[slot];
+      if (table.least_slot(places[slot]) == slot) lattice.keys[owners[slot]] = keys[slot];
   });
 
   if (halo == 0) {
     list_slots(lattice, threads);
     link_neighbours(
-        lattice, code,
+        lattice,
         [&](const Key& key) {
           const std::int32_t slot = table.find(key);
           return slot < 0 ? -1 : owners[slot];
         },
-        [&](std::int64_t vertex) { return vertex_keys[vertex]; }, threads);
+        threads);
     return lattice;
   }
 
   // Rings of neighbours come after the points' own vertices; no slot belongs to them.
   KeyTable all(4 * lattice.vertices);
-  for (std::int64_t vertex = 0; vertex < lattice.vertices; ++vertex) all.insert(vertex_keys[vertex]);
+  for (const Key& key : lattice.keys) all.insert(key);
   std::size_t ring = 0;
   for (int round = 0; round < halo; ++round) {
     const std::size_t end = all.keys().size();
@@ -319,11 +321,10 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
   }
   if (all.keys().size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
     throw std::length_error("the halo has more vertices than 32-bit indices reach");
-  lattice.vertices = static_cast<std::int64_t>(all.keys().size());
+  lattice.keys = all.keys();
+  lattice.vertices = static_cast<std::int64_t>(lattice.keys.size());
   list_slots(lattice, threads);
-  link_neighbours(
-      lattice, code, [&](const Key& key) { return static_cast<std::int32_t>(all.find(key)); },
-      [&](std::int64_t vertex) { return all.keys()[vertex]; }, threads);
+  link_neighbours(lattice, [&](const Key& key) { return static_cast<std::int32_t>(all.find(key)); }, threads);
   return lattice;
 }
 

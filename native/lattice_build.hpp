@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "buffer.hpp"
 #include "dispatch.hpp"
+#include "lattice_keys.hpp"
 
 namespace densefield {
 
@@ -38,6 +40,8 @@ struct Lattice {
   std::vector<std::int32_t> slots_begin;      // (vertices + 1)
   std::vector<std::int32_t> slots_of_vertex;  // (slots), in order of chunks for each vertex
   std::vector<Chains> chains;                 // one per axis
+  std::vector<Key> keys;                      // (vertices)
+  std::unique_ptr<KeyCode> code;
 
   int corners() const { return embedding.dimension + 1; }
   std::int64_t chunks() const { return static_cast<std::int64_t>(chunk_slots.size()) - 1; }

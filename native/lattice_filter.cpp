@@ -49,8 +49,7 @@ std::vector<LatticeFilter::Block> LatticeFilter::blocks(Shape shape) const {
   return blocks;
 }
 
-void LatticeFilter::splat(const Worker&, Queue& queue, const Block& block, const float* values,
-                          float* local) const {
+void LatticeFilter::splat(Queue& queue, const Block& block, const float* values, float* local) const {
   std::int64_t index;
   while (queue.next(index)) {
     const std::int64_t first = lattice_.chunk_slots[index], slots = lattice_.chunk_slots[index + 1] - first;
@@ -101,7 +100,7 @@ void LatticeFilter::apply(const float* values, float* out, Shape shape, bool adj
   float* rows = space->rows.data();
   parallel(threads, [&](const Worker& worker) {
     for (std::size_t i = 0; i < work.size(); ++i) {
-      splat(worker, queues[2 * i], work[i], values, local);
+      splat(queues[2 * i], work[i], values, local);
       worker.sync();
       gather(worker, work[i], local, magnitude, rows);
       blur(worker, work[i], rows, adjoint);
@@ -131,12 +130,12 @@ void LatticeFilter::gradients(const float* cotangent, const float* values, Shape
     std::memset(slopes.data() + low * corners, 0, (high - low) * corners * sizeof(float));
     for (std::size_t i = 0; i < work.size(); ++i) {
       const Block& block = work[i];
-      splat(worker, queues[4 * i], block, values, local);
+      splat(queues[4 * i], block, values, local);
       worker.sync();
       gather(worker, block, local, magnitude, rows_values);
       blur(worker, block, rows_values, false);
       worker.sync();
-      splat(worker, queues[4 * i + 1], block, cotangent, local);
+      splat(queues[4 * i + 1], block, cotangent, local);
       worker.sync();
       gather(worker, block, local, magnitude, rows_cotangent);
       blur(worker, block, rows_cotangent, true);
@@ -169,7 +168,7 @@ LatticeFilter::Times LatticeFilter::time_phases(const float* values, float* out,
     for (std::size_t i = 0; i < work.size(); ++i) {
       worker.sync();
       const auto start = Clock::now();
-      splat(worker, queues[2 * i], work[i], values, local);
+      splat(queues[2 * i], work[i], values, local);
       worker.sync();
       gather(worker, work[i], local, 1.0f, rows);
       worker.sync();

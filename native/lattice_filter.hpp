@@ -38,6 +38,9 @@ class LatticeFilter {
   void gradients(const float* cotangent, const float* values, Shape shape, float* back, float* slope,
                  float magnitude, int threads) const;
 
+  // The factor that makes K·1 the exact Gaussian sum on average, for the features the lattice was built from.
+  float calibrated_magnitude(const Features& features, int threads) const;
+
   // out[i] = K(i,i). Far slower than apply(): it follows how each simplex spreads.
   void diagonal(float* out, float magnitude, int threads) const;
 
@@ -64,7 +67,7 @@ class LatticeFilter {
   class Lease;
 
   std::vector<Block> blocks(Shape shape) const;
-  void splat(const Worker& worker, Queue& queue, const Block& block, const float* values, float* local) const;
+  void splat(Queue& queue, const Block& block, const float* values, float* local) const;
   void gather(const Worker& worker, const Block& block, const float* local, float magnitude, float* rows) const;
   void blur(const Worker& worker, const Block& block, float* rows, bool adjoint) const;
   void slice(Queue& queue, const Block& block, const float* rows, float* out) const;
@@ -75,5 +78,8 @@ class LatticeFilter {
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Workspace>> idle_;
 };
+
+// The points at which the magnitude is measured.
+std::vector<std::int64_t> calibration_samples(const Features& features, int dimension, int threads);
 
 }  // namespace densefield

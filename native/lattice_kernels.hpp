@@ -58,6 +58,9 @@ struct LatticeKernels {
   // Gradient with respect to features from that with respect to barycentric weights.
   void (*pull_back)(const Embedding&, std::int64_t points, const std::uint8_t* order, const float* slopes,
                     float* gradient);
+  // Σ_v mass_v · exp(factor · ‖at_v − here‖²), coordinate j of vertex v being at[j · vertices + v]
+  double (*gaussian_sum)(const float* here, int coordinates, const float* at, const float* mass,
+                         std::int64_t vertices, float factor);
 };
 
 }  // namespace densefield

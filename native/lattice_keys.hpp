@@ -1,6 +1,7 @@
 // Lattice vertices as 128-bit numbers in mixed radix: a step along an axis is one addition.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -66,6 +67,25 @@ class KeyCode {
 
   // From corner k−1 to corner k: every coordinate grows by one, that of rank d+1−k (here: `axis`) falls by d.
   Key corner_step(int axis) const { return forward_[axis]; }
+
+  // Least c_j of the box that keys are counted from.
+  std::int64_t low(int axis) const { return low_[axis]; }
+
+  // The vertex's d+1 coordinates in the plane of the lattice.
+  void coordinates(const Key& key, std::int64_t* out) const {
+    const std::int64_t rest = remainder(key);
+    std::int64_t sum = 0;
+    Key left = key;
+    for (int j = dimension_ - 1; j >= 0; --j) {  // the largest unit of each word comes last
+      std::uint64_t& word = unit_[j].low ? left.low : left.high;
+      const std::uint64_t unit = unit_[j].low ? unit_[j].low : unit_[j].high;
+      const std::uint64_t cells = word / unit;
+      word -= cells * unit;
+      out[j] = (dimension_ + 1) * (static_cast<std::int64_t>(cells) + low_[j]) + rest;
+      sum += out[j];
+    }
+    out[dimension_] = -sum;
+  }
 
   int remainder(const Key& key) const { return static_cast<int>(key.low % (dimension_ + 1)); }
 
