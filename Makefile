@@ -40,7 +40,7 @@ clean:
 # Torch comes first and pinned. The build tools come before densefield because it is built without
 # isolation: the build directory stays valid, so that a change in native/ recompiles only what it touches.
 $(VENV)/.tools: constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q -c constraints.txt torch numpy cmake nanobind ninja scikit-build-core
 	touch $@
 
