@@ -1,1 +1,75 @@
-"""Fully connected conditional random fields."""
+"""Fully connected conditional random fields.
+
+Names are loaded when they are first used, so that `import densefield` is quick and NumPy users never
+import torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from densefield.errors import DensefieldError as DensefieldError
+    from densefield.errors import InputError as InputError
+    from densefield.errors import InputTypeError as InputTypeError
+    from densefield.filters.autograd import gaussian_filter as gaussian_filter
+    from densefield.filters.autograd import grid_filter as grid_filter
+    from densefield.filters.exact import ExactFilter as ExactFilter
+    from densefield.filters.grid import GridFilter as GridFilter
+    from densefield.filters.lattice import LatticeFilter as LatticeFilter
+    from densefield.filters.lattice_torch import TorchLatticeFilter as TorchLatticeFilter
+    from densefield.filters.operator import GaussianFilter as GaussianFilter
+
+    __version__: str
+
+# Public name → the module that defines it. A test keeps the imports above, which are for type checkers
+# and editors, equal to this table.
+_HOMES = {
+    "DensefieldError": "densefield.errors",
+    "InputError": "densefield.errors",
+    "InputTypeError": "densefield.errors",
+    "gaussian_filter": "densefield.filters.autograd",
+    "grid_filter": "densefield.filters.autograd",
+    "ExactFilter": "densefield.filters.exact",
+    "GridFilter": "densefield.filters.grid",
+    "LatticeFilter": "densefield.filters.lattice",
+    "TorchLatticeFilter": "densefield.filters.lattice_torch",
+    "GaussianFilter": "densefield.filters.operator",
+}
+
+__all__ = ["__version__", *_HOMES]
+
+
+def _load(name: str) -> object:
+    try:
+        home = importlib.import_module(_HOMES[name])
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ModuleNotFoundError(
+            f"densefield.{name} needs torch, which is not installed. "
+            "Install it with: pip install 'densefield[torch]'",
+            name="torch",
+        ) from error
+    value: object = getattr(home, name)
+    return value
+
+
+if not TYPE_CHECKING:  # to a type checker it would say that every name exists
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            value = version("densefield")
+        elif name in _HOMES:
+            value = _load(name)
+        else:
+            raise AttributeError(f"module 'densefield' has no attribute {name!r}")
+        globals()[name] = value  # the next use finds it without coming here
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

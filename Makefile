@@ -1,0 +1,49 @@
+# Everything from a fresh checkout: needs Python 3.10 or newer, a C++20 compiler and make.
+PYTHON ?= python3
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+NATIVE := CMakeLists.txt native $(wildcard native/*)
+READY  := $(VENV)/.ready
+
+.DELETE_ON_ERROR:
+.PHONY: demo test pytest test-slow lint docs wheel clean
+
+demo: $(READY)
+	$(BIN)/python examples/demo.py
+
+test: lint pytest docs
+
+pytest: $(READY)
+	$(BIN)/python -m pytest
+
+test-slow: $(READY)
+	$(BIN)/python -m pytest -m slow
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+docs: $(READY)
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+
+# Builds the sdist, the wheel out of it, and tests that wheel with no compiler in reach.
+wheel: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	.ci/test-wheel $(BIN)/python dist/*.whl
+
+clean:
+	rm -rf $(VENV) build dist demo docs/_build .mypy_cache .pytest_cache .ruff_cache
+
+# Torch comes first and pinned. The build tools come before densefield because it is built without
+# isolation: the build directory stays valid, so that a change in native/ recompiles only what it touches.
+$(VENV)/.tools: constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q -c constraints.txt torch numpy cmake nanobind ninja scikit-build-core
+	touch $@
+
+$(READY): $(VENV)/.tools pyproject.toml $(NATIVE)
+	$(BIN)/python -m pip install -q -c constraints.txt --no-build-isolation -e '.[torch,dev]'
+	touch $@
