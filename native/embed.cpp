@@ -78,7 +78,8 @@ void embed_points(const Embedding& e, const In* features, std::int64_t points, s
   const Real up_factor = static_cast<Real>(corners), down_factor = Real(1) / up_factor;
   const Real top = static_cast<Real>(d);
   alignas(64) Real y[max_corners][block], cell[max_corners][block], rank[max_corners][block], total[block];
-  alignas(64) std::int32_t whole_rank[max_corners][block], whole_cell[max_corners][block];
+  alignas(64) std::int32_t whole_cell[max_corners][block], whole_rank[max_corners][block];
+  Real sorted[block][max_corners];
   for (std::int64_t first = 0; first < points; first += block) {
     const std::int64_t here = points - first < block ? points - first : block;
     elevate<Real>(e, features + first * d, here, y);
@@ -114,19 +115,20 @@ void embed_points(const Embedding& e, const In* features, std::int64_t points, s
         y[j][lane] = (y[j][lane] - move * up_factor) * down_factor;
       }
 
-    for (std::int64_t lane = 0; lane < here; ++lane) {
-      Real sorted[max_corners];
-      std::uint8_t* point_order = order + (first + lane) * corners;
-      std::int32_t* point_cells = cells + (first + lane) * d;
-      float* point_weights = weights + (first + lane) * corners;
+    // Residuals in order of rank. All lanes are written before the first is read: a load right behind the stores it
+    // spans would stall.
+    for (int lane = 0; lane < here; ++lane)
       for (int j = 0; j < corners; ++j) {
         const int at = whole_rank[j][lane];
-        sorted[at] = y[j][lane];
-        point_order[at] = static_cast<std::uint8_t>(j);
+        sorted[lane][at] = y[j][lane];
+        order[(first + lane) * corners + at] = static_cast<std::uint8_t>(j);
       }
-      for (int j = 0; j < d; ++j) point_cells[j] = whole_cell[j][lane];
-      point_weights[0] = static_cast<float>(Real(1) + (sorted[d] - sorted[0]));
-      for (int k = 1; k <= d; ++k) point_weights[k] = static_cast<float>(sorted[d - k] - sorted[d - k + 1]);
+    for (int lane = 0; lane < here; ++lane) {
+      const Real* t = sorted[lane];
+      float* weight = weights + (first + lane) * corners;
+      for (int j = 0; j < d; ++j) cells[(first + lane) * d + j] = whole_cell[j][lane];
+      weight[0] = static_cast<float>(Real(1) + (t[d] - t[0]));
+      for (int k = 1; k <= d; ++k) weight[k] = static_cast<float>(t[d - k] - t[d - k + 1]);
     }
   }
 }

@@ -49,7 +49,7 @@ std::vector<Key> number_corners(Lattice& lattice, const Features& features, cons
   const std::int64_t end = std::min(lattice.chunk_begin(chunk + 1), lattice.points);
   std::int32_t cells[piece * max_dimension];
   std::int32_t last_cells[max_dimension];
-  KeyTable table(4096);
+  KeyTable table(1 << 14);
   const std::uint8_t* last_order = nullptr;
   const std::uint16_t* last_ids = nullptr;
   for (std::int64_t first = lattice.chunk_begin(chunk); first < end; first += piece) {
@@ -66,9 +66,8 @@ std::vector<Key> number_corners(Lattice& lattice, const Features& features, cons
       } else {
         std::copy_n(cells + i * d, d, last_cells);
         Key key = code.base(last_cells);
-        ids[0] = static_cast<std::uint16_t>(table.insert(key));
-        for (int k = 1; k < corners; ++k) {
-          key = key + code.corner_step(order[d - k + 1]);
+        for (int k = 0; k < corners; ++k) {
+          if (k > 0) key = key + code.corner_step(order[d - k + 1]);
           ids[k] = static_cast<std::uint16_t>(table.insert(key));
         }
       }

@@ -19,13 +19,13 @@ constexpr std::int64_t wanted_samples = 256;
 // A number that depends on the point's own features only, so that the sample does not depend on the points' order.
 template <class In>
 std::uint64_t fingerprint(const In* features, int dimension) {
-  std::uint64_t mixed = 0x9e3779b97f4a7c15u;
+  std::uint64_t mixed = 0, odd = 0x9e3779b97f4a7c15u;
   for (int i = 0; i < dimension; ++i) {
-    mixed ^= std::bit_cast<std::uint64_t>(static_cast<double>(features[i]) + 0.0);  // −0 counts as 0
-    mixed *= 0xd6e8feb86659fd93u;
-    mixed ^= mixed >> 32;
+    mixed += std::bit_cast<std::uint64_t>(static_cast<double>(features[i]) + 0.0) * odd;  // −0 counts as 0
+    odd += 0x7f4a7c15f39cc060u;
   }
-  return mixed * 0xd6e8feb86659fd93u;
+  mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93u;
+  return (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93u;
 }
 
 template <class In>

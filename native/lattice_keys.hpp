@@ -131,7 +131,7 @@ class KeyTable {
     const auto id = static_cast<std::uint32_t>(keys_.size());
     keys_.push_back(key);
     slots_[at] = id;
-    if (keys_.size() * 2 > slots_.size()) grow();
+    if (keys_.size() * 4 > slots_.size()) grow();  // sparse: a second look costs a misprediction
     return id;
   }
 
