@@ -9,11 +9,11 @@ from densefield.errors import InputError
 
 A = TypeVar("A")  # numpy.ndarray or torch.Tensor
 
-DENSE_LIMIT = 20_000  # to_dense() of more points would not fit a usual memory (1.6 GB in float32)
+DENSE_LIMIT = 20_000  # points; a matrix of more would not fit a usual memory (1.6 GB in float32)
 
 
 class GaussianFilter(ABC, Generic[A]):
-    """The N×N kernel matrix K, with k(i,j) ≈ exp(-½‖x_i-x_j‖²), known by what it does to values.
+    """The N×N kernel matrix K, with k(i,j) ≈ exp(-½‖x_i - x_j‖²), known by what it does to values.
 
     Values are (N, C), or (B, N, C) for a batch filtered by the same K.
     """
@@ -37,7 +37,7 @@ class GaussianFilter(ABC, Generic[A]):
 
     @abstractmethod
     def identity(self, first: int, last: int) -> A:
-        """Columns first…last-1 of the N×N unit matrix, (N, last-first), in this filter's array type."""
+        """Columns first…last-1 of the N×N unit matrix, (N, last - first), in this filter's array type."""
 
     def to_dense(self) -> A:
         """The matrix K itself, (N, N), for N up to 20,000."""
@@ -47,3 +47,11 @@ class GaussianFilter(ABC, Generic[A]):
                 f"at most {DENSE_LIMIT} points are made dense. Use apply() on the columns you need."
             )
         return self.apply(self.identity(0, self.num_points))
+
+
+class FeatureFilter(GaussianFilter[A]):
+    """A Gaussian filter on features (N, d), differentiable with respect to them."""
+
+    @abstractmethod
+    def gradients(self, cotangent: A, values: A) -> tuple[A, A]:
+        """Kᵀ g and ∂⟨g, K v⟩/∂x: what goes back to values and to features, (…, N, C) and (N, d)."""

@@ -1,0 +1,101 @@
+"""Checks at the boundary: what came, what was expected, what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield.errors import InputError, InputTypeError
+from densefield.filters.lattice_design import MAX_DIMENSION
+
+Array = npt.NDArray[Any]
+
+
+def checked_features(features: object) -> Array:
+    """Features as a C-contiguous (N, d) array of float32 or float64; their values are not looked at."""
+    if not isinstance(features, np.ndarray):
+        raise InputTypeError(
+            f"features are a {type(features).__name__}, expected a numpy array (N, d). "
+            "Use numpy.asarray(features), or densefield.gaussian_filter for torch tensors."
+        )
+    if features.dtype not in (np.float32, np.float64):
+        raise InputTypeError(
+            f"features have dtype {features.dtype}, expected float32 or float64. "
+            "Divide positions and colours by the kernel's widths; the result is floating point."
+        )
+    check_feature_shape(features.shape)
+    return np.ascontiguousarray(features)
+
+
+def check_feature_shape(shape: tuple[int, ...]) -> None:
+    """Raises unless the shape is (N, d) with d from 1 to 16."""
+    if len(shape) != 2:
+        raise InputError(
+            f"features have shape {tuple(shape)}, expected (N, d): one row per point. "
+            "Use features.reshape(-1, d) for an image of features."
+        )
+    if not 1 <= shape[1] <= MAX_DIMENSION:
+        raise InputError(
+            f"features have {shape[1]} dimensions (shape {tuple(shape)}), expected 1 to {MAX_DIMENSION}. "
+            + ("Are the axes swapped? Features are (N, d)." if shape[1] > MAX_DIMENSION else "")
+        )
+
+
+def check_finite(features: Array) -> None:
+    """Raises, and says where, if features hold NaN or infinity."""
+    finite = np.isfinite(features).all(axis=1)
+    if not finite.all():
+        point = int(np.argmin(finite))
+        raise InputError(
+            f"features hold NaN or infinity at {int((~finite).sum())} of {len(features)} points, first at point {point}: "
+            f"{features[point].tolist()}. Widths must be positive and images finite."
+        )
+
+
+def check_value_shape(shape: tuple[int, ...], num_points: int) -> None:
+    """Raises unless the shape is (N, C) or (B, N, C)."""
+    if len(shape) not in (2, 3) or shape[-2] != num_points:
+        hint = ""
+        if len(shape) == 1 and shape[0] == num_points:
+            hint = " Use values[:, None] for one channel."
+        elif len(shape) == 2 and shape[1] == num_points:
+            hint = " Are the axes swapped? Use values.T."
+        raise InputError(
+            f"values have shape {tuple(shape)}, expected ({num_points}, C) or (B, {num_points}, C).{hint}"
+        )
+
+
+def checked_values(values: object, num_points: int, name: str = "values") -> npt.NDArray[np.float32]:
+    """Values as a C-contiguous (B, N, C) array of float32."""
+    if not isinstance(values, np.ndarray):
+        raise InputTypeError(
+            f"{name} are a {type(values).__name__}, expected a numpy array. Use numpy.asarray({name}), "
+            "or densefield.gaussian_filter for torch tensors."
+        )
+    if values.dtype != np.float32:
+        raise InputTypeError(
+            f"{name} have dtype {values.dtype}, expected float32. Use {name}.astype(numpy.float32), "
+            "or ExactFilter for float64."
+        )
+    check_value_shape(values.shape, num_points)
+    array = np.ascontiguousarray(values)
+    return array if array.ndim == 3 else array[None]
+
+
+def checked_out(out: Array | None, values: Array) -> Array:
+    """`out` if it can take the result for `values`, a new array where it is None."""
+    if out is None:
+        return np.empty(values.shape, values.dtype)
+    if not isinstance(out, np.ndarray) or out.dtype != values.dtype:
+        raise InputTypeError(
+            f"out is {getattr(out, 'dtype', type(out).__name__)}, expected a {values.dtype} numpy array."
+        )
+    if out.shape != values.shape:
+        raise InputError(f"out has shape {out.shape}, expected that of the values, {values.shape}.")
+    if not out.flags.c_contiguous or not out.flags.writeable:
+        raise InputError("out must be C-contiguous and writable. Leave it out to get a new array.")
+    if np.may_share_memory(out, values):
+        raise InputError("out shares memory with the values. Give it memory of its own, or leave it out.")
+    return out

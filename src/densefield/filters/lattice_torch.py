@@ -1,0 +1,293 @@
+"""The permutohedral lattice in plain torch operations: readable, and on any device.
+
+The native lattice is this algorithm made fast; both build the same vertices and agree to rounding.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from densefield.errors import InputError, InputTypeError
+from densefield.filters.calibration_torch import calibrated_magnitude
+from densefield.filters.checks import check_feature_shape, check_finite, check_value_shape
+from densefield.filters.lattice_design import Operator, design_lattice
+from densefield.filters.operator import FeatureFilter
+
+_MOST_CELLS = 2.0**29  # as in the native lattice: cells are whole numbers of 32 bits there
+
+
+class TorchLatticeFilter(FeatureFilter[Tensor]):
+    """K v = Σ_j exp(-½‖x_i - x_j‖²) v_j, approximated as K = magnitude · S·B·Sᵀ.
+
+    Sᵀ splats values on the d+1 corners of each point's simplex, B blurs along the lattice's d+1 axes, S slices: takes
+    the values back at the points. Features (N, d) and values (N, C) are float32 or float64, on one device. Arguments
+    as those of LatticeFilter.
+
+    >>> import torch
+    >>> k = TorchLatticeFilter(torch.tensor([[0.0, 0.0], [0.5, 0.0], [9.0, 9.0]])).to_dense()
+    >>> torch.equal(k[:2, 2], torch.zeros(2))
+    True
+    """
+
+    def __init__(
+        self,
+        features: Tensor,  # (N, d)
+        *,
+        operator: Operator = "symmetric",
+        halo: int = 0,
+        calibrate: bool = True,
+    ) -> None:
+        if not isinstance(features, Tensor):
+            raise InputTypeError(f"features are a {type(features).__name__}, expected a torch tensor (N, d).")
+        if features.dtype not in (torch.float32, torch.float64):
+            raise InputTypeError(f"features have dtype {features.dtype}, expected torch.float32 or torch.float64.")
+        check_feature_shape(tuple(features.shape))
+        check_finite(features.detach().cpu().numpy())
+        dimension = features.shape[1]
+        design = design_lattice(dimension, operator, halo)
+        self._dtype, self._device = features.dtype, features.device
+        self._scale = torch.tensor(design.scale, dtype=torch.float64)
+        self._passes = design.passes
+
+        # Embedding decides which vertices exist, so it is done as precisely as the native one.
+        single = design.single_precision or features.device.type == "mps"  # which knows no float64
+        exact = features.detach().to(torch.float32 if single else torch.float64)
+        elevated = elevate(exact, self._scale)
+        cells, self._rank, residual = round_to_lattice(elevated)
+        self._weights = barycentric_weights(residual, self._rank).to(features.dtype)  # (N, d+1)
+
+        corners = corner_keys(cells, self._rank)  # (N, d+1, d+1)
+        self._vertex, keys = distinct_rows(corners.reshape(-1, dimension + 1))
+        self._vertex = self._vertex.reshape(-1, dimension + 1)  # (N, d+1): which vertex each corner is
+        for _ in range(halo):
+            keys = add_neighbours(keys)
+        self._num_vertices = len(keys)
+        self._next = [find_rows(keys + step, keys) for step in axis_steps(dimension, keys.device)]
+        self._previous = [find_rows(keys - step, keys) for step in axis_steps(dimension, keys.device)]
+
+        self._magnitude = design.magnitude
+        if calibrate and operator != "pydensecrf" and self.num_points > 0:
+            mass = self._splat(torch.ones_like(features[:, :1]))
+            filtered = self._slice(self._blur(mass))[:, 0]
+            self._magnitude = calibrated_magnitude(
+                exact, elevated, keys, mass[:-1, 0], filtered, width=design.scale[0] * 2**0.5
+            )
+
+    @property
+    def num_points(self) -> int:
+        """N, the number of points."""
+        return self._weights.shape[0]
+
+    @property
+    def num_vertices(self) -> int:
+        """How many vertices the lattice has."""
+        return self._num_vertices
+
+    @property
+    def magnitude(self) -> float:
+        """The factor by which the lattice's own sums are multiplied."""
+        return self._magnitude
+
+    def apply(self, values: Tensor, out: Tensor | None = None) -> Tensor:
+        """K v for values (N, C) or (B, N, C); written into `out` where it is given."""
+        return self._filter(values, out, adjoint=False)
+
+    def apply_adjoint(self, values: Tensor, out: Tensor | None = None) -> Tensor:
+        """Kᵀ v: each pass of the blur is symmetric, so the adjoint is the passes in reverse order."""
+        return self._filter(values, out, adjoint=True)
+
+    def gradients(self, cotangent: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Kᵀ g and ∂⟨g, K v⟩/∂x, by differentiating the barycentric weights of splat and slice.
+
+        ⟨g, S B Sᵀ v⟩ changes with the weight of point i's corner k by g_i·(B Sᵀ v)_k + v_i·(Bᵀ Sᵀ g)_k; the weights
+        are linear in the elevated point, and that is linear in x.
+        """
+        v, g = self._columns(values), self._columns(cotangent, "the cotangent")
+        if values.shape != cotangent.shape:
+            raise InputError(
+                f"the cotangent has shape {tuple(cotangent.shape)}, expected that of the values, {tuple(values.shape)}."
+            )
+        blurred_v = self._blur(self._splat(v))
+        blurred_g = self._blur(self._splat(g), adjoint=True)
+        slopes = torch.stack(
+            [(g * blurred_v[vertex]).sum(1) + (v * blurred_g[vertex]).sum(1) for vertex in self._vertex.T], dim=1
+        )
+        back = self._uncolumns(self._slice(blurred_g) * self._magnitude, values)
+        return back, pull_back(slopes * self._magnitude, self._rank, self._scale)
+
+    def diagonal(self) -> Tensor:
+        """k(i,i) of this very operator, (N,): found column by column, so O(N²)."""
+        blocks = [
+            self.apply(self.identity(first, min(first + 256, self.num_points)))[first : first + 256].diagonal()
+            for first in range(0, self.num_points, 256)
+        ]
+        return torch.cat(blocks) if blocks else self._weights.new_empty(0)
+
+    def identity(self, first: int, last: int) -> Tensor:
+        """Columns first…last-1 of the N×N unit matrix, (N, last - first)."""
+        columns = torch.zeros(self.num_points, last - first, dtype=self._dtype, device=self._device)
+        columns[first:last] = torch.eye(last - first, dtype=self._dtype, device=self._device)
+        return columns
+
+    def _filter(self, values: Tensor, out: Tensor | None, *, adjoint: bool) -> Tensor:
+        columns = self._columns(values)
+        result = self._uncolumns(self._slice(self._blur(self._splat(columns), adjoint)) * self._magnitude, values)
+        if out is None:
+            return result
+        if out.shape != result.shape or out.dtype != result.dtype:
+            raise InputError(
+                f"out is {out.dtype} of shape {tuple(out.shape)}, expected {result.dtype} of {tuple(result.shape)}."
+            )
+        return out.copy_(result)
+
+    def _splat(self, values: Tensor) -> Tensor:
+        """Sᵀ v: (N, C) → (M + 1, C). The last row stays zero and stands for every vertex that does not exist."""
+        rows = values.new_zeros(self._num_vertices + 1, values.shape[1])
+        for weight, vertex in zip(self._weights.T, self._vertex.T, strict=True):
+            rows.index_add_(0, vertex, weight[:, None] * values)
+        return rows
+
+    def _blur(self, rows: Tensor, adjoint: bool = False) -> Tensor:
+        """B rows, or Bᵀ rows."""
+        for axis, tap in reversed(self._passes) if adjoint else self._passes:
+            neighbours = rows[self._next[axis]] + rows[self._previous[axis]]
+            rows = torch.cat([rows[:-1] + tap * neighbours, rows[-1:]])
+        return rows
+
+    def _slice(self, rows: Tensor) -> Tensor:
+        """S rows: (M + 1, C) → (N, C)."""
+        values = rows.new_zeros(self.num_points, rows.shape[1])
+        for weight, vertex in zip(self._weights.T, self._vertex.T, strict=True):
+            values += weight[:, None] * rows[vertex]
+        return values
+
+    def _columns(self, values: Tensor, name: str = "values") -> Tensor:
+        """(N, C) as it is, (B, N, C) as (N, B·C)."""
+        if not isinstance(values, Tensor) or values.dtype != self._dtype or values.device != self._device:
+            came = f"{values.dtype} on {values.device}" if isinstance(values, Tensor) else type(values).__name__
+            raise InputTypeError(
+                f"{name} are {came}, expected a {self._dtype} tensor on {self._device}, as the features were."
+            )
+        check_value_shape(tuple(values.shape), self.num_points)
+        return values if values.ndim == 2 else values.permute(1, 0, 2).reshape(self.num_points, -1)
+
+    def _uncolumns(self, columns: Tensor, like: Tensor) -> Tensor:
+        if like.ndim == 2:
+            return columns
+        return columns.reshape(like.shape[1], like.shape[0], like.shape[2]).permute(1, 0, 2).contiguous()
+
+
+def elevate(features: Tensor, scale: Tensor) -> Tensor:
+    """Features (N, d) in the plane of the lattice: d+1 coordinates that sum to zero, (N, d+1).
+
+    y_0 = Σ_i c_i and y_j = Σ_{i≥j} c_i - j c_{j-1}, with c_i = x_i · scale_i: an isometry times a constant.
+    """
+    total = torch.zeros_like(features[:, 0])
+    columns = []
+    for j in range(features.shape[1], 0, -1):
+        c = features[:, j - 1] * float(scale[j - 1])
+        columns.append(total - j * c)
+        total = total + c
+    columns.append(total)
+    return torch.stack(columns[::-1], dim=1)
+
+
+def round_to_lattice(elevated: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The simplex that holds each point: its corner of remainder 0, and the order of the residuals.
+
+    Returns cells (N, d+1), the corner's coordinates over d+1, whole numbers that sum to zero; the rank of each
+    coordinate's residual, 0 for the largest; and the residuals over d+1.
+    """
+    corners = elevated.shape[1]
+    scaled = elevated * (1.0 / corners)
+    down, up = scaled.floor(), scaled.ceil()
+    cells = torch.where(up * corners - elevated < elevated - down * corners, up, down)
+    if elevated.numel() and not bool((cells.abs() < _MOST_CELLS).all()):
+        raise InputError(
+            f"the features span {float(cells.abs().max()):.3g} lattice cells, more than lattice keys can hold. The "
+            "kernel's widths are too small for the spread of these features. Use larger widths."
+        )
+    residual = elevated - cells * corners
+    order = torch.sort(residual, dim=1, descending=True, stable=True).indices
+    rank = torch.argsort(order, dim=1)
+    # The cells' sum says how far the nearest such point is off the plane; the worst rounded are moved by one cell.
+    shifted = rank + cells.sum(1, keepdim=True).long()
+    move = (shifted < 0).long() - (shifted >= corners).long()
+    residual = (residual - move * corners) * (1.0 / corners)
+    return cells.long() + move, shifted + move * corners, residual
+
+
+def barycentric_weights(residual: Tensor, rank: Tensor) -> Tensor:
+    """Weights of the d+1 corners of each point's simplex, (N, d+1): not negative, and one in all."""
+    last = residual.shape[1] - 1
+    ordered = residual.gather(1, torch.argsort(rank, dim=1))  # by rank
+    first = 1 + (ordered[:, last] - ordered[:, 0])
+    others = [ordered[:, last - k] - ordered[:, last - k + 1] for k in range(1, last + 1)]
+    return torch.stack([first, *others], dim=1)
+
+
+def corner_keys(cells: Tensor, rank: Tensor) -> Tensor:
+    """Coordinates of the d+1 corners of each point's simplex, (N, d+1, d+1): corner k has remainder k modulo d+1."""
+    corners = cells.shape[1]
+    return torch.stack([corners * (cells - (rank > corners - 1 - k).long()) + k for k in range(corners)], dim=1)
+
+
+def axis_steps(dimension: int, device: torch.device) -> Tensor:
+    """One step along each of the d+1 axes: every coordinate grows by one, the axis's own falls by d, (d+1, d+1)."""
+    ones = torch.ones(dimension + 1, dimension + 1, dtype=torch.int64, device=device)
+    return ones - (dimension + 1) * torch.eye(dimension + 1, dtype=torch.int64, device=device)
+
+
+def row_codes(rows: Tensor) -> Tensor:
+    """Equal numbers for equal rows, different ones for different rows, (R,)."""
+    code = rows.new_zeros(len(rows))
+    for column in rows.T[:-1]:  # the last coordinate follows from the others
+        column = column - column.min()
+        # The code is made dense before each step, so it stays below R · range, far from overflow.
+        code = torch.unique(code * (column.max() + 1) + column, return_inverse=True)[1]
+    return code
+
+
+def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """For each row the number of its equals, and one row for each number."""
+    if len(rows) == 0:
+        return rows.new_zeros(0), rows
+    number = row_codes(rows)
+    distinct = rows.new_empty(int(number.max()) + 1, rows.shape[1])
+    distinct[number] = rows
+    return number, distinct
+
+
+def find_rows(wanted: Tensor, rows: Tensor) -> Tensor:
+    """Where each wanted row is among the distinct rows; len(rows) where it is not."""
+    if len(rows) == 0:
+        return rows.new_zeros(0)
+    code = row_codes(torch.cat([rows, wanted]))
+    place = rows.new_full((int(code.max()) + 1,), len(rows))
+    place[code[: len(rows)]] = torch.arange(len(rows), device=rows.device)
+    return place[code[len(rows) :]]
+
+
+def add_neighbours(keys: Tensor) -> Tensor:
+    """The vertices, and behind them their direct neighbours that are not among them."""
+    if len(keys) == 0:
+        return keys
+    steps = axis_steps(keys.shape[1] - 1, keys.device)
+    around = torch.cat([keys + step for step in steps] + [keys - step for step in steps])
+    around = distinct_rows(around)[1]
+    return torch.cat([keys, around[find_rows(around, keys) == len(keys)]])
+
+
+def pull_back(slopes: Tensor, rank: Tensor, scale: Tensor) -> Tensor:
+    """∂/∂x (N, d) from ∂/∂weights (N, d+1): the transpose of barycentric_weights and of elevate.
+
+    The residual of rank r adds to the weight of corner d-r and takes from that of the corner after it.
+    """
+    corners = rank.shape[1]
+    rising = corners - 1 - rank
+    by_y = (slopes.gather(1, rising) - slopes.gather(1, (rising + 1) % corners)) / corners
+    columns = [
+        float(scale[i]) * (by_y[:, : i + 1].sum(1) - (i + 1) * by_y[:, i + 1]) for i in range(corners - 1)
+    ]
+    return torch.stack(columns, dim=1)
