@@ -1,0 +1,159 @@
+"""The Gaussian along one axis of a pixel grid: all its taps, or a coarser grid of nodes where it is wide.
+
+A wide Gaussian is smooth, so K ≈ P G Pᵀ: Pᵀ splats pixels onto nodes that are NODE_SPACING·sigma apart, G
+blurs the nodes, P slices back. P holds a window φ of GRID_SUPPORT nodes, and G undoes it in frequency:
+
+    Ĝ(θ) = √(2π) s exp(-½ s²θ²) / φ̂(θ)²,   s = 1 / NODE_SPACING, |θ| <= π.
+
+In units of nodes G is the same for every sigma. K is symmetric, and positive semi-definite since Ĝ > 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield import _core
+
+Float32s = npt.NDArray[np.float32]
+Float64s = npt.NDArray[np.float64]
+
+TAP_CUTOFF = 5.678  # in sigmas: exp(-½ r²) is 1e-7 there
+NODE_SPACING = 0.45  # in sigmas
+NODE_RADIUS = 12  # in nodes: beyond it G is below 1e-8 of its centre
+# φ(z) = exp(β (√(1-z²) - 1)); benchmarks/fit_grid_window.py finds the β with the smallest worst error, 5e-8.
+WINDOW_SHARPNESS = 18.68
+
+# Work per pixel of both ways in multiply-adds, with what the extra passes cost on top; see choose_nodes.
+NODE_PASSES_COST = 24.0
+MOST_NODES_PER_PIXEL = 0.75
+
+
+@dataclass(frozen=True)
+class AxisPlan:
+    """What the native filter does along one axis of n pixels."""
+
+    pixels: int
+    taps: Float32s  # (radius + 1,) of the pixels, or of the nodes where there are any
+    derivative_taps: Float32s  # (radius + 1,) d/dsigma of the taps
+    cells: npt.NDArray[np.int64]  # (n,) first node of every pixel, or (0,)
+    weights: Float32s  # (n, GRID_SUPPORT) window P, or (0, GRID_SUPPORT)
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether the axis is filtered on a coarser grid."""
+        return len(self.cells) > 0
+
+    def diagonal(self) -> Float64s:
+        """k(i,i) along this axis, (n,), from the very numbers that the filter multiplies with."""
+        if not self.has_nodes:
+            return np.full(self.pixels, self.taps[0], np.float64)
+        steps = np.arange(_core.GRID_SUPPORT)
+        blur = self.taps.astype(np.float64)[np.abs(steps[:, None] - steps)]
+        weights = self.weights.astype(np.float64)
+        return np.einsum("ik,kl,il->i", weights, blur, weights)
+
+
+def plan_axis(pixels: int, sigma: float) -> AxisPlan:
+    """The cheaper way to filter `pixels` samples with exp(-½ (i-j)²/sigma²).
+
+    >>> plan_axis(500, 1.0).taps.round(3)
+    array([1.   , 0.607, 0.135, 0.011, 0.   , 0.   ], dtype=float32)
+    >>> plan_axis(500, 30.0).weights.shape
+    (500, 8)
+    """
+    if choose_nodes(pixels, sigma):
+        return _plan_nodes(pixels, sigma)
+    return _plan_taps(pixels, sigma)
+
+
+def choose_nodes(pixels: int, sigma: float) -> bool:
+    """Whether the coarser grid is cheaper than all taps, by the work per pixel as measured."""
+    nodes = _core.GRID_SUPPORT + int((pixels - 1) / (NODE_SPACING * sigma)) if sigma > 1 else pixels
+    if nodes > MOST_NODES_PER_PIXEL * pixels:
+        return False
+    all_taps = 2 * _tap_radius(pixels, sigma) + 1
+    on_nodes = 2 * _core.GRID_SUPPORT + (2 * NODE_RADIUS + 1) * nodes / pixels + NODE_PASSES_COST
+    return on_nodes < all_taps
+
+
+def _tap_radius(pixels: int, sigma: float) -> int:
+    return int(min(max(pixels - 1, 0), TAP_CUTOFF * sigma))
+
+
+def _plan_taps(pixels: int, sigma: float) -> AxisPlan:
+    radius = _tap_radius(pixels, sigma)
+    beyond = min(max(pixels - 1, 0), 2 * radius + 1)
+    r = np.arange(beyond + 1) / sigma
+    exact = np.exp(-0.5 * r**2)  # (beyond + 1,)
+    lift = _lift(exact, radius)
+    # Divided by 1 + lift, the lifted centre is 1 again.
+    taps = exact[: radius + 1] / (1 + lift)
+    taps[0] = 1.0
+    derivative = r[: radius + 1] ** 2 / sigma * taps
+    none = np.empty((0, _core.GRID_SUPPORT), np.float32)
+    return AxisPlan(
+        pixels, taps.astype(np.float32), derivative.astype(np.float32), np.empty(0, np.int64), none
+    )
+
+
+def _plan_nodes(pixels: int, sigma: float) -> AxisPlan:
+    u = np.arange(pixels) / (NODE_SPACING * sigma)  # (n,) in nodes
+    cells = np.floor(u).astype(np.int64)
+    # Node k of a pixel's own stands at cell + k - (support/2 - 1): as many nodes on either side.
+    z = (u - cells)[:, None] - np.arange(_core.GRID_SUPPORT) + (_core.GRID_SUPPORT / 2 - 1)
+    taps, derivative = _node_taps()
+    return AxisPlan(
+        pixels,
+        taps.astype(np.float32),
+        (derivative / sigma).astype(np.float32),
+        cells,
+        window(z).astype(np.float32),
+    )
+
+
+def window(z: Float64s, sharpness: float = WINDOW_SHARPNESS) -> Float64s:
+    """φ at distance z in nodes: 1 at the centre, 0 beyond GRID_SUPPORT/2.
+
+    >>> window(np.array([0.0, 2.0, 5.0])).round(4)
+    array([1.    , 0.0819, 0.    ])
+    """
+    inside = 1 - (2 * z / _core.GRID_SUPPORT) ** 2
+    return np.where(inside >= 0, np.exp(sharpness * (np.sqrt(np.maximum(inside, 0)) - 1)), 0.0)
+
+
+def node_blur(theta: Float64s, sharpness: float = WINDOW_SHARPNESS) -> Float64s:
+    """Ĝ(θ), what the blur of the nodes does to frequency θ per node."""
+    nodes, gauss = np.polynomial.legendre.leggauss(64)
+    half = _core.GRID_SUPPORT / 2
+    transform = np.cos(np.outer(theta, half * nodes)) @ (half * gauss * window(half * nodes, sharpness))
+    s = 1 / NODE_SPACING
+    result: Float64s = np.sqrt(2 * np.pi) * s * np.exp(-0.5 * (s * theta) ** 2) / transform**2
+    return result
+
+
+@lru_cache(maxsize=1)
+def _node_taps() -> tuple[Float64s, Float64s]:
+    """The taps of G and sigma times their derivative, each (NODE_RADIUS + 1,)."""
+    theta = np.arange(-256, 256) * (np.pi / 256)
+    spectrum = node_blur(theta)
+    waves = np.cos(np.outer(np.arange(256), theta)) / len(theta)
+    taps = waves @ spectrum
+    taps[0] += _lift(taps, NODE_RADIUS)
+    derivative = waves @ (spectrum * (1 - (theta / NODE_SPACING) ** 2))
+    return taps[: NODE_RADIUS + 1], derivative[: NODE_RADIUS + 1]
+
+
+def _lift(exact: Float64s, radius: int) -> float:
+    """What the centre tap needs so that cutting and rounding the others keep the filter positive.
+
+    Whatever changes a tap by d changes no eigenvalue by more than 2|d|, since it stands on two diagonals.
+    """
+    kept = exact[1 : radius + 1]
+    rounding = np.abs(kept.astype(np.float32) - kept).sum()
+    cut = np.abs(exact[radius + 1 :]).sum()
+    # Half as much again covers the rounding of the lifted taps, which is not quite that of these.
+    return float(3 * rounding + 2 * cut)

@@ -1,0 +1,44 @@
+"""How many threads a filter runs on."""
+
+from __future__ import annotations
+
+import os
+from operator import index
+
+from densefield.errors import InputError, InputTypeError
+
+MOST_THREADS = 1024
+
+
+def default_threads() -> int:
+    """The number of processors that this process may use, which a container may keep below the machine's.
+
+    >>> default_threads() >= 1
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        available = len(os.sched_getaffinity(0))
+    else:
+        available = os.cpu_count() or 1
+    return min(available, MOST_THREADS)
+
+
+def check_threads(threads: int | None) -> int:
+    """`threads` itself where it is a usable number of threads, and the default for None.
+
+    >>> check_threads(2)
+    2
+    """
+    if threads is None:
+        return default_threads()
+    try:
+        count = index(threads)
+    except TypeError:
+        count = None
+    if count is None or isinstance(threads, bool):
+        raise InputTypeError(
+            f"threads is {threads!r}, expected a whole number or None; None uses every processor available."
+        )
+    if not 1 <= count <= MOST_THREADS:
+        raise InputError(f"threads is {count}, expected 1 to {MOST_THREADS}; None uses every processor available.")
+    return count
