@@ -24,18 +24,18 @@ inline void copy_floats(float* to, const float* from, int count) {
 }
 
 inline void pack(const float* array, std::int64_t stride, const GridPiece* pieces, int count,
-                 std::int64_t rows, float* block) {
+                 std::int64_t rows, float* block, std::int64_t block_stride) {
   for (std::int64_t row = 0; row < rows; ++row)
     for (int p = 0; p < count; ++p)
-      copy_floats(block + row * kGridLanes + pieces[p].lane, array + pieces[p].offset + row * stride,
+      copy_floats(block + row * block_stride + pieces[p].lane, array + pieces[p].offset + row * stride,
                   pieces[p].length);
 }
 
-inline void unpack(const float* block, const GridPiece* pieces, int count, std::int64_t rows, float* array,
-                   std::int64_t stride) {
+inline void unpack(const float* block, std::int64_t block_stride, const GridPiece* pieces, int count,
+                   std::int64_t rows, float* array, std::int64_t stride) {
   for (std::int64_t row = 0; row < rows; ++row)
     for (int p = 0; p < count; ++p)
-      copy_floats(array + pieces[p].offset + row * stride, block + row * kGridLanes + pieces[p].lane,
+      copy_floats(array + pieces[p].offset + row * stride, block + row * block_stride + pieces[p].lane,
                   pieces[p].length);
 }
 

@@ -22,7 +22,7 @@ inline void blur_tile(GridRows in, std::int64_t from, std::int64_t to, const flo
     DENSEFIELD_UNROLL
     for (int t = 0; t < kBlurTile; ++t) {
       DENSEFIELD_UNROLL
-      for (int s = 0; s < Width; ++s) sum[t][s] += value[s] * tap[-t];
+      for (int s = 0; s < Width; ++s) sum[t][s] = multiply_add(value[s], tap[-t], sum[t][s]);
     }
   }
   DENSEFIELD_UNROLL

@@ -1,15 +1,15 @@
 // What the Gaussian on a pixel grid needs from one instruction set.
 //
 // Along one axis an array is seen as (outer, n, inner) with `inner` contiguous. Every (outer, inner) pair is
-// a lane: the filter does the same to each, so lanes fill the vector registers. A block is up to
-// kGridLanes lanes side by side, rows of the axis below one another.
+// a lane: the filter does the same to each, so lanes fill the vector registers. A block is some lanes side by
+// side, the rows of the axis below one another.
 #pragma once
 
 #include <cstdint>
 
 namespace densefield {
 
-inline constexpr int kGridLanes = 64;  // lanes of a block: four of the widest registers
+inline constexpr int kGridLanes = 256;  // most lanes of a block
 inline constexpr int kGridSupport = 8;  // nodes of the coarse grid that one pixel touches
 inline constexpr int kBlurTile = 4;     // rows that the blur computes at a time
 
@@ -33,11 +33,11 @@ struct GridCells {
 };
 
 struct GridKernels {
-  // Copies `rows` rows of every piece into a block with row stride kGridLanes, and back.
+  // Copies `rows` rows of every piece into a block, and back.
   void (*pack)(const float* array, std::int64_t stride, const GridPiece* pieces, int count, std::int64_t rows,
-               float* block);
-  void (*unpack)(const float* block, const GridPiece* pieces, int count, std::int64_t rows, float* array,
-                 std::int64_t stride);
+               float* block, std::int64_t block_stride);
+  void (*unpack)(const float* block, std::int64_t block_stride, const GridPiece* pieces, int count,
+                 std::int64_t rows, float* array, std::int64_t stride);
 
   // out_i = Σ_j taps[|i-j|] in_j for begin <= i < end, over the rows j with from <= j < to.
   // `taps` holds 2·radius + 1 taps between kBlurTile - 1 zeros on either side.

@@ -6,83 +6,12 @@
 
 namespace densefield::DENSEFIELD_ISA {
 
-inline constexpr int kLongCell = 64;  // pixels after which a partial sum is put away, see splat_strip
+inline constexpr int kNodeWidth = kVectorLanes == 16 ? 2 : 1;  // vectors whose nodes fit the registers
 
-// A window of kGridSupport sums slides over the nodes: all pixels of a cell add to the same ones, then the
-// first is complete. Cells of very wide kernels hold thousands of pixels, where a plain running sum in
-// single precision would drift: Long adds up in two levels.
-template <class V, int Width, bool Long>
-inline void splat_strip(GridRows in, GridCells cells, std::int64_t begin, std::int64_t end, float* out,
-                        std::int64_t out_stride) {
-  V sum[kGridSupport][Width] = {};
-  V total[Long ? kGridSupport : 1][Width] = {};
-  const std::int64_t first_cell = begin >= kGridSupport - 1 ? begin - (kGridSupport - 1) : 0;
-  for (std::int64_t cell = first_cell; cell < end; ++cell) {
-    const std::int64_t stop = cells.starts[cell + 1];
-    for (std::int64_t i = cells.starts[cell], run = 1; i < stop; ++i, ++run) {
-      const float* weight = cells.weights + i * kGridSupport;
-      V value[Width];
-      DENSEFIELD_UNROLL
-      for (int s = 0; s < Width; ++s) value[s] = load<V>(in.data + i * in.stride + s * kLanesOf<V>);
-      DENSEFIELD_UNROLL
-      for (int k = 0; k < kGridSupport; ++k) {
-        DENSEFIELD_UNROLL
-        for (int s = 0; s < Width; ++s) sum[k][s] += value[s] * weight[k];
-      }
-      if (Long && run % kLongCell == 0)
-        for (int k = 0; k < kGridSupport; ++k)
-          for (int s = 0; s < Width; ++s) {
-            total[Long ? k : 0][s] += sum[k][s];
-            sum[k][s] = V{};
-          }
-    }
-    if (Long)
-      for (int k = 0; k < kGridSupport; ++k)
-        for (int s = 0; s < Width; ++s) {
-          sum[k][s] += total[Long ? k : 0][s];
-          total[Long ? k : 0][s] = V{};
-        }
-    if (cell >= begin)
-      for (int s = 0; s < Width; ++s) store(out + (cell - begin) * out_stride + s * kLanesOf<V>, sum[0][s]);
-    DENSEFIELD_UNROLL
-    for (int s = 0; s < Width; ++s) {
-      DENSEFIELD_UNROLL
-      for (int k = 0; k + 1 < kGridSupport; ++k) sum[k][s] = sum[k + 1][s];
-      sum[kGridSupport - 1][s] = V{};
-    }
-  }
-}
-
-template <class V, int Width>
-inline void slice_strip(GridRows in, GridCells cells, std::int64_t begin, std::int64_t end, float* out,
-                        std::int64_t out_stride) {
-  V node[kGridSupport][Width];
-  for (int k = 1; k < kGridSupport; ++k)
-    for (int s = 0; s < Width; ++s)
-      node[k][s] = load<V>(in.data + (begin + k - 1) * in.stride + s * kLanesOf<V>);
-  for (std::int64_t cell = begin; cell < end; ++cell) {
-    DENSEFIELD_UNROLL
-    for (int s = 0; s < Width; ++s) {
-      DENSEFIELD_UNROLL
-      for (int k = 0; k + 1 < kGridSupport; ++k) node[k][s] = node[k + 1][s];
-      node[kGridSupport - 1][s] =
-          load<V>(in.data + (cell + kGridSupport - 1) * in.stride + s * kLanesOf<V>);
-    }
-    const std::int64_t stop = cells.starts[cell + 1];
-    for (std::int64_t i = cells.starts[cell]; i < stop; ++i, out += out_stride) {
-      const float* weight = cells.weights + i * kGridSupport;
-      DENSEFIELD_UNROLL
-      for (int s = 0; s < Width; ++s) {
-        V sum = node[0][s] * weight[0];
-        DENSEFIELD_UNROLL
-        for (int k = 1; k < kGridSupport; ++k) sum += node[k][s] * weight[k];
-        store(out + s * kLanesOf<V>, sum);
-      }
-    }
-  }
-}
-
-inline constexpr int kNodeWidth = kVectorLanes == 16 ? 2 : 1;  // vectors whose windows fit the registers
+// Pixels of a cell that are handled at a time. Few, so that memory is read and written in long runs, and so
+// that sums over the thousands of pixels in the cells of a very wide kernel are taken in two levels: one
+// running sum in single precision would drift.
+inline constexpr std::int64_t kCellRows = 32;
 
 // Covers all lanes with strips, the widest first: strip.run<V, Width>(lane).
 template <class Strip>
@@ -95,45 +24,97 @@ inline void cover_lanes(int lanes, const Strip& strip) {
   for (; lane < lanes; ++lane) strip.template run<float, 1>(lane);
 }
 
-template <bool Long>
-struct Splat {
+// Adds the pixels first … stop - 1 of one cell to its nodes; node a is kept in row a % kGridSupport.
+struct SplatStrip {
   GridRows in;
-  GridCells cells;
-  std::int64_t begin, end;
-  float* out;
-  std::int64_t out_stride;
+  const float* weights;
+  std::int64_t cell, first, stop;
+  float (*sums)[kGridLanes];
 
   template <class V, int Width>
   void run(int lane) const {
-    splat_strip<V, Width, Long>({in.data + lane, in.stride}, cells, begin, end, out + lane, out_stride);
-  }
-};
-
-struct Slice {
-  GridRows in;
-  GridCells cells;
-  std::int64_t begin, end;
-  float* out;
-  std::int64_t out_stride;
-
-  template <class V, int Width>
-  void run(int lane) const {
-    slice_strip<V, Width>({in.data + lane, in.stride}, cells, begin, end, out + lane, out_stride);
+    V sum[kGridSupport][Width] = {};
+    for (std::int64_t i = first; i < stop; ++i) {
+      const float* weight = weights + i * kGridSupport;
+      V value[Width];
+      DENSEFIELD_UNROLL
+      for (int s = 0; s < Width; ++s) value[s] = load<V>(in.data + i * in.stride + lane + s * kLanesOf<V>);
+      DENSEFIELD_UNROLL
+      for (int k = 0; k < kGridSupport; ++k) {
+        DENSEFIELD_UNROLL
+        for (int s = 0; s < Width; ++s) sum[k][s] = multiply_add(value[s], weight[k], sum[k][s]);
+      }
+    }
+    DENSEFIELD_UNROLL
+    for (int k = 0; k < kGridSupport; ++k) {
+      float* total = sums[(cell + k) % kGridSupport] + lane;
+      DENSEFIELD_UNROLL
+      for (int s = 0; s < Width; ++s) {
+        store(total + s * kLanesOf<V>, sum[k][s] + load<V>(total + s * kLanesOf<V>));
+      }
+    }
   }
 };
 
 inline void splat(GridRows in, GridCells cells, std::int64_t begin, std::int64_t end, float* out,
                   std::int64_t out_stride, int lanes) {
-  const std::int64_t first_cell_length = cells.starts[1] - cells.starts[0];  // no other cell is much longer
-  if (first_cell_length > kLongCell)
-    cover_lanes(lanes, Splat<true>{in, cells, begin, end, out, out_stride});
-  else
-    cover_lanes(lanes, Splat<false>{in, cells, begin, end, out, out_stride});
+  float sums[kGridSupport][kGridLanes] = {};
+  // The first nodes also hold pixels of the cells before them.
+  for (std::int64_t cell = begin >= kGridSupport ? begin - kGridSupport + 1 : 0; cell < end; ++cell) {
+    const std::int64_t last = cells.starts[cell + 1];
+    for (std::int64_t i = cells.starts[cell]; i < last; i += kCellRows) {
+      const std::int64_t stop = last - i < kCellRows ? last : i + kCellRows;
+      cover_lanes(lanes, SplatStrip{in, cells.weights, cell, i, stop, sums});
+    }
+    // No later cell adds to the first node of this one.
+    float* complete = sums[cell % kGridSupport];
+    if (cell >= begin) std::memcpy(out + (cell - begin) * out_stride, complete, lanes * sizeof(float));
+    std::memset(complete, 0, lanes * sizeof(float));
+  }
 }
+
+// Computes the pixels first … stop - 1 of one cell from its nodes.
+struct SliceStrip {
+  GridRows in;
+  const float* weights;
+  std::int64_t cell, first, stop;
+  float* out;
+  std::int64_t out_stride;
+
+  template <class V, int Width>
+  void run(int lane) const {
+    V node[kGridSupport][Width];
+    DENSEFIELD_UNROLL
+    for (int k = 0; k < kGridSupport; ++k) {
+      DENSEFIELD_UNROLL
+      for (int s = 0; s < Width; ++s)
+        node[k][s] = load<V>(in.data + (cell + k) * in.stride + lane + s * kLanesOf<V>);
+    }
+    float* target = out + lane;
+    for (std::int64_t i = first; i < stop; ++i, target += out_stride) {
+      const float* weight = weights + i * kGridSupport;
+      V sum[Width] = {};  // from zero: of two products the compiler could fuse either one into the sum
+      DENSEFIELD_UNROLL
+      for (int k = 0; k < kGridSupport; ++k) {
+        DENSEFIELD_UNROLL
+        for (int s = 0; s < Width; ++s) sum[s] = multiply_add(node[k][s], weight[k], sum[s]);
+      }
+      DENSEFIELD_UNROLL
+      for (int s = 0; s < Width; ++s) store(target + s * kLanesOf<V>, sum[s]);
+    }
+  }
+};
 
 inline void slice(GridRows in, GridCells cells, std::int64_t begin, std::int64_t end, float* out,
                   std::int64_t out_stride, int lanes) {
-  cover_lanes(lanes, Slice{in, cells, begin, end, out, out_stride});
+  for (std::int64_t cell = begin; cell < end; ++cell) {
+    const std::int64_t last = cells.starts[cell + 1];
+    for (std::int64_t i = cells.starts[cell]; i < last; i += kCellRows) {
+      const std::int64_t stop = last - i < kCellRows ? last : i + kCellRows;
+      cover_lanes(lanes, SliceStrip{in, cells.weights, cell, i, stop, out, out_stride});
+      out += (stop - i) * out_stride;
+    }
+  }
 }
 
 }  // namespace densefield::DENSEFIELD_ISA

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 
 #include "grid_kernels.hpp"
@@ -12,8 +14,12 @@ namespace densefield {
 
 // Rows of the axis that one item covers: its blocks then stay within a usual L2 cache.
 inline constexpr std::int64_t kItemRows = 512;
-// Rows of a block in scratch memory; the cells of a very wide kernel hold more and are not packed.
-inline constexpr std::int64_t kBlockRows = 4 * kItemRows;
+// Rows of a block in scratch memory; the cells of a very wide kernel may hold more and are not packed.
+inline constexpr std::int64_t kBlockRows = 2 * kItemRows;
+// Rows that are packed, blurred and unpacked at a time: they are still in the L1 cache when needed next.
+inline constexpr std::int64_t kStreamRows = 8;
+// Lanes of a block where few of them are neighbours in memory.
+inline constexpr std::int64_t kScatteredLanes = 128;
 
 // An item is a block of lanes and a range of rows. How a pass is cut depends on its shape alone, and every
 // number is computed within one item, so the number of threads cannot change a bit of the result.
@@ -23,12 +29,13 @@ class GridItems {
       : kernels_(kernels), pass_(pass), cells_{pass.axis->starts.data(), pass.axis->weights.data()}, in_(in),
         out_(out), lanes_(pass.outer * pass.inner) {
     const GridAxis& axis = *pass.axis;
-    // Splat is cut by nodes, slice by cells, blur by rows.
+    width_ = pass.inner < kGridLanes ? kScatteredLanes : kGridLanes;
+    // Blur is cut by rows, splat by nodes, slice by cells.
     range_ = pass.step == GridStep::slice ? axis.cells() : pass.n_out;
     step_ = kItemRows;
     if (pass.step != GridStep::blur)
       step_ = std::max<std::int64_t>(kItemRows * axis.cells() / axis.pixels, 2 * kGridSupport);
-    blocks_ = (lanes_ + kGridLanes - 1) / kGridLanes;
+    blocks_ = (lanes_ + width_ - 1) / width_;
     ranges_ = (range_ + step_ - 1) / step_;
   }
 
@@ -36,38 +43,79 @@ class GridItems {
 
   // Floats of scratch memory that run() needs.
   static std::size_t scratch(const GridPass& pass) {
-    const std::int64_t rows = pass.step == GridStep::blur ? kItemRows + 2 * pass.axis->radius : kBlockRows;
-    return static_cast<std::size_t>((std::min(rows, pass.n_in) + std::min(kBlockRows, pass.n_out)) * kGridLanes);
+    if (pass.step == GridStep::blur)
+      return static_cast<std::size_t>((kItemRows + 2 * pass.axis->radius + kStreamRows) * kGridLanes);
+    return static_cast<std::size_t>(2 * kBlockRows * kScatteredLanes);
   }
 
   void run(std::int64_t item, float* scratch) const {
-    const std::int64_t begin = item % ranges_ * step_, end = std::min(begin + step_, range_);
-    const auto [in_begin, in_end] = rows_read(begin, end);
-    const auto [out_begin, out_end] = rows_written(begin, end);
-    GridPiece from[kGridLanes], to[kGridLanes];
-    const int pieces = cut(item / ranges_ * kGridLanes, in_begin, out_begin, from, to);
-    const int lanes = to[pieces - 1].lane + to[pieces - 1].length;
-
-    const bool too_long = in_end - in_begin > kBlockRows || out_end - out_begin > kBlockRows;
-    if (too_long && pass_.step != GridStep::blur) {  // straight from array to array
-      for (int p = 0; p < pieces; ++p)
-        apply({in_ + from[p].offset - in_begin * pass_.inner, pass_.inner}, in_begin, in_end, begin, end,
-              out_ + to[p].offset, pass_.inner, to[p].length);
-      return;
-    }
-    kernels_.pack(in_, pass_.inner, from, pieces, in_end - in_begin, scratch);
-    const GridRows block{scratch - in_begin * kGridLanes, kGridLanes};
-    if (pieces == 1 && lanes == kGridLanes) {
-      apply(block, in_begin, in_end, begin, end, out_ + to[0].offset, pass_.inner, lanes);
-      return;
-    }
-    // The lanes that fill up the last vector hold what was there before: computed, never read.
-    float* result = scratch + (in_end - in_begin) * kGridLanes;
-    apply(block, in_begin, in_end, begin, end, result, kGridLanes, (lanes + 15) / 16 * 16);
-    kernels_.unpack(result, to, pieces, out_end - out_begin, out_, pass_.inner);
+    Block block;
+    block.begin = item % ranges_ * step_;
+    block.end = std::min(block.begin + step_, range_);
+    std::tie(block.in_begin, block.in_end) = rows_read(block.begin, block.end);
+    std::tie(block.out_begin, block.out_end) = rows_written(block.begin, block.end);
+    cut(item / ranges_ * width_, block);
+    if (pass_.step == GridStep::blur)
+      blur(block, scratch);
+    else
+      resample(block, scratch);
   }
 
  private:
+  struct Block {
+    std::int64_t begin, end;          // of the range of rows, nodes or cells
+    std::int64_t in_begin, in_end;    // rows that are read
+    std::int64_t out_begin, out_end;  // rows that are written
+    int pieces, lanes;
+    GridPiece from[kGridLanes], to[kGridLanes];
+  };
+
+  // Vectors are always full; what the lanes beyond the block's own hold is computed and never read.
+  static int whole_vectors(int lanes) { return (lanes + 15) / 16 * 16; }
+
+  void blur(const Block& block, float* scratch) const {
+    const std::int64_t inner = pass_.inner, first = block.in_begin;
+    const int radius = pass_.axis->radius;
+    const bool in_place = block.pieces == 1 && block.lanes == width_;
+    float* result = scratch + (block.in_end - first) * width_;
+    for (std::int64_t row = block.begin, packed = first; row < block.end; row += kStreamRows) {
+      const std::int64_t stop = std::min(row + kStreamRows, block.end);
+      const std::int64_t needed = std::min(stop + radius, block.in_end);
+      kernels_.pack(in_ + (packed - first) * inner, inner, block.from, block.pieces, needed - packed,
+                    scratch + (packed - first) * width_, width_);
+      packed = needed;
+      float* rows_out = out_ + (row - block.begin) * inner;
+      const GridRows rows{scratch - first * width_, width_};
+      if (in_place) {
+        kernels_.blur(rows, first, needed, pass_.taps, radius, row, stop, rows_out + block.to[0].offset, inner,
+                      block.lanes);
+      } else {
+        kernels_.blur(rows, first, needed, pass_.taps, radius, row, stop, result, width_,
+                      whole_vectors(block.lanes));
+        kernels_.unpack(result, width_, block.to, block.pieces, stop - row, rows_out, inner);
+      }
+    }
+  }
+
+  // Splat or slice: straight from array to array, except where that would leave the vectors empty.
+  void resample(const Block& block, float* scratch) const {
+    const auto kernel = pass_.step == GridStep::splat ? kernels_.splat : kernels_.slice;
+    const std::int64_t inner = pass_.inner, first = block.in_begin;
+    const std::int64_t rows_in = block.in_end - first, rows_out = block.out_end - block.out_begin;
+    const bool long_pieces = block.pieces == 1 || inner >= kGridLanes;
+    if (long_pieces || rows_in > kBlockRows || rows_out > kBlockRows) {
+      for (int p = 0; p < block.pieces; ++p)
+        kernel({in_ + block.from[p].offset - first * inner, inner}, cells_, block.begin, block.end,
+               out_ + block.to[p].offset, inner, block.to[p].length);
+      return;
+    }
+    float* result = scratch + rows_in * width_;
+    kernels_.pack(in_, inner, block.from, block.pieces, rows_in, scratch, width_);
+    kernel({scratch - first * width_, width_}, cells_, block.begin, block.end, result, width_,
+           whole_vectors(block.lanes));
+    kernels_.unpack(result, width_, block.to, block.pieces, rows_out, out_, inner);
+  }
+
   std::pair<std::int64_t, std::int64_t> rows_read(std::int64_t begin, std::int64_t end) const {
     const GridAxis& axis = *pass_.axis;
     switch (pass_.step) {
@@ -86,32 +134,19 @@ class GridItems {
   }
 
   // The runs of memory that make up the block starting at `lane`, in the input and in the output.
-  int cut(std::int64_t lane, std::int64_t in_row, std::int64_t out_row, GridPiece* from, GridPiece* to) const {
-    const std::int64_t stop = std::min(lane + kGridLanes, lanes_);
+  void cut(std::int64_t lane, Block& block) const {
+    const std::int64_t stop = std::min(lane + width_, lanes_);
     std::int64_t outer = lane / pass_.inner, column = lane % pass_.inner;
-    int pieces = 0, filled = 0;
+    block.pieces = block.lanes = 0;
     while (lane < stop) {
       const int length = static_cast<int>(std::min(pass_.inner - column, stop - lane));
-      from[pieces] = {(outer * pass_.n_in + in_row) * pass_.inner + column, filled, length};
-      to[pieces] = {(outer * pass_.n_out + out_row) * pass_.inner + column, filled, length};
-      ++pieces;
-      filled += length;
+      block.from[block.pieces] = {(outer * pass_.n_in + block.in_begin) * pass_.inner + column, block.lanes, length};
+      block.to[block.pieces] = {(outer * pass_.n_out + block.out_begin) * pass_.inner + column, block.lanes, length};
+      ++block.pieces;
+      block.lanes += length;
       lane += length;
       ++outer;
       column = 0;
-    }
-    return pieces;
-  }
-
-  void apply(GridRows rows, std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_t end, float* out,
-             std::int64_t stride, int lanes) const {
-    switch (pass_.step) {
-      case GridStep::splat:
-        return kernels_.splat(rows, cells_, begin, end, out, stride, lanes);
-      case GridStep::slice:
-        return kernels_.slice(rows, cells_, begin, end, out, stride, lanes);
-      default:
-        return kernels_.blur(rows, from, to, pass_.taps, pass_.axis->radius, begin, end, out, stride, lanes);
     }
   }
 
@@ -120,7 +155,7 @@ class GridItems {
   const GridCells cells_;
   const float* in_;
   float* out_;
-  std::int64_t lanes_, range_, step_, blocks_, ranges_;
+  std::int64_t lanes_, width_, range_, step_, blocks_, ranges_;
 };
 
 }  // namespace densefield

@@ -22,7 +22,7 @@ MOST_AXES = 3
 
 
 class GridFilter(GaussianFilter[Float32s]):
-    """The Gaussian over the positions of all pixels of a 1-D, 2-D or 3-D grid, at a cost that no width raises.
+    """The Gaussian over the positions of the pixels of a 1-D, 2-D or 3-D grid; no width makes it slower.
 
     out_i = Σ_j exp(-½ Σ_a (p_ia - p_ja)²/sigma_a²) v_j, with k(i,i) = 1; pixels outside do not exist.
 
@@ -32,7 +32,8 @@ class GridFilter(GaussianFilter[Float32s]):
     simd: "auto", or one of the instruction sets in `_core.available_simd()`.
 
     The filter is separable, symmetric and, up to the rounding of single precision, positive semi-definite.
-    Several Python threads may use one filter at once.
+    Several Python threads may use one filter at once. It keeps the memory that its calls work in, at most as
+    much as the values take, for the next call.
 
     >>> import numpy as np
     >>> blur = GridFilter((3, 4), sigma=1.0)
@@ -57,7 +58,9 @@ class GridFilter(GaussianFilter[Float32s]):
         self._threads = check_threads(threads)
         known = ["auto", *_core.available_simd()]
         if simd not in known:
-            raise InputError(f"simd is {simd!r}, expected one of {', '.join(known)}; 'auto' takes the fastest.")
+            raise InputError(
+                f"simd is {simd!r}, expected one of {', '.join(known)}; 'auto' takes the fastest."
+            )
         self._plans = [plan_axis(n, s) for n, s in zip(self._shape, self._sigma, strict=True)]
         self._native = _core.GridFilter(
             [
@@ -83,7 +86,7 @@ class GridFilter(GaussianFilter[Float32s]):
         return math.prod(self._shape)
 
     def apply(self, values: Float32s, out: Float32s | None = None) -> Float32s:
-        """K v for float32 values (N, C) or (B, N, C), pixels in C order; written into `out` where it is given."""
+        """K v for float32 values (N, C) or (B, N, C), pixels in C order; into `out` where it is given."""
         batch = self._check_values("values", values)  # (B, N, C)
         if out is None:
             result = np.empty(batch.shape, np.float32)
@@ -97,14 +100,16 @@ class GridFilter(GaussianFilter[Float32s]):
         return self.apply(values, out)
 
     def diagonal(self) -> Float32s:
-        """k(i,i) of this very operator for every pixel, (N,): 1 up to 3e-7."""
+        """k(i,i) of this very operator for every pixel, (N,): 1 up to 2e-7."""
         axes = [plan.diagonal() for plan in self._plans]
         return reduce(np.multiply.outer, axes).reshape(-1).astype(np.float32)
 
     def identity(self, first: int, last: int) -> Float32s:
         """Columns first…last-1 of the N×N unit matrix, (N, last-first)."""
         if not 0 <= first <= last <= self.num_points:
-            raise InputError(f"columns {first} to {last} were asked for, expected 0 <= first <= last <= {self.num_points}.")
+            raise InputError(
+                f"columns {first} to {last} were asked for, expected 0 <= first <= last <= {self.num_points}."
+            )
         return np.eye(self.num_points, last - first, -first, dtype=np.float32)
 
     def sigma_gradient(self, cotangent: Float32s, values: Float32s) -> npt.NDArray[np.float64]:
@@ -136,8 +141,9 @@ class GridFilter(GaussianFilter[Float32s]):
             )
         if values.ndim not in (2, 3) or values.shape[-2] != self.num_points or values.shape[-1] < 1:
             raise InputError(
-                f"{name} has shape {values.shape}, expected (N, C) or (B, N, C) with N = {self.num_points}, the "
-                f"pixels of the grid {self._shape}, and C >= 1; reshape an image (rows, columns, C) to (-1, C)."
+                f"{name} has shape {values.shape}, expected (N, C) or (B, N, C) with N = {self.num_points}, "
+                f"the pixels of the grid {self._shape}, and C >= 1; reshape an image (rows, columns, C) to "
+                f"(-1, C)."
             )
         batch = values if values.ndim == 3 else values[None]
         return np.ascontiguousarray(batch)
@@ -152,7 +158,9 @@ def _check_out(out: Float32s, values: Float32s) -> Float32s:
     if not out.flags.c_contiguous or not out.flags.writeable:
         raise InputError("out is not C-contiguous and writeable; use np.empty(values.shape, np.float32).")
     if np.may_share_memory(out, values):
-        raise InputError("out shares memory with values, expected another array; filtering in place is not possible.")
+        raise InputError(
+            "out shares memory with values, expected another array; filtering in place is not possible."
+        )
     return out
 
 
@@ -164,7 +172,9 @@ def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
             f"shape is {shape!r}, expected whole numbers such as (rows, columns) for an image."
         ) from None
     if not 1 <= len(extents) <= MOST_AXES:
-        raise InputError(f"shape has {len(extents)} axes, expected 1 to {MOST_AXES}; channels belong to the values.")
+        raise InputError(
+            f"shape has {len(extents)} axes, expected 1 to {MOST_AXES}; channels belong to the values."
+        )
     if min(extents) < 0 or math.prod(max(n, 1) for n in extents) > 2**60:
         raise InputError(f"shape is {extents}, expected extents of 0 or more and at most 2**60 pixels.")
     return extents

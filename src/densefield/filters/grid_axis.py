@@ -24,8 +24,8 @@ Float64s = npt.NDArray[np.float64]
 TAP_CUTOFF = 5.678  # in sigmas: exp(-½ r²) is 1e-7 there
 NODE_SPACING = 0.45  # in sigmas
 NODE_RADIUS = 12  # in nodes: beyond it G is below 1e-8 of its centre
-# φ(z) = exp(β (√(1-z²) - 1)); benchmarks/fit_grid_window.py finds the β with the smallest worst error, 5e-8.
-WINDOW_SHARPNESS = 18.68
+# φ(z) = exp(β (√(1-z²) - 1)); benchmarks/fit_grid_window.py finds the β with the smallest worst error, 4e-8.
+WINDOW_SHARPNESS = 18.75
 
 # Work per pixel of both ways in multiply-adds, with what the extra passes cost on top; see choose_nodes.
 NODE_PASSES_COST = 24.0
@@ -51,17 +51,14 @@ class AxisPlan:
         """k(i,i) along this axis, (n,), from the very numbers that the filter multiplies with."""
         if not self.has_nodes:
             return np.full(self.pixels, self.taps[0], np.float64)
-        steps = np.arange(_core.GRID_SUPPORT)
-        blur = self.taps.astype(np.float64)[np.abs(steps[:, None] - steps)]
-        weights = self.weights.astype(np.float64)
-        return np.einsum("ik,kl,il->i", weights, blur, weights)
+        return _self_terms(self.weights.astype(np.float64), self.taps.astype(np.float64))
 
 
 def plan_axis(pixels: int, sigma: float) -> AxisPlan:
     """The cheaper way to filter `pixels` samples with exp(-½ (i-j)²/sigma²).
 
     >>> plan_axis(500, 1.0).taps.round(3)
-    array([1.   , 0.607, 0.135, 0.011, 0.   , 0.   ], dtype=float32)
+    array([1.   , 0.607, 0.135, 0.011, 0.   , 0.   , 0.   ], dtype=float32)
     >>> plan_axis(500, 30.0).weights.shape
     (500, 8)
     """
@@ -72,8 +69,8 @@ def plan_axis(pixels: int, sigma: float) -> AxisPlan:
 
 def choose_nodes(pixels: int, sigma: float) -> bool:
     """Whether the coarser grid is cheaper than all taps, by the work per pixel as measured."""
-    nodes = _core.GRID_SUPPORT + int((pixels - 1) / (NODE_SPACING * sigma)) if sigma > 1 else pixels
-    if nodes > MOST_NODES_PER_PIXEL * pixels:
+    nodes = _core.GRID_SUPPORT + (pixels - 1) / sigma / NODE_SPACING
+    if pixels < 1 or nodes > MOST_NODES_PER_PIXEL * pixels:
         return False
     all_taps = 2 * _tap_radius(pixels, sigma) + 1
     on_nodes = 2 * _core.GRID_SUPPORT + (2 * NODE_RADIUS + 1) * nodes / pixels + NODE_PASSES_COST
@@ -81,13 +78,14 @@ def choose_nodes(pixels: int, sigma: float) -> bool:
 
 
 def _tap_radius(pixels: int, sigma: float) -> int:
-    return int(min(max(pixels - 1, 0), TAP_CUTOFF * sigma))
+    return int(min(max(pixels - 1, 0), TAP_CUTOFF * sigma + 0.5))
 
 
 def _plan_taps(pixels: int, sigma: float) -> AxisPlan:
     radius = _tap_radius(pixels, sigma)
     beyond = min(max(pixels - 1, 0), 2 * radius + 1)
-    r = np.arange(beyond + 1) / sigma
+    with np.errstate(over="ignore"):
+        r = np.arange(beyond + 1) / sigma
     exact = np.exp(-0.5 * r**2)  # (beyond + 1,)
     lift = _lift(exact, radius)
     # Divided by 1 + lift, the lifted centre is 1 again.
@@ -103,23 +101,27 @@ def _plan_taps(pixels: int, sigma: float) -> AxisPlan:
 def _plan_nodes(pixels: int, sigma: float) -> AxisPlan:
     u = np.arange(pixels) / (NODE_SPACING * sigma)  # (n,) in nodes
     cells = np.floor(u).astype(np.int64)
-    # Node k of a pixel's own stands at cell + k - (support/2 - 1): as many nodes on either side.
-    z = (u - cells)[:, None] - np.arange(_core.GRID_SUPPORT) + (_core.GRID_SUPPORT / 2 - 1)
     taps, derivative = _node_taps()
     return AxisPlan(
         pixels,
         taps.astype(np.float32),
         (derivative / sigma).astype(np.float32),
         cells,
-        window(z).astype(np.float32),
+        node_weights(u - cells).astype(np.float32),
     )
+
+
+def node_weights(place: Float64s, sharpness: float = WINDOW_SHARPNESS) -> Float64s:
+    """Row of P, (n, GRID_SUPPORT), for pixels at `place` (n,), 0 to 1 between the two middle nodes."""
+    nodes = np.arange(_core.GRID_SUPPORT) - (_core.GRID_SUPPORT / 2 - 1)
+    return window(place[:, None] - nodes, sharpness)
 
 
 def window(z: Float64s, sharpness: float = WINDOW_SHARPNESS) -> Float64s:
     """φ at distance z in nodes: 1 at the centre, 0 beyond GRID_SUPPORT/2.
 
     >>> window(np.array([0.0, 2.0, 5.0])).round(4)
-    array([1.    , 0.0819, 0.    ])
+    array([1.    , 0.0811, 0.    ])
     """
     inside = 1 - (2 * z / _core.GRID_SUPPORT) ** 2
     return np.where(inside >= 0, np.exp(sharpness * (np.sqrt(np.maximum(inside, 0)) - 1)), 0.0)
@@ -137,14 +139,23 @@ def node_blur(theta: Float64s, sharpness: float = WINDOW_SHARPNESS) -> Float64s:
 
 @lru_cache(maxsize=1)
 def _node_taps() -> tuple[Float64s, Float64s]:
-    """The taps of G and sigma times their derivative, each (NODE_RADIUS + 1,)."""
-    theta = np.arange(-256, 256) * (np.pi / 256)
+    """The taps of G, scaled so that k(i,i) = 1, and sigma times their derivative, (NODE_RADIUS + 1,) each."""
+    theta = np.arange(-256, 256, dtype=np.float64) * (np.pi / 256)
     spectrum = node_blur(theta)
     waves = np.cos(np.outer(np.arange(256), theta)) / len(theta)
     taps = waves @ spectrum
     taps[0] += _lift(taps, NODE_RADIUS)
+    taps /= _self_terms(node_weights(np.arange(16) / 16), taps).mean()
     derivative = waves @ (spectrum * (1 - (theta / NODE_SPACING) ** 2))
     return taps[: NODE_RADIUS + 1], derivative[: NODE_RADIUS + 1]
+
+
+def _self_terms(weights: Float64s, taps: Float64s) -> Float64s:
+    """(P G Pᵀ)_ii for the rows of P in `weights` (n, GRID_SUPPORT), (n,)."""
+    steps = np.arange(_core.GRID_SUPPORT)
+    blurred = weights @ taps[np.abs(steps[:, None] - steps)]
+    terms: Float64s = (blurred * weights).sum(1)
+    return terms
 
 
 def _lift(exact: Float64s, radius: int) -> float:
