@@ -51,7 +51,7 @@ class GridFilter {
   }
 
  private:
-  static constexpr std::int64_t kWorthAThread = 1 << 15;  // numbers; fewer do not pay for starting it
+  static constexpr std::int64_t kWorthAThread = 1 << 17;  // numbers; fewer do not pay for starting it
   static constexpr std::int64_t kDotBlock = 1 << 14;
 
   static int threads_for(std::int64_t size, int threads) {

@@ -87,8 +87,8 @@ class GridItems {
       float* rows_out = out_ + (row - block.begin) * inner;
       const GridRows rows{scratch - first * width_, width_};
       if (in_place) {
-        kernels_.blur(rows, first, needed, pass_.taps, radius, row, stop, rows_out + block.to[0].offset, inner,
-                      block.lanes);
+        kernels_.blur(rows, first, needed, pass_.taps, radius, row, stop, rows_out + block.to[0].offset,
+                      inner, block.lanes);
       } else {
         kernels_.blur(rows, first, needed, pass_.taps, radius, row, stop, result, width_,
                       whole_vectors(block.lanes));
@@ -140,8 +140,10 @@ class GridItems {
     block.pieces = block.lanes = 0;
     while (lane < stop) {
       const int length = static_cast<int>(std::min(pass_.inner - column, stop - lane));
-      block.from[block.pieces] = {(outer * pass_.n_in + block.in_begin) * pass_.inner + column, block.lanes, length};
-      block.to[block.pieces] = {(outer * pass_.n_out + block.out_begin) * pass_.inner + column, block.lanes, length};
+      const std::int64_t row_in = outer * pass_.n_in + block.in_begin;
+      const std::int64_t row_out = outer * pass_.n_out + block.out_begin;
+      block.from[block.pieces] = {row_in * pass_.inner + column, block.lanes, length};
+      block.to[block.pieces] = {row_out * pass_.inner + column, block.lanes, length};
       ++block.pieces;
       block.lanes += length;
       lane += length;

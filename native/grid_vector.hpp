@@ -9,7 +9,9 @@
 #define DENSEFIELD_FMA_INTRINSICS 1
 #endif
 
-#if defined(__GNUC__) || defined(__clang__)
+#if defined(__clang__)
+#define DENSEFIELD_UNROLL _Pragma("unroll")
+#elif defined(__GNUC__)
 #define DENSEFIELD_UNROLL _Pragma("GCC unroll 8")
 #else
 #define DENSEFIELD_UNROLL
@@ -68,8 +70,8 @@ inline void store(float* to, V value) {
   std::memcpy(to, &value, sizeof(V));
 }
 
-// sum + a·b, rounded once where the processor can. Said outright: left to itself, the compiler may fuse the two
-// for vectors and not for single floats, and a lane's result would depend on where in a row it stands.
+// sum + a·b, rounded once where the processor can. Said outright: left to itself, the compiler may fuse the
+// two for vectors and not for single floats, and a lane's result would depend on where in a row it stands.
 template <class V>
 inline V multiply_add(V a, float b, V sum) {
   return sum + a * b;
@@ -80,9 +82,13 @@ inline float multiply_add(float a, float b, float sum) { return __builtin_fmaf(a
 #if defined(DENSEFIELD_FMA_INTRINSICS)
 inline Quad multiply_add(Quad a, float b, Quad sum) { return _mm_fmadd_ps(a, _mm_set1_ps(b), sum); }
 #if defined(__AVX512F__)
-inline Vector multiply_add(Vector a, float b, Vector sum) { return _mm512_fmadd_ps(a, _mm512_set1_ps(b), sum); }
+inline Vector multiply_add(Vector a, float b, Vector sum) {
+  return _mm512_fmadd_ps(a, _mm512_set1_ps(b), sum);
+}
 #else
-inline Vector multiply_add(Vector a, float b, Vector sum) { return _mm256_fmadd_ps(a, _mm256_set1_ps(b), sum); }
+inline Vector multiply_add(Vector a, float b, Vector sum) {
+  return _mm256_fmadd_ps(a, _mm256_set1_ps(b), sum);
+}
 #endif
 #endif
 
