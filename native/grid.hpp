@@ -8,6 +8,6 @@
 
 namespace densefield::DENSEFIELD_ISA {
 
-inline constexpr GridKernels grid_kernels{&pack, &unpack, &blur, &splat, &slice, &dot};
+inline constexpr GridKernels grid_kernels{&pack, &unpack, &blur, &blur_line, &splat, &slice, &dot};
 
 }  // namespace densefield::DENSEFIELD_ISA

@@ -48,4 +48,33 @@ inline void blur(GridRows in, std::int64_t from, std::int64_t to, const float* t
   }
 }
 
+// Width vectors of one line, for rows of so few numbers that putting lanes side by side would cost more.
+template <int Width>
+inline void blur_strip(const float* line, std::int64_t stride, const float* taps, int radius, float* out) {
+  Vector sum[Width] = {};
+  const float* source = line - radius * stride;
+  for (int r = 0; r <= 2 * radius; ++r, source += stride) {
+    DENSEFIELD_UNROLL
+    for (int s = 0; s < Width; ++s)
+      sum[s] = multiply_add(load<Vector>(source + s * kVectorLanes), taps[r], sum[s]);
+  }
+  DENSEFIELD_UNROLL
+  for (int s = 0; s < Width; ++s) store(out + s * kVectorLanes, sum[s]);
+}
+
+inline void blur_line(const float* line, std::int64_t stride, const float* taps, int radius,
+                      std::int64_t count, float* out) {
+  constexpr int width = 8;  // sums enough to hide the latency of one
+  const float* first_tap = taps + kBlurTile - 1;
+  std::int64_t x = 0;
+  for (; x + width * kVectorLanes <= count; x += width * kVectorLanes)
+    blur_strip<width>(line + x, stride, first_tap, radius, out + x);
+  for (; x + kVectorLanes <= count; x += kVectorLanes)
+    blur_strip<1>(line + x, stride, first_tap, radius, out + x);
+  if (x == count) return;
+  float rest[kVectorLanes];
+  blur_strip<1>(line + x, stride, first_tap, radius, rest);
+  std::memcpy(out + x, rest, static_cast<std::size_t>(count - x) * sizeof(float));
+}
+
 }  // namespace densefield::DENSEFIELD_ISA

@@ -12,6 +12,7 @@ namespace densefield {
 inline constexpr int kGridLanes = 256;  // most lanes of a block
 inline constexpr int kGridSupport = 8;  // nodes of the coarse grid that one pixel touches
 inline constexpr int kBlurTile = 4;     // rows that the blur computes at a time
+inline constexpr int kLineSlack = 64;
 
 // A run of lanes that are neighbours in memory too.
 struct GridPiece {
@@ -43,6 +44,11 @@ struct GridKernels {
   // `taps` holds 2·radius + 1 taps between kBlurTile - 1 zeros on either side.
   void (*blur)(GridRows in, std::int64_t from, std::int64_t to, const float* taps, int radius,
                std::int64_t begin, std::int64_t end, float* out, std::int64_t out_stride, int lanes);
+
+  // The same along a line of memory whose rows are `stride` apart and lie between enough zeros:
+  // out_x = Σ_r taps[|r|] line_(x + r·stride) for 0 <= x < count. It may read kLineSlack numbers more.
+  void (*blur_line)(const float* line, std::int64_t stride, const float* taps, int radius, std::int64_t count,
+                    float* out);
 
   // out_a = Σ_i weight(i, a) in_i for the nodes begin <= a < end, written to rows 0 … end - begin - 1.
   void (*splat)(GridRows in, GridCells cells, std::int64_t begin, std::int64_t end, float* out,

@@ -20,6 +20,8 @@ inline constexpr std::int64_t kBlockRows = 2 * kItemRows;
 inline constexpr std::int64_t kStreamRows = 8;
 // Lanes of a block where few of them are neighbours in memory.
 inline constexpr std::int64_t kScatteredLanes = 128;
+// Numbers per row up to which a blur goes along lines instead: moving so few at a time costs more.
+inline constexpr std::int64_t kLineInner = 8;
 
 // An item is a block of lanes and a range of rows. How a pass is cut depends on its shape alone, and every
 // number is computed within one item, so the number of threads cannot change a bit of the result.
@@ -29,7 +31,9 @@ class GridItems {
       : kernels_(kernels), pass_(pass), cells_{pass.axis->starts.data(), pass.axis->weights.data()}, in_(in),
         out_(out), lanes_(pass.outer * pass.inner) {
     const GridAxis& axis = *pass.axis;
+    along_lines_ = pass.step == GridStep::blur && pass.inner <= kLineInner;
     width_ = pass.inner < kGridLanes ? kScatteredLanes : kGridLanes;
+    if (along_lines_) width_ = pass.inner;
     // Blur is cut by rows, splat by nodes, slice by cells.
     range_ = pass.step == GridStep::slice ? axis.cells() : pass.n_out;
     step_ = kItemRows;
@@ -55,7 +59,9 @@ class GridItems {
     std::tie(block.in_begin, block.in_end) = rows_read(block.begin, block.end);
     std::tie(block.out_begin, block.out_end) = rows_written(block.begin, block.end);
     cut(item / ranges_ * width_, block);
-    if (pass_.step == GridStep::blur)
+    if (along_lines_)
+      blur_line(block, scratch);
+    else if (pass_.step == GridStep::blur)
       blur(block, scratch);
     else
       resample(block, scratch);
@@ -95,6 +101,19 @@ class GridItems {
         kernels_.unpack(result, width_, block.to, block.pieces, stop - row, rows_out, inner);
       }
     }
+  }
+
+  // A block is one line here; it is copied between the zeros that stand for the pixels outside.
+  void blur_line(const Block& block, float* scratch) const {
+    const std::int64_t inner = pass_.inner, margin = pass_.axis->radius * inner;
+    const std::int64_t count = (block.end - block.begin) * inner;
+    const std::int64_t before = (block.begin - block.in_begin) * inner;
+    const std::int64_t after = (block.in_end - block.end) * inner;
+    float* line = scratch + margin;
+    std::fill(scratch, line - before, 0.0f);
+    std::copy_n(in_ + block.from[0].offset, before + count + after, line - before);
+    std::fill(line + count + after, line + count + margin + kLineSlack, 0.0f);
+    kernels_.blur_line(line, inner, pass_.taps, pass_.axis->radius, count, out_ + block.to[0].offset);
   }
 
   // Splat or slice: straight from array to array, except where that would leave the vectors empty.
@@ -157,6 +176,7 @@ class GridItems {
   const GridCells cells_;
   const float* in_;
   float* out_;
+  bool along_lines_;
   std::int64_t lanes_, width_, range_, step_, blocks_, ranges_;
 };
 
