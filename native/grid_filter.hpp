@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "dispatch.hpp"
 #include "grid_pass.hpp"
 #include "grid_plan.hpp"
+#include "grid_queue.hpp"
 #include "grid_workspace.hpp"
 #include "parallel.hpp"
 
@@ -78,18 +78,18 @@ class GridFilter {
     threads = threads_for(size, threads);
     const GridWorkspaces::Lease workspace(workspaces_, static_cast<std::size_t>(shared) + scratch * threads);
     std::vector<GridItems> items;
-    std::deque<Queue> queues;
+    std::vector<GridQueue> queues;
     const float* source = values;
     for (std::size_t p = 0; p < passes.size(); ++p) {
       float* target = (passes.size() - p) % 2 ? out : workspace.data();
       items.emplace_back(kernels_, passes[p], source, target);
-      queues.emplace_back(items.back().count());
+      queues.emplace_back(items.back().count(), threads);
       source = target;
     }
     parallel(threads, [&](const Worker& worker) {
       float* own = workspace.data() + shared + scratch * worker.index;
       for (std::size_t p = 0; p < items.size(); ++p) {
-        for (std::int64_t item; queues[p].next(item);) items[p].run(item, own);
+        queues[p].drain(worker.index, [&](std::int64_t item) { items[p].run(item, own); });
         worker.sync();
       }
     });
