@@ -2,7 +2,7 @@
 
 Float32 rounds each product and sum by 6e-8, so values that are all positive come out within a few times 1e-7
 times the square root of the number of taps; the window of the coarser grid adds 4e-8 of the peak, and
-keeping the filter positive 2e-7 (4e-7 for all taps).
+keeping the filter positive 1e-7.
 """
 
 from __future__ import annotations
@@ -88,16 +88,16 @@ def test_the_reference_is_the_sum_over_all_pairs_of_pixels():
 def test_result_is_the_exact_sum(shape, sigma):
     values = random_values(int(np.prod(shape)), 5)
     result = GridFilter(shape, sigma).apply(values)
-    # Rounding of up to fifty taps and six passes; 1.2e-6 was the largest measured.
-    assert relative_error(result, grid_filter_reference(shape, sigma, values)) < 2e-6
+    # Rounding of up to fifty taps and six passes; 8.4e-7 was the largest measured.
+    assert relative_error(result, grid_filter_reference(shape, sigma, values)) < 1.5e-6
 
 
 @cases
 def test_one_axis_is_within_its_stated_error_of_the_gaussian(shape, sigma):
     for n, s in zip(shape, sigma, strict=True):
-        # In units of the peak, before any rounding of sums: window, lift of the centre and float32 tables.
+        # Of the peak, before any rounding of sums: window, float32 tables, and what keeps them positive.
         error = np.abs(dense_from_tables(n, s) - axis_kernel(n, s)).max()
-        assert error < (2.5e-7 if plan_axis(n, s).has_nodes else 8e-7)
+        assert error < (2e-7 if plan_axis(n, s).has_nodes else 5e-7)
 
 
 def test_both_ways_are_in_use():
@@ -146,8 +146,8 @@ def test_dense_matrix_is_symmetric_and_positive_up_to_rounding(sigma):
     assert smallest > -1e-7 * largest  # -1e-8 measured
 
 
-@pytest.mark.parametrize("sigma", [0.3, 1.0, 2.0, 3.3, 4.5, 5.0, 8.1, 15.0, 60.0, 1e3, 1e6])
-@pytest.mark.parametrize("n", [7, 30, 250])
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 2.0, 2.7, 3.3, 4.5, 5.0, 8.1, 15.0, 60.0, 1e3, 1e6])
+@pytest.mark.parametrize("n", [7, 12, 30, 250])
 def test_operator_before_rounding_is_positive_semi_definite(n, sigma):
     smallest, *_, largest = np.linalg.eigvalsh(dense_from_tables(n, sigma))
     assert smallest > -1e-14 * n * largest  # what float64 eigenvalues of a singular matrix scatter by
@@ -158,7 +158,7 @@ def test_diagonal_is_that_of_the_operator(shape, sigma):
     blur = GridFilter(shape, sigma)
     diagonal = blur.diagonal()
     assert diagonal.shape == (blur.num_points,) and diagonal.dtype == np.float32
-    assert np.abs(diagonal - 1).max() < 3e-7
+    assert np.abs(diagonal - 1).max() < 2e-7 * len(shape)
     some = np.random.default_rng(5).choice(blur.num_points, 10)
     for i in some:
         assert blur.apply(blur.identity(i, i + 1))[i, 0] == pytest.approx(diagonal[i], abs=5e-7)

@@ -100,7 +100,7 @@ class GridFilter(GaussianFilter[Float32s]):
         return self.apply(values, out)
 
     def diagonal(self) -> Float32s:
-        """k(i,i) of this very operator for every pixel, (N,): 1 up to 2e-7."""
+        """k(i,i) of this very operator for every pixel, (N,): 1 up to 2e-7 per axis."""
         axes = [plan.diagonal() for plan in self._plans]
         return reduce(np.multiply.outer, axes).reshape(-1).astype(np.float32)
 
@@ -117,6 +117,8 @@ class GridFilter(GaussianFilter[Float32s]):
 
         Both arrays are (N, C) or (B, N, C). Where a wide kernel is filtered on a coarser grid, that grid is
         held fixed: the derivative is that of the function computed, up to the error of the function itself.
+        The error is below 1e-6 of Σ_ij |c_i·v_j| k(i,j)/sigma_a, a size that dwarfs the derivative where sigma is
+        many times the image's extent.
 
         >>> import numpy as np
         >>> pair = np.array([[1.0], [0.0]], np.float32)

@@ -24,12 +24,12 @@ Float64s = npt.NDArray[np.float64]
 TAP_CUTOFF = 5.678  # in sigmas: exp(-½ r²) is 1e-7 there
 NODE_SPACING = 0.45  # in sigmas
 NODE_RADIUS = 12  # in nodes: beyond it G is below 1e-8 of its centre
-# φ = exp(β (√(1-z²) - 1)) with z = ±1 at the window's ends; benchmarks/fit_grid_window.py finds the β with the
-# smallest worst error, 4e-8 of the peak.
+# φ = exp(β (√(1-z²) - 1)) with z = ±1 at the window's ends; benchmarks/fit_grid_window.py finds the β with
+# the smallest worst error, 4e-8 of the peak.
 WINDOW_SHARPNESS = 18.75
 
-# What splat and slice cost per pixel beside their multiply-adds, in multiply-adds: both ways then cost the same
-# at sigma 4.5, where they were measured to at 375×500×21 with AVX-512.
+# What splat and slice cost per pixel beside their multiply-adds, in multiply-adds: both ways then cost the
+# same at sigma 4.5, as was measured at 375×500×21 with AVX-512.
 NODE_PASSES_COST = 24.0
 MOST_NODES_PER_PIXEL = 0.75
 
@@ -89,15 +89,10 @@ def _plan_taps(pixels: int, sigma: float) -> AxisPlan:
     with np.errstate(over="ignore"):
         r = np.arange(beyond + 1) / sigma
     exact = np.exp(-0.5 * r**2)  # (beyond + 1,)
-    lift = _lift(exact, radius)
-    # Divided by 1 + lift, the lifted centre is 1 again.
-    taps = exact[: radius + 1] / (1 + lift)
-    taps[0] = 1.0
+    taps = _round_positive(exact, radius)
     derivative = r[: radius + 1] ** 2 / sigma * taps
     none = np.empty((0, _core.GRID_SUPPORT), np.float32)
-    return AxisPlan(
-        pixels, taps.astype(np.float32), derivative.astype(np.float32), np.empty(0, np.int64), none
-    )
+    return AxisPlan(pixels, taps, derivative.astype(np.float32), np.empty(0, np.int64), none)
 
 
 def _plan_nodes(pixels: int, sigma: float) -> AxisPlan:
@@ -106,7 +101,7 @@ def _plan_nodes(pixels: int, sigma: float) -> AxisPlan:
     taps, derivative = _node_taps()
     return AxisPlan(
         pixels,
-        taps.astype(np.float32),
+        taps,
         (derivative / sigma).astype(np.float32),
         cells,
         node_weights(u - cells).astype(np.float32),
@@ -140,16 +135,14 @@ def node_blur(theta: Float64s, sharpness: float = WINDOW_SHARPNESS) -> Float64s:
 
 
 @lru_cache(maxsize=1)
-def _node_taps() -> tuple[Float64s, Float64s]:
-    """The taps of G, scaled so that k(i,i) = 1, and sigma times their derivative, (NODE_RADIUS + 1,) each."""
+def _node_taps() -> tuple[Float32s, Float64s]:
+    """The taps of G, and sigma times their derivative, each (NODE_RADIUS + 1,)."""
     theta = np.arange(-256, 256, dtype=np.float64) * (np.pi / 256)
     spectrum = node_blur(theta)
     waves = np.cos(np.outer(np.arange(256), theta)) / len(theta)
     taps = waves @ spectrum
-    taps[0] += _lift(taps, NODE_RADIUS)
-    taps /= _self_terms(node_weights(np.arange(16) / 16), taps).mean()
     derivative = waves @ (spectrum * (1 - (theta / NODE_SPACING) ** 2))
-    return taps[: NODE_RADIUS + 1], derivative[: NODE_RADIUS + 1]
+    return _round_positive(taps, NODE_RADIUS), derivative[: NODE_RADIUS + 1]
 
 
 def _self_terms(weights: Float64s, taps: Float64s) -> Float64s:
@@ -160,13 +153,21 @@ def _self_terms(weights: Float64s, taps: Float64s) -> Float64s:
     return terms
 
 
-def _lift(exact: Float64s, radius: int) -> float:
-    """What the centre tap needs so that cutting and rounding the others keep the filter positive.
+def _round_positive(exact: Float64s, radius: int) -> Float32s:
+    """The taps up to `radius` in float32, off the centre a little smaller so that K stays positive.
 
-    Whatever changes a tap by d changes no eigenvalue by more than 2|d|, since it stands on two diagonals.
+    Cutting and rounding change the taps; where the change's spectrum is nowhere negative, no eigenvalue of
+    any grid falls. Shrinking all taps but the centre by 1 + shrink lifts that spectrum by shrink · centre.
     """
-    kept = exact[1 : radius + 1]
-    rounding = np.abs(kept.astype(np.float32) - kept).sum()
-    cut = np.abs(exact[radius + 1 :]).sum()
-    # Half as much again covers the rounding of the lifted taps, which is not quite that of these.
-    return float(3 * rounding + 2 * cut)
+    shrink = 0.0
+    while True:
+        taps = (exact[: radius + 1] / (1 + shrink)).astype(np.float32)
+        taps[0] = exact[0]
+        change = -exact
+        change[: radius + 1] += (1 + shrink) * taps.astype(np.float64)
+        spectrum = 2 * np.fft.rfft(change, 4096).real - change[0]
+        # A hundredth of its range is more than the spectrum dips between 4096 samples.
+        shortfall = (0.01 * np.ptp(spectrum) - spectrum.min()) / exact[0]
+        if shortfall <= 0:
+            return taps
+        shrink += 1.1 * shortfall
