@@ -2,7 +2,7 @@
 #pragma once
 
 #include "grid_kernels.hpp"
-#include "grid_vector.hpp"
+#include "vector.hpp"
 
 namespace densefield::DENSEFIELD_ISA {
 

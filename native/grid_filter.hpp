@@ -9,11 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "buffer.hpp"
 #include "dispatch.hpp"
+#include "free_list.hpp"
 #include "grid_pass.hpp"
 #include "grid_plan.hpp"
 #include "grid_queue.hpp"
-#include "grid_workspace.hpp"
 #include "parallel.hpp"
 
 namespace densefield {
@@ -42,10 +43,11 @@ class GridFilter {
     const std::int64_t size = batch * points_ * channels;
     std::vector<double> gradient(axes_.size(), 0.0);
     if (size == 0) return gradient;
-    const GridWorkspaces::Lease derivative(workspaces_, static_cast<std::size_t>(size));
+    FreeList<Buffer<float>>::Lease lease(workspaces_);
+    float* derivative = at_least(*lease, static_cast<std::size_t>(size));
     for (std::size_t axis = 0; axis < axes_.size(); ++axis) {
-      run(values, derivative.data(), batch, channels, threads, static_cast<int>(axis));
-      gradient[axis] = dot(cotangent, derivative.data(), size, threads);
+      run(values, derivative, batch, channels, threads, static_cast<int>(axis));
+      gradient[axis] = dot(cotangent, derivative, size, threads);
     }
     return gradient;
   }
@@ -53,6 +55,11 @@ class GridFilter {
  private:
   static constexpr std::int64_t kWorthAThread = 1 << 17;  // numbers; fewer do not pay for starting it
   static constexpr std::int64_t kDotBlock = 1 << 14;
+
+  static float* at_least(Buffer<float>& buffer, std::size_t size) {
+    if (buffer.size() < size) buffer = Buffer<float>(size);
+    return buffer.data();
+  }
 
   static int threads_for(std::int64_t size, int threads) {
     return static_cast<int>(std::clamp<std::int64_t>(size / kWorthAThread, 1, threads));
@@ -76,18 +83,19 @@ class GridFilter {
       scratch = std::max(scratch, GridItems::scratch(passes[p]));
     }
     threads = threads_for(size, threads);
-    const GridWorkspaces::Lease workspace(workspaces_, static_cast<std::size_t>(shared) + scratch * threads);
+    FreeList<Buffer<float>>::Lease lease(workspaces_);
+    float* workspace = at_least(*lease, static_cast<std::size_t>(shared) + scratch * threads);
     std::vector<GridItems> items;
     std::vector<GridQueue> queues;
     const float* source = values;
     for (std::size_t p = 0; p < passes.size(); ++p) {
-      float* target = (passes.size() - p) % 2 ? out : workspace.data();
+      float* target = (passes.size() - p) % 2 ? out : workspace;
       items.emplace_back(kernels_, passes[p], source, target);
       queues.emplace_back(items.back().count(), threads);
       source = target;
     }
     parallel(threads, [&](const Worker& worker) {
-      float* own = workspace.data() + shared + scratch * worker.index;
+      float* own = workspace + shared + scratch * worker.index;
       for (std::size_t p = 0; p < items.size(); ++p) {
         queues[p].drain(worker.index, [&](std::int64_t item) { items[p].run(item, own); });
         worker.sync();
@@ -114,7 +122,7 @@ class GridFilter {
   std::vector<GridAxis> axes_;
   const GridKernels& kernels_;
   std::int64_t points_ = 1;
-  GridWorkspaces workspaces_;
+  FreeList<Buffer<float>> workspaces_;
 };
 
 }  // namespace densefield

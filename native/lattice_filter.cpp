@@ -6,34 +6,14 @@
 
 namespace densefield {
 
-// A workspace for the time of one call: taken from the idle ones, large enough, given back at the end.
-class LatticeFilter::Lease {
- public:
-  Lease(const LatticeFilter& filter, int row, bool gradients) : filter_(filter) {
-    {
-      const std::lock_guard lock(filter.mutex_);
-      if (!filter.idle_.empty()) {
-        space_ = std::move(filter.idle_.back());
-        filter.idle_.pop_back();
-      }
-    }
-    if (!space_) space_ = std::make_unique<Workspace>();
-    const auto slots = static_cast<std::size_t>(filter.lattice_.slots() * row);
-    const auto rows = static_cast<std::size_t>(filter.lattice_.vertices * row);
-    if (space_->local.size() < slots) space_->local = Buffer<float>(slots);
-    if (space_->rows.size() < rows) space_->rows = Buffer<float>(rows);
-    if (gradients && space_->more.size() < rows) space_->more = Buffer<float>(rows);
-  }
-  ~Lease() {
-    const std::lock_guard lock(filter_.mutex_);
-    filter_.idle_.push_back(std::move(space_));
-  }
-  Workspace* operator->() { return space_.get(); }
-
- private:
-  const LatticeFilter& filter_;
-  std::unique_ptr<Workspace> space_;
-};
+void LatticeFilter::fit(Workspace& space, Shape shape, bool gradients) const {
+  const int row = padded_row(static_cast<int>(std::min<std::int64_t>(shape.channels, max_row)));
+  const auto slots = static_cast<std::size_t>(lattice_.slots() * row);
+  const auto rows = static_cast<std::size_t>(lattice_.vertices * row);
+  if (space.local.size() < slots) space.local = Buffer<float>(slots);
+  if (space.rows.size() < rows) space.rows = Buffer<float>(rows);
+  if (gradients && space.more.size() < rows) space.more = Buffer<float>(rows);
+}
 
 // The last block of a row comes first: its padding spills over the next point's first channels, which are written
 // later.
@@ -92,7 +72,8 @@ void LatticeFilter::apply(const float* values, float* out, Shape shape, bool adj
                           int threads) const {
   if (lattice_.points == 0 || shape.batch == 0 || shape.channels == 0) return;
   const std::vector<Block> work = blocks(shape);
-  Lease space(*this, padded_row(static_cast<int>(std::min<std::int64_t>(shape.channels, max_row))), false);
+  FreeList<Workspace>::Lease space(workspaces_);
+  fit(*space, shape, false);
   std::deque<Queue> queues;
   for (std::size_t i = 0; i < 2 * work.size(); ++i) queues.emplace_back(lattice_.chunks());
   threads = static_cast<int>(std::min<std::int64_t>(threads, lattice_.chunks()));
@@ -117,7 +98,8 @@ void LatticeFilter::gradients(const float* cotangent, const float* values, Shape
   if (shape.batch == 0 || shape.channels == 0) std::memset(slope, 0, points * d * sizeof(float));
   if (points == 0 || shape.batch == 0 || shape.channels == 0) return;
   const std::vector<Block> work = blocks(shape);
-  Lease space(*this, padded_row(static_cast<int>(std::min<std::int64_t>(shape.channels, max_row))), true);
+  FreeList<Workspace>::Lease space(workspaces_);
+  fit(*space, shape, true);
   Buffer<float> slopes(static_cast<std::size_t>(points * corners));
   std::deque<Queue> queues;
   for (std::size_t i = 0; i < 4 * work.size(); ++i) queues.emplace_back(lattice_.chunks());
@@ -158,7 +140,8 @@ LatticeFilter::Times LatticeFilter::time_phases(const float* values, float* out,
   Times times{0, 0, 0};
   if (lattice_.points == 0) return times;
   const std::vector<Block> work = blocks(shape);
-  Lease space(*this, padded_row(static_cast<int>(std::min<std::int64_t>(shape.channels, max_row))), false);
+  FreeList<Workspace>::Lease space(workspaces_);
+  fit(*space, shape, false);
   std::deque<Queue> queues;
   for (std::size_t i = 0; i < 2 * work.size(); ++i) queues.emplace_back(lattice_.chunks());
   float* local = space->local.data();

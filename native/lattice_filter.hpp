@@ -1,10 +1,9 @@
 // Filtering on a lattice: splat, blur, slice, and the derivative of the three.
 #pragma once
 
-#include <memory>
-#include <mutex>
 #include <vector>
 
+#include "free_list.hpp"
 #include "lattice_build.hpp"
 #include "parallel.hpp"
 
@@ -64,8 +63,8 @@ class LatticeFilter {
     int row;
     int kind;
   };
-  class Lease;
 
+  void fit(Workspace& space, Shape shape, bool gradients) const;
   std::vector<Block> blocks(Shape shape) const;
   void splat(Queue& queue, const Block& block, const float* values, float* local) const;
   void gather(const Worker& worker, const Block& block, const float* local, float magnitude, float* rows) const;
@@ -75,8 +74,7 @@ class LatticeFilter {
   Lattice lattice_;
   std::vector<Pass> passes_;
   const LatticeKernels& kernels_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Workspace>> idle_;
+  mutable FreeList<Workspace> workspaces_;
 };
 
 // The points at which the magnitude is measured.

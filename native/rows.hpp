@@ -1,69 +1,14 @@
 // A row of V channels in registers, made of the widest vectors the instruction set has.
 #pragma once
 
-#include <cstring>
-
-#if defined(__AVX__) || defined(__AVX512F__)
-#include <immintrin.h>
-#elif defined(__ARM_NEON)
-#include <arm_neon.h>
-#endif
+#include "vector.hpp"
 
 namespace densefield::DENSEFIELD_ISA {
 
-#if defined(__AVX512F__)
-inline constexpr int widest = 16;
-#elif defined(__AVX__)
-inline constexpr int widest = 8;
-#else
-inline constexpr int widest = 4;
-#endif
-
-#if defined(__GNUC__) || defined(__clang__)
-template <int W>
-struct Lanes {
-  typedef float type __attribute__((vector_size(W * sizeof(float))));
-};
-template <>
-struct Lanes<1> {
-  typedef float type;
-};
-#else
-// Without vector types the compiler is left to vectorise these loops.
-template <int W>
-struct Lanes {
-  struct type {
-    float lane[W];
-    friend type operator+(type a, type b) {
-      for (int i = 0; i < W; ++i) a.lane[i] += b.lane[i];
-      return a;
-    }
-    friend type operator*(float s, type a) {
-      for (int i = 0; i < W; ++i) a.lane[i] *= s;
-      return a;
-    }
-    friend type operator*(type a, type b) {
-      for (int i = 0; i < W; ++i) a.lane[i] *= b.lane[i];
-      return a;
-    }
-  };
-};
-template <>
-struct Lanes<1> {
-  typedef float type;
-};
-#endif
-
-// sum + factor * x, contracted to one instruction where there is one (the compiler does it for vectors).
-template <class X>
-inline X multiply_add(float factor, X x, X sum) {
-  return sum + factor * x;
-}
-
 template <int V>
 struct Row {
-  static constexpr int width = V >= widest ? widest : V >= 8 ? 8 : V >= 4 ? 4 : 1;
-  using Head = typename Lanes<width>::type;
+  static constexpr int width = V >= kVectorLanes ? kVectorLanes : V >= 8 ? 8 : V >= 4 ? 4 : 1;
+  using Head = VectorType<width>;
 
   Head head;
   Row<V - width> tail;
@@ -71,19 +16,17 @@ struct Row {
   static Row zero() { return {Head{}, Row<V - width>::zero()}; }
 
   static Row load(const float* from) {
-    Head head;
-    std::memcpy(&head, from, sizeof head);
-    return {head, Row<V - width>::load(from + width)};
+    return {densefield::DENSEFIELD_ISA::load<Head>(from), Row<V - width>::load(from + width)};
   }
 
   void store(float* to) const {
-    std::memcpy(to, &head, sizeof head);
+    densefield::DENSEFIELD_ISA::store(to, head);
     tail.store(to + width);
   }
 
   // this + factor * x
   Row plus(float factor, const Row& x) const {
-    return {multiply_add(factor, x.head, head), tail.plus(factor, x.tail)};
+    return {multiply_add(x.head, factor, head), tail.plus(factor, x.tail)};
   }
 
   Row operator+(const Row& x) const { return {head + x.head, tail + x.tail}; }

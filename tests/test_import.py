@@ -15,13 +15,15 @@ import densefield
 NAMES = sorted(set(densefield.__all__) - {"__version__"})
 NUMPY_NAMES = [
     "DensefieldError",
+    "ExactFilter",
+    "FeatureFilter",
     "GaussianFilter",
     "GridFilter",
     "InputError",
     "InputTypeError",
     "LatticeFilter",
 ]
-TORCH_NAMES = ["TorchLatticeFilter", "gaussian_filter", "grid_filter"]
+TORCH_NAMES = ["TorchLatticeFilter", "apply_filter", "gaussian_filter", "grid_filter"]
 
 
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -96,16 +98,9 @@ except ImportError as error:
 def test_type_checkers_see_the_names_that_exist_at_run_time():
     tree = ast.parse(Path(densefield.__file__).read_text(encoding="utf-8"))
     (block,) = (
-        node.body
-        for node in tree.body
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        node.body for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     )
-    seen = {
-        alias.asname: node.module
-        for node in block
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    seen = {alias.asname: node.module for node in block if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert seen == densefield._HOMES
 
 

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from densefield.errors import DensefieldError as DensefieldError
     from densefield.errors import InputError as InputError
     from densefield.errors import InputTypeError as InputTypeError
+    from densefield.filters.autograd import apply_filter as apply_filter
     from densefield.filters.autograd import gaussian_filter as gaussian_filter
     from densefield.filters.autograd import grid_filter as grid_filter
     from densefield.filters.exact import ExactFilter as ExactFilter
     from densefield.filters.grid import GridFilter as GridFilter
     from densefield.filters.lattice import LatticeFilter as LatticeFilter
     from densefield.filters.lattice_torch import TorchLatticeFilter as TorchLatticeFilter
+    from densefield.filters.operator import FeatureFilter as FeatureFilter
     from densefield.filters.operator import GaussianFilter as GaussianFilter
 
     __version__: str
@@ -29,12 +31,14 @@ _HOMES = {
     "DensefieldError": "densefield.errors",
     "InputError": "densefield.errors",
     "InputTypeError": "densefield.errors",
+    "apply_filter": "densefield.filters.autograd",
     "gaussian_filter": "densefield.filters.autograd",
     "grid_filter": "densefield.filters.autograd",
     "ExactFilter": "densefield.filters.exact",
     "GridFilter": "densefield.filters.grid",
     "LatticeFilter": "densefield.filters.lattice",
     "TorchLatticeFilter": "densefield.filters.lattice_torch",
+    "FeatureFilter": "densefield.filters.operator",
     "GaussianFilter": "densefield.filters.operator",
 }
 
@@ -48,8 +52,7 @@ def _load(name: str) -> object:
         if error.name != "torch":
             raise
         raise ModuleNotFoundError(
-            f"densefield.{name} needs torch, which is not installed. "
-            "Install it with: pip install 'densefield[torch]'",
+            f"densefield.{name} needs torch, which is not installed. Install it with: pip install 'densefield[torch]'",
             name="torch",
         ) from error
     value: object = getattr(home, name)

@@ -79,9 +79,7 @@ def test_the_reference_is_the_sum_over_all_pairs_of_pixels():
     positions = np.indices(shape).reshape(3, -1).T / sigma
     squares = ((positions[:, None] - positions) ** 2).sum(-1)
     values = random_values(120, 2)
-    assert np.allclose(
-        grid_filter_reference(shape, sigma, values), np.exp(-0.5 * squares) @ values, rtol=1e-13
-    )
+    assert np.allclose(grid_filter_reference(shape, sigma, values), np.exp(-0.5 * squares) @ values, rtol=1e-13)
 
 
 @cases

@@ -79,14 +79,12 @@ def test_unusable_grids_are_refused(shape, sigma, error, message):
 
 def test_unusable_values_are_refused():
     blur = GridFilter((3, 4), 1.0)
-    with pytest.raises(
-        InputTypeError, match=r"float64, expected float32; cast with values.astype\(np.float32\)"
-    ):
+    with pytest.raises(InputTypeError, match="float64, expected float32"):
         blur.apply(np.zeros((12, 2)))
     with pytest.raises(InputTypeError, match="a list, expected a numpy array"):
         blur.apply([[1.0]] * 12)
-    for shape in ((12,), (11, 2), (12, 0), (2, 13, 2), (1, 1, 12, 2)):
-        with pytest.raises(InputError, match="expected \\(N, C\\) or \\(B, N, C\\) with N = 12"):
+    for shape in ((12,), (11, 2), (2, 13, 2), (1, 1, 12, 2)):
+        with pytest.raises(InputError, match=r"expected \(12, C\) or \(B, 12, C\)"):
             blur.apply(np.zeros(shape, np.float32))
     with pytest.raises(InputError, match="cotangent has shape"):
         blur.sigma_gradient(np.zeros((12, 1), np.float32), np.zeros((12, 2), np.float32))
@@ -97,15 +95,15 @@ def test_unusable_outputs_are_refused():
     values = np.zeros((12, 2), np.float32)
     frozen = np.empty_like(values)
     frozen.flags.writeable = False
-    with pytest.raises(InputTypeError, match="dtype float64"):
+    with pytest.raises(InputTypeError, match="out is float64"):
         blur.apply(values, np.empty((12, 2)))
-    with pytest.raises(InputTypeError, match="type list"):
+    with pytest.raises(InputTypeError, match="out is list"):
         blur.apply(values, [])
     with pytest.raises(InputError, match="shape"):
         blur.apply(values, np.empty((1, 12, 2), np.float32))
     with pytest.raises(InputError, match="contiguous"):
         blur.apply(values, np.empty((12, 4), np.float32)[:, ::2])
-    with pytest.raises(InputError, match="writeable"):
+    with pytest.raises(InputError, match="writable"):
         blur.apply(values, frozen)
     with pytest.raises(InputError, match="shares memory"):
         blur.apply(values, values)
@@ -120,7 +118,7 @@ def test_unusable_threads_and_instruction_sets_are_refused():
     for threads in (1.5, "two", True):
         with pytest.raises(InputTypeError, match="whole number"):
             GridFilter((3, 4), 1.0, threads=threads)
-    with pytest.raises(InputError, match="expected one of auto, baseline"):
+    with pytest.raises(InputError, match="this processor runs: auto, baseline"):
         GridFilter((3, 4), 1.0, simd="mmx")
 
 
@@ -144,10 +142,10 @@ def test_native_code_checks_sizes_itself():
         lambda: _core.GridFilter([axis(2**40), axis(2**40)], "auto"),
         lambda: _core.GridFilter([axis(4)], "mmx"),
     ):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=r"."):
             wrong()
     native = _core.GridFilter([axis(4)], "auto")
     four, five = np.zeros((1, 4, 1), np.float32), np.zeros((1, 5, 1), np.float32)
     for values, out, threads in ((four, five, 1), (five, five, 1), (four, four.copy(), 0)):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=r"."):
             native.apply(values, out, threads)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from densefield import _core
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.lattice_design import MAX_DIMENSION
+from densefield.filters.operator import Derivative
 
 Array = npt.NDArray[Any]
 
@@ -49,8 +51,8 @@ def check_finite(features: Array) -> None:
     if not finite.all():
         point = int(np.argmin(finite))
         raise InputError(
-            f"features hold NaN or infinity at {int((~finite).sum())} of {len(features)} points, first at point {point}: "
-            f"{features[point].tolist()}. Widths must be positive and images finite."
+            f"features hold NaN or infinity at {int((~finite).sum())} of {len(features)} points, "
+            f"first at point {point}: {features[point].tolist()}. Widths must be positive and images finite."
         )
 
 
@@ -62,9 +64,7 @@ def check_value_shape(shape: tuple[int, ...], num_points: int) -> None:
             hint = " Use values[:, None] for one channel."
         elif len(shape) == 2 and shape[1] == num_points:
             hint = " Are the axes swapped? Use values.T."
-        raise InputError(
-            f"values have shape {tuple(shape)}, expected ({num_points}, C) or (B, {num_points}, C).{hint}"
-        )
+        raise InputError(f"values have shape {tuple(shape)}, expected ({num_points}, C) or (B, {num_points}, C).{hint}")
 
 
 def checked_values(values: object, num_points: int, name: str = "values") -> npt.NDArray[np.float32]:
@@ -82,6 +82,35 @@ def checked_values(values: object, num_points: int, name: str = "values") -> npt
     check_value_shape(values.shape, num_points)
     array = np.ascontiguousarray(values)
     return array if array.ndim == 3 else array[None]
+
+
+def check_pair(
+    values: Array, cotangent: Array, num_points: int, derivative: str
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Values and cotangent of equal shape as (B, N, C), for a derivative that there is."""
+    check_derivative(derivative)
+    pair = checked_values(values, num_points), checked_values(cotangent, num_points, "the cotangent")
+    check_same_shape(tuple(cotangent.shape), tuple(values.shape))
+    return pair
+
+
+def check_derivative(derivative: str) -> None:
+    """Raises for a derivative that there is not."""
+    if derivative not in get_args(Derivative):
+        raise InputError(f"derivative is {derivative!r}, expected one of {', '.join(get_args(Derivative))}.")
+
+
+def check_same_shape(cotangent: tuple[int, ...], values: tuple[int, ...]) -> None:
+    """Raises unless both are the same."""
+    if cotangent != values:
+        raise InputError(f"the cotangent has shape {cotangent}, expected that of the values, {values}.")
+
+
+def check_simd(simd: str) -> None:
+    """Raises for an instruction set that this processor does not run."""
+    known = ["auto", *_core.available_simd()]
+    if simd not in known:
+        raise InputError(f"simd is {simd!r}, expected one that this processor runs: {', '.join(known)}.")
 
 
 def checked_out(out: Array | None, values: Array) -> Array:

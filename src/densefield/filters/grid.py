@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from densefield import _core
 from densefield.errors import InputError, InputTypeError
+from densefield.filters.checks import check_same_shape, check_simd, checked_out, checked_values
 from densefield.filters.grid_axis import plan_axis
 from densefield.filters.operator import GaussianFilter
 from densefield.filters.threads import check_threads
@@ -56,11 +57,7 @@ class GridFilter(GaussianFilter[Float32s]):
         self._shape = _check_shape(shape)
         self._sigma = _check_sigma(sigma, self._shape)
         self._threads = check_threads(threads)
-        known = ["auto", *_core.available_simd()]
-        if simd not in known:
-            raise InputError(
-                f"simd is {simd!r}, expected one of {', '.join(known)}; 'auto' takes the fastest."
-            )
+        check_simd(simd)
         self._plans = [plan_axis(n, s) for n, s in zip(self._shape, self._sigma, strict=True)]
         self._native = _core.GridFilter(
             [
@@ -87,13 +84,10 @@ class GridFilter(GaussianFilter[Float32s]):
 
     def apply(self, values: Float32s, out: Float32s | None = None) -> Float32s:
         """K v for float32 values (N, C) or (B, N, C), pixels in C order; into `out` where it is given."""
-        batch = self._check_values("values", values)  # (B, N, C)
-        if out is None:
-            result = np.empty(batch.shape, np.float32)
-        else:
-            result = _check_out(out, values).reshape(batch.shape)
-        self._native.apply(batch, result, self._threads)
-        return result.reshape(values.shape) if out is None else out
+        batch = checked_values(values, self.num_points)  # (B, N, C)
+        result = checked_out(out, values)
+        self._native.apply(batch, result.reshape(batch.shape), self._threads)
+        return result
 
     def apply_adjoint(self, values: Float32s, out: Float32s | None = None) -> Float32s:
         """Kᵀ v, which is K v: the filter is symmetric."""
@@ -125,45 +119,10 @@ class GridFilter(GaussianFilter[Float32s]):
         >>> GridFilter((2,), sigma=1.0).sigma_gradient(pair[::-1], pair).round(4)  # exp(-½) 1²/1³
         array([0.6065])
         """
-        batch = self._check_values("values", values)
-        others = self._check_values("cotangent", cotangent)
-        if cotangent.shape != values.shape:
-            raise InputError(
-                f"cotangent has shape {cotangent.shape}, expected that of values, {values.shape}."
-            )
+        batch = checked_values(values, self.num_points)
+        others = checked_values(cotangent, self.num_points, "the cotangent")
+        check_same_shape(cotangent.shape, values.shape)
         return np.array(self._native.sigma_gradient(others, batch, self._threads), np.float64)
-
-    def _check_values(self, name: str, values: Float32s) -> Float32s:
-        """`values` as a contiguous (B, N, C) array."""
-        if not isinstance(values, np.ndarray):
-            raise InputTypeError(f"{name} is a {type(values).__name__}, expected a numpy array of float32.")
-        if values.dtype != np.float32:
-            raise InputTypeError(
-                f"{name} has dtype {values.dtype}, expected float32; cast with {name}.astype(np.float32)."
-            )
-        if values.ndim not in (2, 3) or values.shape[-2] != self.num_points or values.shape[-1] < 1:
-            raise InputError(
-                f"{name} has shape {values.shape}, expected (N, C) or (B, N, C) with N = {self.num_points}, "
-                f"the pixels of the grid {self._shape}, and C >= 1; reshape an image (rows, columns, C) to "
-                f"(-1, C)."
-            )
-        batch = values if values.ndim == 3 else values[None]
-        return np.ascontiguousarray(batch)
-
-
-def _check_out(out: Float32s, values: Float32s) -> Float32s:
-    if not isinstance(out, np.ndarray) or out.dtype != np.float32:
-        kind = f"dtype {out.dtype}" if isinstance(out, np.ndarray) else f"type {type(out).__name__}"
-        raise InputTypeError(f"out has {kind}, expected a numpy array of float32; use np.empty_like(values).")
-    if out.shape != values.shape:
-        raise InputError(f"out has shape {out.shape}, expected that of values, {values.shape}.")
-    if not out.flags.c_contiguous or not out.flags.writeable:
-        raise InputError("out is not C-contiguous and writeable; use np.empty(values.shape, np.float32).")
-    if np.may_share_memory(out, values):
-        raise InputError(
-            "out shares memory with values, expected another array; filtering in place is not possible."
-        )
-    return out
 
 
 def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
@@ -174,9 +133,7 @@ def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
             f"shape is {shape!r}, expected whole numbers such as (rows, columns) for an image."
         ) from None
     if not 1 <= len(extents) <= MOST_AXES:
-        raise InputError(
-            f"shape has {len(extents)} axes, expected 1 to {MOST_AXES}; channels belong to the values."
-        )
+        raise InputError(f"shape has {len(extents)} axes, expected 1 to {MOST_AXES}; channels belong to the values.")
     if min(extents) < 0 or math.prod(max(n, 1) for n in extents) > 2**60:
         raise InputError(f"shape is {extents}, expected extents of 0 or more and at most 2**60 pixels.")
     return extents
@@ -192,9 +149,7 @@ def _check_sigma(sigma: float | Sequence[float], shape: tuple[int, ...]) -> tupl
     if widths.ndim == 0:
         widths = np.full(len(shape), widths)
     if widths.shape != (len(shape),):
-        raise InputError(
-            f"sigma has shape {widths.shape}, expected one number, or {len(shape)} for the grid {shape}."
-        )
+        raise InputError(f"sigma has shape {widths.shape}, expected one number, or {len(shape)} for the grid {shape}.")
     if not (np.isfinite(widths).all() and (widths > 0).all()):
         raise InputError(
             f"sigma is {widths.tolist()}, expected finite numbers above 0; a very small one filters nothing."

@@ -7,9 +7,18 @@ import numpy.typing as npt
 
 from densefield import _core
 from densefield.errors import InputError
-from densefield.filters.checks import Array, check_finite, checked_features, checked_out, checked_values
+from densefield.filters.checks import (
+    Array,
+    check_finite,
+    check_pair,
+    check_simd,
+    checked_features,
+    checked_out,
+    checked_values,
+)
 from densefield.filters.lattice_design import Operator, design_lattice
-from densefield.filters.operator import FeatureFilter
+from densefield.filters.moments import moment_gradients
+from densefield.filters.operator import Derivative, FeatureFilter
 from densefield.filters.threads import check_threads
 
 Float32 = npt.NDArray[np.float32]
@@ -49,13 +58,10 @@ class LatticeFilter(FeatureFilter[Float32]):
         points = checked_features(features)
         design = design_lattice(points.shape[1], operator, halo)
         self._threads = check_threads(threads)
-        if simd != "auto" and simd not in _core.available_simd():
-            raise InputError(
-                f"simd is {simd!r}, expected 'auto' or one this processor runs: {', '.join(_core.available_simd())}."
-            )
+        check_simd(simd)
         if design.single_precision:
             points = points.astype(np.float32, copy=False)
-        self._shape = points.shape
+        self._features = points
         self._core = _build(points, design.scale, design.passes, design.single_precision, halo, self._threads, simd)
         self._magnitude = design.magnitude
         if calibrate and operator != "pydensecrf":
@@ -64,7 +70,7 @@ class LatticeFilter(FeatureFilter[Float32]):
     @property
     def num_points(self) -> int:
         """N, the number of points."""
-        return self._shape[0]
+        return len(self._features)
 
     @property
     def num_vertices(self) -> int:
@@ -89,16 +95,18 @@ class LatticeFilter(FeatureFilter[Float32]):
         """Kᵀ v: the same as K v for the symmetric operator."""
         return self._filter(values, out, adjoint=True)
 
-    def gradients(self, cotangent: Float32, values: Float32) -> tuple[Float32, Float32]:
-        """Kᵀ g and ∂⟨g, K v⟩/∂x, the exact derivative of the lattice's own function within each simplex."""
-        batch = checked_values(values, self.num_points)
-        back = checked_values(cotangent, self.num_points, "the cotangent")
-        if back.shape != batch.shape:
-            raise InputError(
-                f"the cotangent has shape {cotangent.shape}, expected that of the values, {values.shape}."
-            )
-        to_values = np.empty(batch.shape, np.float32)
-        to_features = np.empty(self._shape, np.float32)
+    def gradients(
+        self, cotangent: Float32, values: Float32, derivative: Derivative = "gaussian"
+    ) -> tuple[Float32, Float32]:
+        """Kᵀ g and ∂⟨g, K v⟩/∂x, (…, N, C) and (N, d).
+
+        "gaussian" is the derivative of the Gaussian, with its sums by the lattice, for 2(d+1) filterings; "lattice"
+        that of the lattice's own function inside each simplex, for about two.
+        """
+        batch, back = check_pair(values, cotangent, self.num_points, derivative)
+        if derivative == "gaussian":
+            return moment_gradients(self, cotangent, values, self._features.astype(np.float32))
+        to_values, to_features = np.empty(batch.shape, np.float32), np.empty(self._features.shape, np.float32)
         self._core.gradients(back, batch, to_values, to_features, self._magnitude, self._threads)
         return to_values.reshape(values.shape), to_features
 

@@ -53,9 +53,7 @@ def design_lattice(dimension: int, operator: Operator = "symmetric", halo: int =
         fineness *= _coarsening(dimension, halo)
         passes = tuple((axis, 1 / 6) for axis in forward + forward[::-1])
         magnitude = 1 / _mass_per_density(dimension, passes, fineness)
-    scale = tuple(
-        fineness * (dimension + 1) / math.sqrt((i + 1) * (i + 2)) for i in range(dimension)
-    )
+    scale = tuple(fineness * (dimension + 1) / math.sqrt((i + 1) * (i + 2)) for i in range(dimension))
     return LatticeDesign(scale, passes, magnitude, single_precision=operator == "pydensecrf")
 
 
@@ -70,4 +68,4 @@ def _mass_per_density(dimension: int, passes: tuple[tuple[int, float], ...], fin
     """S·B·Sᵀ·1 over the Gaussian sum, where points fill the lattice evenly and no vertex is missing."""
     gain = math.prod(1 + 2 * tap for _, tap in passes)
     volume_per_vertex = fineness**-dimension / math.sqrt(dimension + 1)
-    return gain * volume_per_vertex / (2 * math.pi) ** (dimension / 2)
+    return float(gain * volume_per_vertex / (2 * math.pi) ** (dimension / 2))

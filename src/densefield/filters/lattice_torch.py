@@ -10,9 +10,16 @@ from torch import Tensor
 
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.calibration_torch import calibrated_magnitude
-from densefield.filters.checks import check_feature_shape, check_finite, check_value_shape
+from densefield.filters.checks import (
+    check_derivative,
+    check_feature_shape,
+    check_finite,
+    check_same_shape,
+    check_value_shape,
+)
 from densefield.filters.lattice_design import Operator, design_lattice
-from densefield.filters.operator import FeatureFilter
+from densefield.filters.moments import moment_gradients
+from densefield.filters.operator import Derivative, FeatureFilter
 
 _MOST_CELLS = 2.0**29  # as in the native lattice: cells are whole numbers of 32 bits there
 
@@ -46,6 +53,7 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         check_finite(features.detach().cpu().numpy())
         dimension = features.shape[1]
         design = design_lattice(dimension, operator, halo)
+        self._features = features.detach()
         self._dtype, self._device = features.dtype, features.device
         self._scale = torch.tensor(design.scale, dtype=torch.float64)
         self._passes = design.passes
@@ -97,21 +105,25 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         """Kᵀ v: each pass of the blur is symmetric, so the adjoint is the passes in reverse order."""
         return self._filter(values, out, adjoint=True)
 
-    def gradients(self, cotangent: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Kᵀ g and ∂⟨g, K v⟩/∂x, by differentiating the barycentric weights of splat and slice.
+    def gradients(
+        self, cotangent: Tensor, values: Tensor, derivative: Derivative = "gaussian"
+    ) -> tuple[Tensor, Tensor]:
+        """Kᵀ g and ∂⟨g, K v⟩/∂x, (…, N, C) and (N, d).
 
-        ⟨g, S B Sᵀ v⟩ changes with the weight of point i's corner k by g_i·(B Sᵀ v)_k + v_i·(Bᵀ Sᵀ g)_k; the weights
-        are linear in the elevated point, and that is linear in x.
+        "lattice" differentiates the barycentric weights of splat and slice: ⟨g, S B Sᵀ v⟩ changes with the weight of
+        point i's corner k by g_i·(B Sᵀ v)_k + v_i·(Bᵀ Sᵀ g)_k; the weights are linear in the elevated point, and that
+        is linear in x.
         """
+        check_derivative(derivative)
         v, g = self._columns(values), self._columns(cotangent, "the cotangent")
-        if values.shape != cotangent.shape:
-            raise InputError(
-                f"the cotangent has shape {tuple(cotangent.shape)}, expected that of the values, {tuple(values.shape)}."
-            )
+        check_same_shape(tuple(cotangent.shape), tuple(values.shape))
+        if derivative == "gaussian":
+            return moment_gradients(self, cotangent, values, self._features)
         blurred_v = self._blur(self._splat(v))
         blurred_g = self._blur(self._splat(g), adjoint=True)
         slopes = torch.stack(
-            [(g * blurred_v[vertex]).sum(1) + (v * blurred_g[vertex]).sum(1) for vertex in self._vertex.T], dim=1
+            [(g * blurred_v[vertex]).sum(1) + (v * blurred_g[vertex]).sum(1) for vertex in self._vertex.T],
+            dim=1,
         )
         back = self._uncolumns(self._slice(blurred_g) * self._magnitude, values)
         return back, pull_back(slopes * self._magnitude, self._rank, self._scale)
@@ -287,7 +299,5 @@ def pull_back(slopes: Tensor, rank: Tensor, scale: Tensor) -> Tensor:
     corners = rank.shape[1]
     rising = corners - 1 - rank
     by_y = (slopes.gather(1, rising) - slopes.gather(1, (rising + 1) % corners)) / corners
-    columns = [
-        float(scale[i]) * (by_y[:, : i + 1].sum(1) - (i + 1) * by_y[:, i + 1]) for i in range(corners - 1)
-    ]
+    columns = [float(scale[i]) * (by_y[:, : i + 1].sum(1) - (i + 1) * by_y[:, i + 1]) for i in range(corners - 1)]
     return torch.stack(columns, dim=1)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from densefield.errors import InputError
 
 A = TypeVar("A")  # numpy.ndarray or torch.Tensor
+
+Derivative = Literal["gaussian", "lattice"]
 
 DENSE_LIMIT = 20_000  # points; a matrix of more would not fit a usual memory (1.6 GB in float32)
 
@@ -53,5 +55,9 @@ class FeatureFilter(GaussianFilter[A]):
     """A Gaussian filter on features (N, d), differentiable with respect to them."""
 
     @abstractmethod
-    def gradients(self, cotangent: A, values: A) -> tuple[A, A]:
-        """Kᵀ g and ∂⟨g, K v⟩/∂x: what goes back to values and to features, (…, N, C) and (N, d)."""
+    def gradients(self, cotangent: A, values: A, derivative: Derivative = "gaussian") -> tuple[A, A]:
+        """Kᵀ g and ∂⟨g, K v⟩/∂x: what goes back to values and to features, (…, N, C) and (N, d).
+
+        The derivative is the Gaussian's own, with its sums by this filter; or, for a lattice, that of the function
+        which the lattice computes: cheaper, and exact inside each simplex, but farther from the Gaussian's.
+        """

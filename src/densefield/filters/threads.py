@@ -40,7 +40,5 @@ def check_threads(threads: int | None) -> int:
             f"threads is {threads!r}, expected a whole number or None; None uses every processor available."
         )
     if not 1 <= count <= MOST_THREADS:
-        raise InputError(
-            f"threads is {count}, expected 1 to {MOST_THREADS}; None uses every processor available."
-        )
+        raise InputError(f"threads is {count}, expected 1 to {MOST_THREADS}; None uses every processor available.")
     return count

@@ -1,4 +1,4 @@
-// The vector register of one instruction set, for the kernels of the pixel grid.
+// Vectors of floats on one instruction set.
 #pragma once
 
 #include <cstdint>
@@ -32,23 +32,39 @@ template <int Lanes>
 struct VectorOf {
   typedef float type __attribute__((vector_size(Lanes * sizeof(float))));
 };
+template <>
+struct VectorOf<1> {
+  typedef float type;
+};
 template <int Lanes>
 using VectorType = typename VectorOf<Lanes>::type;
 #else
 // Without vector extensions the compiler sees short loops that it may vectorise.
 template <int Lanes>
-struct VectorType {
-  float lane[Lanes];
+struct VectorOf {
+  struct type {
+    float lane[Lanes];
 
-  friend VectorType operator*(VectorType a, float b) {
-    for (int i = 0; i < Lanes; ++i) a.lane[i] *= b;
-    return a;
-  }
-  friend VectorType operator+(VectorType a, const VectorType& b) {
-    for (int i = 0; i < Lanes; ++i) a.lane[i] += b.lane[i];
-    return a;
-  }
+    friend type operator*(type a, float b) {
+      for (int i = 0; i < Lanes; ++i) a.lane[i] *= b;
+      return a;
+    }
+    friend type operator*(type a, const type& b) {
+      for (int i = 0; i < Lanes; ++i) a.lane[i] *= b.lane[i];
+      return a;
+    }
+    friend type operator+(type a, const type& b) {
+      for (int i = 0; i < Lanes; ++i) a.lane[i] += b.lane[i];
+      return a;
+    }
+  };
 };
+template <>
+struct VectorOf<1> {
+  typedef float type;
+};
+template <int Lanes>
+using VectorType = typename VectorOf<Lanes>::type;
 #endif
 
 using Vector = VectorType<kVectorLanes>;

@@ -1,0 +1,167 @@
+"""Filters in the graph of torch: one rule for all, whose backward is the adjoint."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from densefield.errors import InputError, InputTypeError
+from densefield.filters.exact import ExactFilter
+from densefield.filters.grid import GridFilter
+from densefield.filters.grid_torch import grid_filter_dense
+from densefield.filters.lattice import LatticeFilter
+from densefield.filters.lattice_torch import TorchLatticeFilter
+from densefield.filters.operator import Derivative, FeatureFilter
+
+Method = Literal["lattice", "exact"]
+
+
+def gaussian_filter(
+    features: Tensor,  # (N, d) or (B, N, d)
+    values: Tensor,  # (N, C) or (B, N, C)
+    *,
+    method: Method = "lattice",
+    derivative: Derivative = "gaussian",
+    **options: Any,
+) -> Tensor:
+    """K v = Σ_j exp(-½‖x_i - x_j‖²) v_j with gradients to values and features, and so to widths.
+
+    Features are already divided by the widths. Features (N, d) filter every item of a batch (B, N, C) by the same K;
+    features (B, N, d) filter each by its own. "lattice" is the native lattice for float32 on a CPU and the lattice in
+    torch operations elsewhere; "exact" is the O(N²) sum. Options go to LatticeFilter.
+
+    >>> import torch
+    >>> position = torch.tensor([[0.0], [1.0], [2.0]])
+    >>> width = torch.tensor(2.0, requires_grad=True)
+    >>> gaussian_filter(position / width, torch.eye(3), method="exact").sum().backward()
+    >>> width.grad > 0
+    tensor(True)
+    """
+    if method not in get_args(Method):
+        raise InputError(f"method is {method!r}, expected one of {', '.join(get_args(Method))}.")
+    for name, tensor in (("features", features), ("values", values)):
+        if not isinstance(tensor, Tensor):
+            raise InputTypeError(f"{name} are a {type(tensor).__name__}, expected a torch tensor.")
+    if features.ndim == 3:
+        if values.ndim != 3 or len(values) != len(features):
+            raise InputError(
+                f"features are a batch of {len(features)}, so values must be ({len(features)}, N, C), "
+                f"but their shape is {tuple(values.shape)}."
+            )
+        items = [
+            gaussian_filter(x, v, method=method, derivative=derivative, **options)
+            for x, v in zip(features, values, strict=True)
+        ]
+        return torch.stack(items) if items else values.clone()
+    k: FeatureFilter[Any]
+    if method == "exact":
+        if options:
+            raise InputError(f"the exact filter takes no options, got {', '.join(options)}.")
+        k = ExactFilter(features)
+    elif features.device.type == "cpu" and features.dtype == torch.float32:
+        k = LatticeFilter(features.detach().numpy(), **options)
+    else:
+        k = TorchLatticeFilter(features, **options)
+    return apply_filter(k, values, features, derivative=derivative)
+
+
+def apply_filter(
+    k: FeatureFilter[Any],
+    values: Tensor,  # (N, C) or (B, N, C)
+    features: Tensor | None = None,  # (N, d), those k was made from, to send gradients to
+    *,
+    derivative: Derivative = "gaussian",
+) -> Tensor:
+    """K v in the graph, for a filter that is used more than once.
+
+    >>> import numpy as np, torch
+    >>> values = torch.ones(3, 1, requires_grad=True)
+    >>> apply_filter(LatticeFilter(np.zeros((3, 2))), values).sum().backward()
+    >>> values.grad.round().tolist()
+    [[3.0], [3.0], [3.0]]
+    """
+    result: Tensor = _Filtering.apply(values, features, k, derivative)  # type: ignore[no-untyped-call]
+    return result
+
+
+def grid_filter(
+    values: Tensor,  # (N, C) or (B, N, C), N the number of pixels, in C order
+    shape: tuple[int, ...],  # of the grid, 1 to 3 axes
+    sigma: Tensor,  # (axes,) or a scalar, in pixels
+    *,
+    threads: int | None = None,
+) -> Tensor:
+    """Σ_j exp(-½‖(p_i - p_j)/σ‖²) v_j over the pixels of a grid, with gradients to values and widths.
+
+    >>> import torch
+    >>> grid_filter(torch.eye(2), (2,), torch.tensor([1.0])).round(decimals=4).tolist()
+    [[1.0, 0.6065], [0.6065, 1.0]]
+    """
+    if values.device.type != "cpu" or values.dtype != torch.float32:
+        return grid_filter_dense(values, shape, sigma)
+    result: Tensor = _GridFiltering.apply(values, sigma, tuple(shape), threads)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Filtering(torch.autograd.Function):
+    """Forward K v; backward Kᵀ g to the values and the derivative of ⟨g, K v⟩ to the features."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, values: Tensor, features: Tensor | None, k: FeatureFilter[Any], derivative: Derivative
+    ) -> Tensor:
+        ctx.filter, ctx.derivative = k, derivative
+        ctx.save_for_backward(values if features is not None and features.requires_grad else None)
+        return _to_tensor(k.apply(_to_array(values, k)))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        k = ctx.filter
+        g = _to_array(cotangent, k)
+        if not ctx.needs_input_grad[1]:
+            return _to_tensor(k.apply_adjoint(g)), None, None, None
+        (values,) = ctx.saved_tensors
+        to_values, to_features = k.gradients(g, _to_array(values, k), ctx.derivative)
+        return _to_tensor(to_values), _to_tensor(to_features), None, None
+
+
+class _GridFiltering(torch.autograd.Function):
+    """Forward K(σ) v; backward K g to the values and ∂⟨g, K v⟩/∂σ to the widths."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, sigma: Tensor, shape: tuple[int, ...], threads: int | None) -> Tensor:
+        widths = sigma.detach().double().expand(len(shape)).tolist()
+        ctx.filter = GridFilter(shape, widths, threads=threads)
+        ctx.save_for_backward(values, sigma)
+        return torch.from_numpy(ctx.filter.apply(values.detach().numpy()))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        values, sigma = ctx.saved_tensors
+        g = cotangent.contiguous().numpy()
+        to_values = torch.from_numpy(ctx.filter.apply_adjoint(g)) if ctx.needs_input_grad[0] else None
+        to_sigma = None
+        if ctx.needs_input_grad[1]:
+            slopes = torch.as_tensor(ctx.filter.sigma_gradient(g, values.detach().numpy())).to(sigma)
+            to_sigma = slopes.sum().reshape(sigma.shape) if sigma.numel() == 1 else slopes.reshape(sigma.shape)
+        return to_values, to_sigma, None, None
+
+
+def _to_array(values: Tensor, k: FeatureFilter[Any]) -> Any:
+    """The tensor without its graph, as a numpy array for a filter that takes those; memory is shared."""
+    detached = values.detach()
+    if not isinstance(k, LatticeFilter):
+        return detached
+    if detached.device.type != "cpu":
+        raise InputTypeError(f"values are on {detached.device}, but a LatticeFilter works on the CPU.")
+    return detached.numpy()
+
+
+def _to_tensor(array: Any) -> Tensor:
+    return torch.from_numpy(array) if isinstance(array, np.ndarray) else array

@@ -1,0 +1,259 @@
+"""What every filter promises, whichever way it computes: the suite a new filter has to join.
+
+All of them filter the pixels of one small grid, so that the filter on the grid can be among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from densefield import ExactFilter, GridFilter, InputError, InputTypeError, LatticeFilter, _core
+
+SHAPE, SIGMA = (6, 7), 1.7
+N = SHAPE[0] * SHAPE[1]
+PIXELS = np.stack(np.meshgrid(*map(np.arange, SHAPE), indexing="ij"), axis=-1).reshape(N, 2) / SIGMA
+
+
+@dataclass
+class Case:
+    """A filter, the arrays it takes, and how exactly it computes."""
+
+    make: Callable[[np.ndarray], Any]  # features → filter
+    array: Callable[[np.ndarray], Any]
+    rounding: float  # of one number; sums of some tens of them lose up to ten times as much
+    symmetric: bool = True
+    features: bool = True
+
+
+def torch_case(dtype: str, rounding: float, exact: bool = False, **options: Any) -> Case:
+    torch = pytest.importorskip("torch")
+    from densefield import TorchLatticeFilter
+
+    def array(x: np.ndarray) -> Any:
+        return torch.as_tensor(x).to(getattr(torch, dtype))
+
+    def make(x: np.ndarray) -> Any:
+        return ExactFilter(array(x)) if exact else TorchLatticeFilter(array(x), **options)
+
+    return Case(make, array, rounding, symmetric=options.get("operator") != "pydensecrf")
+
+
+def lattice_case(**options: Any) -> Case:
+    return Case(
+        lambda x: LatticeFilter(x.astype(np.float32), **options),
+        lambda x: x.astype(np.float32),
+        6e-8,
+        symmetric=options.get("operator") != "pydensecrf",
+    )
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "exact, float64": lambda: Case(ExactFilter, lambda x: x.astype(np.float64), 1.1e-16),
+    "exact, float32": lambda: Case(lambda x: ExactFilter(x.astype(np.float32)), lambda x: x.astype(np.float32), 6e-8),
+    "exact, torch": lambda: torch_case("float64", 1.1e-16, exact=True),
+    "torch lattice, float64": lambda: torch_case("float64", 1.1e-16),
+    "torch lattice, float32": lambda: torch_case("float32", 6e-8),
+    "torch lattice, halo": lambda: torch_case("float64", 1.1e-16, halo=1),
+    "torch lattice, pydensecrf": lambda: torch_case("float64", 1.1e-16, operator="pydensecrf"),
+    "lattice": lambda: lattice_case(),
+    "lattice, halo": lambda: lattice_case(halo=2),
+    "lattice, not calibrated": lambda: lattice_case(calibrate=False),
+    "lattice, pydensecrf": lambda: lattice_case(operator="pydensecrf"),
+    **{f"lattice, {simd}": lambda simd=simd: lattice_case(simd=simd) for simd in _core.available_simd()},
+    "grid": lambda: Case(lambda x: GridFilter(SHAPE, SIGMA), lambda x: x.astype(np.float32), 6e-8, features=False),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> Case:
+    return CASES[request.param]()
+
+
+@pytest.fixture
+def k(case: Case) -> Any:
+    return case.make(PIXELS)
+
+
+def random(*shape: int, seed: int = 8151) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def difference(a: Any, b: Any) -> float:
+    """The largest, over the size of the numbers."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    assert a.shape == b.shape
+    return float(np.abs(a - b).max(initial=0.0) / np.abs(b).max(initial=1e-300))
+
+
+def test_it_knows_its_number_of_points(k: Any) -> None:
+    assert k.num_points == N
+
+
+def test_it_is_linear(case: Case, k: Any) -> None:
+    x, y = random(N, 3), random(N, 3, seed=61)
+    together = k.apply(case.array(2.5 * x - 0.75 * y))
+    apart = 2.5 * k.apply(case.array(x)) - 0.75 * k.apply(case.array(y))
+    assert difference(together, apart) < 30 * case.rounding
+
+
+def test_the_adjoint_moves_it_to_the_other_side_of_the_inner_product(case: Case, k: Any) -> None:
+    x, y = case.array(random(N, 3)), case.array(random(N, 3, seed=61))
+    left = float((k.apply(x) * y).sum())
+    right = float((x * k.apply_adjoint(y)).sum())
+    size = float(np.linalg.norm(np.asarray(k.apply(x))) * np.linalg.norm(np.asarray(y)))
+    assert abs(left - right) < 10 * case.rounding * size
+
+
+def test_its_matrix_does_what_it_does(case: Case, k: Any) -> None:
+    x = case.array(random(N, 2))
+    assert difference(k.to_dense() @ x, k.apply(x)) < 30 * case.rounding
+    assert difference(k.to_dense().T @ x, k.apply_adjoint(x)) < 30 * case.rounding
+
+
+def test_it_is_symmetric_where_it_says_so(case: Case, k: Any) -> None:
+    dense = np.asarray(k.to_dense(), np.float64)
+    asymmetry = np.abs(dense - dense.T).max()
+    if case.symmetric:
+        assert asymmetry < 10 * case.rounding  # entries are at most about 1, each rounded some ten times
+    else:
+        assert asymmetry > 1e-4  # else the order of the axes would not matter, and this case test nothing
+
+
+def test_a_symmetric_one_is_positive_semi_definite(case: Case, k: Any) -> None:
+    if not case.symmetric:
+        pytest.skip("this operator is not symmetric")
+    values = np.linalg.eigvalsh(np.asarray(k.to_dense(), np.float64))
+    assert values[0] > -10 * case.rounding * values[-1]
+
+
+def test_its_diagonal_is_that_of_its_matrix(case: Case, k: Any) -> None:
+    assert difference(k.diagonal(), k.to_dense().diagonal()) < 10 * case.rounding
+
+
+def test_it_is_near_the_gaussian(case: Case, k: Any) -> None:
+    exact = ExactFilter(PIXELS).apply(np.ones((N, 1)))
+    ratio = np.asarray(k.apply(case.array(np.ones((N, 1)))), np.float64) / exact
+    if not case.symmetric:  # pydensecrf's own magnitude is too small
+        ratio /= ratio.mean()
+    assert np.abs(ratio - 1).max() < 0.2  # the lattice's worst pixel; how near each is: test_accuracy.py
+
+
+def test_a_batch_equals_single_calls(case: Case, k: Any) -> None:
+    batch = case.array(random(3, N, 5))
+    for method in (k.apply, k.apply_adjoint):
+        assert difference(method(batch), np.stack([np.asarray(method(item)) for item in batch])) < 2 * case.rounding
+
+
+def test_channels_do_not_mix(case: Case, k: Any) -> None:
+    values = case.array(random(N, 41))
+    whole = np.asarray(k.apply(values))
+    for channel in (0, 31, 32, 40):
+        alone = np.asarray(k.apply(case.array(np.asarray(values)[:, channel : channel + 1])))
+        assert difference(whole[:, channel : channel + 1], alone) < 10 * case.rounding
+
+
+def test_out_is_filled_and_returned(case: Case, k: Any) -> None:
+    values = case.array(random(N, 2))
+    out = case.array(np.full((N, 2), np.nan))
+    assert k.apply(values, out=out) is out
+    assert difference(out, k.apply(values)) == 0
+
+
+def test_no_channels_and_no_batch_give_nothing(case: Case, k: Any) -> None:
+    assert tuple(k.apply(case.array(np.zeros((N, 0)))).shape) == (N, 0)
+    assert tuple(k.apply(case.array(np.zeros((0, N, 2)))).shape) == (0, N, 2)
+
+
+@pytest.mark.parametrize("shape", [(N + 1, 2), (N,), (2, N), (1, 1, N, 2), (N, 1, 2)])
+def test_values_of_a_wrong_shape_are_refused(case: Case, k: Any, shape: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match=str(N)):
+        k.apply(case.array(np.zeros(shape)))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int64, np.complex64])
+def test_values_of_a_wrong_dtype_are_refused(case: Case, k: Any, dtype: type) -> None:
+    sample = case.array(np.zeros((N, 1)))
+    wrong = np.zeros((N, 1), dtype)
+    if not isinstance(sample, np.ndarray):
+        wrong = type(sample)(np.zeros((N, 1))).long()
+    with pytest.raises(InputTypeError, match=r"dtype|int64"):
+        k.apply(wrong)
+
+
+def test_values_that_are_no_array_are_refused(k: Any) -> None:
+    with pytest.raises(InputTypeError, match="list"):
+        k.apply([[0.0]] * N)
+
+
+def test_a_wrong_out_is_refused(case: Case, k: Any) -> None:
+    with pytest.raises(InputError, match="out"):
+        k.apply(case.array(np.zeros((N, 2))), out=case.array(np.zeros((N, 3))))
+
+
+@pytest.fixture
+def features_case(case: Case) -> Case:
+    if not case.features:
+        pytest.skip("this filter is on a grid, not on features")
+    return case
+
+
+def test_permuting_points_permutes_the_output(features_case: Case) -> None:
+    values, order = random(N, 3), np.random.default_rng(5).permutation(N)
+    whole = features_case.make(PIXELS).apply(features_case.array(values))
+    permuted = features_case.make(PIXELS[order]).apply(features_case.array(values[order]))
+    assert difference(permuted, np.asarray(whole)[order]) < 30 * features_case.rounding
+
+
+def test_no_points_give_nothing(features_case: Case) -> None:
+    k = features_case.make(np.zeros((0, 3)))
+    assert k.num_points == 0
+    assert tuple(k.apply(features_case.array(np.zeros((0, 4)))).shape) == (0, 4)
+    assert tuple(k.to_dense().shape) == (0, 0)
+    assert tuple(k.diagonal().shape) == (0,)
+    assert [tuple(part.shape) for part in k.gradients(*[features_case.array(np.zeros((0, 4)))] * 2)] == [(0, 4), (0, 3)]
+
+
+def test_one_point_and_equal_points_are_sums(features_case: Case) -> None:
+    itself = float(features_case.make(np.full((1, 2), 3.25)).diagonal()[0])
+    for count in (1, 2, 300):
+        values = np.arange(count, dtype=float)[:, None] + 1
+        result = features_case.make(np.full((count, 2), 3.25)).apply(features_case.array(values))
+        assert difference(result, np.full((count, 1), itself * values.sum())) < 30 * features_case.rounding
+
+
+def test_points_far_apart_do_not_meet(features_case: Case) -> None:
+    k = features_case.make(np.array([[0.0, 0.0], [400.0, 0.0], [0.0, -9000.0]]))
+    dense = np.asarray(k.to_dense())
+    assert np.count_nonzero(dense) == 3
+    assert (dense.diagonal() > 0).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_features_that_are_not_finite_are_refused_by_name(features_case: Case, bad: float) -> None:
+    features = PIXELS.copy()
+    features[17, 1] = bad
+    with pytest.raises(InputError, match="point 17"):
+        features_case.make(features)
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 0), (5, 17), (1, 5, 2)])
+def test_features_of_a_wrong_shape_are_refused(features_case: Case, shape: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match="features"):
+        features_case.make(np.zeros(shape))
+
+
+def test_the_gaussian_derivative_is_the_formula_on_its_own_matrix(features_case: Case) -> None:
+    k = features_case.make(PIXELS)
+    v, g = random(2, N, 3), random(2, N, 3, seed=9)
+    back, slope = k.gradients(features_case.array(g), features_case.array(v))
+    dense = np.asarray(k.to_dense(), np.float64)
+    coupling = np.einsum("bic,bjc->ij", g, v) * dense + np.einsum("bic,bjc->ij", v, g) * dense.T
+    expected = coupling @ PIXELS - coupling.sum(axis=1)[:, None] * PIXELS
+    # Features in single precision are off by their own rounding as well, and sums of differences cancel.
+    assert difference(slope, expected) < 200 * features_case.rounding
+    assert difference(back, k.apply_adjoint(features_case.array(g))) == 0
