@@ -1,12 +1,14 @@
 // The factor that makes K·1 equal the exact Gaussian sum on average.
 //
-// How much a lattice loses to missing vertices depends on the data, so it is measured: at a few hundred points, K·1 is
-// set against Σ_j exp(−½‖x_i−x_j‖²). That sum runs over vertices instead of points, each vertex with the mass splatted
-// on it: splatting adds the variance ⅟₁₂·(d+1)² to every direction of the lattice, so a Gaussian narrower by as much
-// gives the same sum on average, for a tenth of the terms.
+// How much a lattice loses to missing vertices depends on the data, so it is measured: at some hundred points, K·1 is
+// set against Σ_j exp(−½‖x_i−x_j‖²). Summed over all points, that would take longer than the lattice itself. So at
+// most of them the sum runs over vertices, each with the mass splatted on it: splatting adds the variance (d+1)²/12 to
+// every direction of the lattice, so a Gaussian narrower by as much gives nearly the same sum for a tenth of the
+// terms. How near is measured at every eighth of them, where both sums are taken.
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "lattice_filter.hpp"
 
@@ -14,7 +16,8 @@ namespace densefield {
 
 namespace {
 
-constexpr std::int64_t wanted_samples = 256;
+constexpr std::int64_t wanted_samples = 512;
+constexpr std::int64_t per_checked = 8;  // one sample in so many is summed over points too
 
 // A number that depends on the point's own features only, so that the sample does not depend on the points' order.
 template <class In>
@@ -28,29 +31,58 @@ std::uint64_t fingerprint(const In* features, int dimension) {
   return (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93u;
 }
 
+// Points at even distances in the order of their fingerprints: equal points count as often as they are.
 template <class In>
 std::vector<std::int64_t> choose_samples(const In* features, int dimension, std::int64_t points, int threads) {
-  std::vector<std::int64_t> chosen;
-  if (points <= wanted_samples) {
-    for (std::int64_t point = 0; point < points; ++point) chosen.push_back(point);
-    return chosen;
+  const std::int64_t count = std::min(points, wanted_samples);
+  std::vector<std::int64_t> samples(count);
+  if (count == points) {
+    std::iota(samples.begin(), samples.end(), std::int64_t{0});
+    return samples;
   }
-  const std::uint64_t limit = ~std::uint64_t{0} / static_cast<std::uint64_t>(points) * wanted_samples;
-  const std::int64_t piece = 1 << 14, pieces = (points + piece - 1) / piece;
-  std::vector<std::vector<std::int64_t>> parts(pieces);
-  std::vector<std::pair<std::uint64_t, std::int64_t>> least(pieces, {~std::uint64_t{0}, 0});
-  parallel_for(threads, pieces, [&](std::int64_t i) {
-    for (std::int64_t point = i * piece; point < std::min(points, (i + 1) * piece); ++point) {
-      const std::uint64_t print = fingerprint(features + point * dimension, dimension);
-      least[i] = std::min(least[i], {print, point});
-      if (print < limit && parts[i].size() < 4 * wanted_samples) parts[i].push_back(point);
-    }
+  Buffer<std::uint64_t> prints(points);
+  parallel(threads, [&](const Worker& worker) {
+    const auto [first, last] = worker.share(points);
+    for (std::int64_t point = first; point < last; ++point)
+      prints[point] = fingerprint(features + point * dimension, dimension);
   });
-  for (const std::vector<std::int64_t>& part : parts) chosen.insert(chosen.end(), part.begin(), part.end());
-  // Equal points have equal fingerprints: all of them may be chosen, or none.
-  if (chosen.empty()) chosen.push_back(std::min_element(least.begin(), least.end())->second);
-  if (chosen.size() > 4 * wanted_samples) chosen.resize(4 * wanted_samples);
-  return chosen;
+  // Only the buckets that hold a sample are put in order.
+  constexpr int bucket_bits = 12;
+  const auto bucket_of = [&](std::int64_t point) { return prints[point] >> (64 - bucket_bits); };
+  std::vector<std::int64_t> begin((1 << bucket_bits) + 1, 0);
+  for (std::int64_t point = 0; point < points; ++point) ++begin[bucket_of(point) + 1];
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  std::vector<std::vector<std::pair<std::uint64_t, std::int64_t>>> members(1 << bucket_bits);
+  std::vector<bool> wanted(1 << bucket_bits, false);
+  const auto rank = [&](std::int64_t k) { return (2 * k + 1) * points / (2 * count); };
+  const auto bucket_at = [&](std::int64_t place) {
+    return std::upper_bound(begin.begin(), begin.end(), place) - begin.begin() - 1;
+  };
+  for (std::int64_t k = 0; k < count; ++k) wanted[bucket_at(rank(k))] = true;
+  for (std::int64_t point = 0; point < points; ++point)
+    if (wanted[bucket_of(point)]) members[bucket_of(point)].push_back({prints[point], point});
+  for (auto& bucket : members) std::sort(bucket.begin(), bucket.end());
+  for (std::int64_t k = 0; k < count; ++k) {
+    const std::int64_t bucket = bucket_at(rank(k));
+    samples[k] = members[bucket][rank(k) - begin[bucket]].second;
+  }
+  return samples;
+}
+
+// Coordinates of the points about the middle of their range, one after another: (dimension, points).
+template <class In>
+Buffer<float> columns(const In* features, int dimension, std::int64_t points, int threads) {
+  Buffer<float> columns(static_cast<std::size_t>(dimension * points));
+  parallel_for(threads, dimension, [&](std::int64_t axis) {
+    double low = features[axis], high = features[axis];
+    for (std::int64_t point = 0; point < points; ++point) {
+      low = std::min<double>(low, features[point * dimension + axis]);
+      high = std::max<double>(high, features[point * dimension + axis]);
+    }
+    for (std::int64_t point = 0; point < points; ++point)
+      columns[axis * points + point] = static_cast<float>(features[point * dimension + axis] - (low + high) / 2);
+  });
+  return columns;
 }
 
 }  // namespace
@@ -66,7 +98,9 @@ float LatticeFilter::calibrated_magnitude(const Features& features, int threads)
   const int d = lattice_.embedding.dimension, corners = d + 1;
   if (points == 0) return 1;
   const std::vector<std::int64_t> samples = calibration_samples(features, d, threads);
-  const auto count = static_cast<std::int64_t>(samples.size());
+  std::vector<std::int64_t> checked;
+  const std::int64_t step = points > wanted_samples ? per_checked : 1;
+  for (std::size_t i = 0; i < samples.size(); i += step) checked.push_back(samples[i]);
 
   // Mass on every vertex, before and after the blur.
   Buffer<float> ones(points), mass(vertices), blurred(vertices), local(lattice_.slots());
@@ -83,8 +117,8 @@ float LatticeFilter::calibrated_magnitude(const Features& features, int threads)
     blur(worker, block, blurred.data(), false);
   });
 
-  // Where samples and vertices are in the plane of the lattice, in units of kernel widths. Coordinates are taken
-  // relative to the corner of all keys, which keeps them small enough for float32.
+  // Where vertices are in the plane of the lattice, in units of kernel widths. Coordinates are taken relative to the
+  // corner of all keys, which keeps them small enough for float32.
   double low[max_corners], sum_low = 0;
   for (int j = 0; j < d; ++j) sum_low += low[j] = corners * static_cast<double>(lattice_.code->low(j));
   low[d] = -sum_low;
@@ -100,28 +134,44 @@ float LatticeFilter::calibrated_magnitude(const Features& features, int threads)
     }
   });
 
-  const double spread = corners * corners / (12.0 * width * width);  // variance that splatting adds
-  const double narrow = 1.0 - spread;
-  std::vector<double> ratios(count);
-  parallel_for(threads, count, [&](std::int64_t i) {
-    const Chunk chunk = lattice_.chunk(samples[i] / lattice_.chunk_points);
-    const std::int64_t offset = samples[i] % lattice_.chunk_points * corners;
-    // A point is the weighted mean of its corners.
-    float here[max_corners] = {};
-    double filtered = 0;
+  const double narrow = 1.0 - corners * corners / (12.0 * width * width);  // less the variance that splatting adds
+  const auto vertex_sum = [&](std::int64_t point, double& filtered) {
+    const Chunk chunk = lattice_.chunk(point / lattice_.chunk_points);
+    const std::int64_t offset = point % lattice_.chunk_points * corners;
+    float here[max_corners] = {};  // a point is the weighted mean of its corners
+    filtered = 0;
     for (int k = 0; k < corners; ++k) {
       const std::int64_t vertex = chunk.vertices[chunk.ids[offset + k]];
       const float weight = chunk.weights[offset + k];
       filtered += weight * blurred[vertex];
       for (int j = 0; j < corners; ++j) here[j] += weight * at[j * vertices + vertex];
     }
-    const double exact = kernels_.gaussian_sum(here, corners, at.data(), mass.data(), vertices,
-                                               static_cast<float>(-0.5 / narrow));
-    ratios[i] = filtered / (exact * std::pow(narrow, -0.5 * d));
+    return std::pow(narrow, -0.5 * d) * kernels_.gaussian_sum(here, corners, at.data(), mass.data(), vertices,
+                                                              static_cast<float>(-0.5 / narrow));
+  };
+  const auto mean_of = [&](const std::vector<std::int64_t>& list, const auto& ratio) {
+    std::vector<double> ratios(list.size());
+    parallel_for(threads, static_cast<std::int64_t>(list.size()), [&](std::int64_t i) { ratios[i] = ratio(list[i]); });
+    double sum = 0;
+    for (const double value : ratios) sum += value;
+    return sum / static_cast<double>(list.size());
+  };
+
+  const double filtered_over_vertices = mean_of(samples, [&](std::int64_t point) {
+    double filtered;
+    const double sum = vertex_sum(point, filtered);
+    return filtered / sum;
   });
-  double mean = 0;
-  for (const double ratio : ratios) mean += ratio / static_cast<double>(count);
-  return static_cast<float>(1.0 / mean);
+  const Buffer<float> x = features.is_double
+                              ? columns(static_cast<const double*>(features.data), d, points, threads)
+                              : columns(static_cast<const float*>(features.data), d, points, threads);
+  const double vertices_over_points = mean_of(checked, [&](std::int64_t point) {
+    float here[max_dimension];
+    for (int axis = 0; axis < d; ++axis) here[axis] = x[axis * points + point];
+    double filtered;
+    return vertex_sum(point, filtered) / kernels_.gaussian_sum(here, d, x.data(), ones.data(), points, -0.5f);
+  });
+  return static_cast<float>(1.0 / (filtered_over_vertices * vertices_over_points));
 }
 
 }  // namespace densefield

@@ -32,9 +32,9 @@ class LatticeFilter(FeatureFilter[Float32]):
     * ``operator``: "symmetric" (default) is exactly symmetric and positive semi-definite; "pydensecrf" is that
       package's own.
     * ``halo``: rings of vertices added around those that points touch; more are slower and more accurate.
-    * ``calibrate``: measure the magnitude on a sample, so that K·1 is right on average. Without it the magnitude is
-      that of a lattice with no vertex missing, which is too small where data are sparse; where K is normalised
-      anyway, it can be left out. The operator of pydensecrf has its own magnitude and is never calibrated.
+    * ``calibrate``: measure the magnitude on a sample, once, so that K·1 is right on average. Without it the
+      magnitude is that of a lattice with no vertex missing, which is too small where data are sparse; where K is
+      normalised anyway, it can be left out. The operator of pydensecrf has its own magnitude.
     * ``threads``: the CPUs this process may use, unless given. Results do not depend on it.
     * ``simd``: "auto", or one of the instruction sets the processor runs.
 
@@ -63,9 +63,8 @@ class LatticeFilter(FeatureFilter[Float32]):
             points = points.astype(np.float32, copy=False)
         self._features = points
         self._core = _build(points, design.scale, design.passes, design.single_precision, halo, self._threads, simd)
-        self._magnitude = design.magnitude
-        if calibrate and operator != "pydensecrf":
-            self._magnitude = self._core.calibrated_magnitude(points, self._threads)
+        calibrated = calibrate and operator != "pydensecrf"
+        self._magnitude = None if calibrated else design.magnitude
 
     @property
     def num_points(self) -> int:
@@ -79,7 +78,9 @@ class LatticeFilter(FeatureFilter[Float32]):
 
     @property
     def magnitude(self) -> float:
-        """The factor by which the lattice's own sums are multiplied."""
+        """The factor by which the lattice's own sums are multiplied; measured when it is first needed."""
+        if self._magnitude is None:
+            self._magnitude = self._core.calibrated_magnitude(self._features, self._threads)
         return self._magnitude
 
     def apply(self, values: Float32, out: Float32 | None = None) -> Float32:
@@ -107,13 +108,13 @@ class LatticeFilter(FeatureFilter[Float32]):
         if derivative == "gaussian":
             return moment_gradients(self, cotangent, values, self._features.astype(np.float32))
         to_values, to_features = np.empty(batch.shape, np.float32), np.empty(self._features.shape, np.float32)
-        self._core.gradients(back, batch, to_values, to_features, self._magnitude, self._threads)
+        self._core.gradients(back, batch, to_values, to_features, self.magnitude, self._threads)
         return to_values.reshape(values.shape), to_features
 
     def diagonal(self) -> Float32:
         """k(i,i) of this very operator, (N,); some hundred times slower than apply()."""
         out = np.empty(self.num_points, np.float32)
-        self._core.diagonal(out, self._magnitude, self._threads)
+        self._core.diagonal(out, self.magnitude, self._threads)
         return out
 
     def identity(self, first: int, last: int) -> Float32:
@@ -123,7 +124,7 @@ class LatticeFilter(FeatureFilter[Float32]):
     def _filter(self, values: Float32, out: Float32 | None, *, adjoint: bool) -> Float32:
         batch = checked_values(values, self.num_points)
         result = checked_out(out, values)
-        self._core.apply(batch, result.reshape(batch.shape), adjoint, self._magnitude, self._threads)
+        self._core.apply(batch, result.reshape(batch.shape), adjoint, self.magnitude, self._threads)
         return result
 
 

@@ -1,0 +1,162 @@
+"""Filters in the graph of torch: gradients to values, features and widths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from densefield import InputError, InputTypeError, LatticeFilter
+
+torch = pytest.importorskip("torch")
+from densefield import ExactFilter, TorchLatticeFilter, apply_filter, gaussian_filter, grid_filter  # noqa: E402
+from densefield.filters.grid_torch import grid_filter_dense  # noqa: E402
+
+
+def random(*shape: int, seed: int = 515) -> Any:
+    return torch.tensor(np.random.default_rng(seed).standard_normal(shape))
+
+
+def test_the_exact_filter_passes_gradcheck_for_values_and_features() -> None:
+    features, values = random(14, 3).requires_grad_(), random(2, 14, 2, seed=1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, v: gaussian_filter(x, v, method="exact"), (features, values))
+
+
+def test_widths_get_the_gradient_of_finite_differences() -> None:
+    position, values = random(15, 2), random(15, 2, seed=1)
+    width = torch.tensor([0.8, 1.6], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda s: gaussian_filter(position / s, values, method="exact"), (width,))
+
+
+def test_the_torch_lattice_passes_gradcheck_for_values() -> None:
+    features, values = random(14, 3), random(14, 2, seed=1).requires_grad_()
+    for operator in ("symmetric", "pydensecrf"):
+        assert torch.autograd.gradcheck(lambda v, o=operator: gaussian_filter(features, v, operator=o), (values,))
+
+
+def test_the_torch_lattice_passes_gradcheck_for_features_with_its_own_derivative() -> None:
+    features, values = (random(14, 3) * 0.8).requires_grad_(), random(14, 2, seed=1).requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda x, v: gaussian_filter(x, v, derivative="lattice", calibrate=False), (features, values)
+    )
+
+
+@pytest.mark.parametrize("derivative", ["gaussian", "lattice"])
+def test_the_native_lattice_sends_back_what_the_torch_lattice_does(derivative: Any) -> None:
+    features, values, cotangent = random(400, 5), random(400, 21, seed=1), random(400, 21, seed=2)
+    sent = []
+    for dtype in (torch.float32, torch.float64):
+        x = features.float().to(dtype).requires_grad_()  # the same numbers for both
+        v = values.float().to(dtype).requires_grad_()
+        gaussian_filter(x, v, derivative=derivative).backward(cotangent.float().to(dtype))
+        sent.append((x.grad.double(), v.grad.double()))
+    for native, twin in zip(*sent, strict=True):
+        assert float((native - twin).abs().max() / twin.abs().max()) < 1e-5  # float32 sums, some digits cancel
+
+
+def test_the_gaussian_derivative_points_where_the_exact_one_does() -> None:
+    """On points dense enough for the lattice to be near the Gaussian; figures on photos: docs/accuracy.md."""
+    features = torch.tensor(np.random.default_rng(9).random((3000, 3)) * 3)
+    values, cotangent = torch.sin(features), torch.cos(features)
+    slopes = {}
+    for method in ("exact", "lattice"):
+        x = features.clone().requires_grad_()
+        gaussian_filter(x, values, method=method).backward(cotangent)
+        slopes[method] = x.grad
+    cosine = torch.nn.functional.cosine_similarity(slopes["exact"].flatten(), slopes["lattice"].flatten(), dim=0)
+    assert float(cosine) > 0.99
+    assert float(slopes["lattice"].norm() / slopes["exact"].norm()) == pytest.approx(1, abs=0.05)
+
+
+def test_a_batch_of_features_filters_each_item_by_its_own() -> None:
+    features, values = random(3, 50, 2).float(), random(3, 50, 4, seed=1).float()
+    whole = gaussian_filter(features, values)
+    for index in range(3):
+        assert torch.equal(whole[index], gaussian_filter(features[index], values[index]))
+    one = gaussian_filter(features[0], values)
+    assert torch.equal(one[0], whole[0])
+    assert gaussian_filter(features[:0], values[:0]).shape == (0, 50, 4)
+
+
+def test_a_filter_can_be_kept_and_used_again() -> None:
+    features = random(60, 2).float().requires_grad_()
+    k = LatticeFilter(features.detach().numpy())
+    values = random(60, 3).float().requires_grad_()
+    result = apply_filter(k, apply_filter(k, values, features), features)
+    result.sum().backward()
+    assert features.grad.shape == (60, 2)
+    ones = torch.ones(60, 3)
+    assert torch.allclose(values.grad, torch.from_numpy(k.apply(k.apply(ones.numpy()))), rtol=1e-5)
+
+
+def test_features_that_need_no_gradient_cost_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LatticeFilter, "gradients", lambda *_: pytest.fail("gradients of features were computed"))
+    values = random(20, 3).float().requires_grad_()
+    gaussian_filter(random(20, 2).float(), values).sum().backward()
+    assert values.grad is not None
+
+
+def test_a_second_derivative_is_an_error_not_a_silent_zero() -> None:
+    features, values = random(10, 2).requires_grad_(), random(10, 1).requires_grad_()
+    (slope,) = torch.autograd.grad(
+        (gaussian_filter(features, values, method="exact") ** 2).sum(), features, create_graph=True
+    )
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        slope.sum().backward()
+
+
+@pytest.mark.parametrize(("shape", "sigma"), [((17,), [2.0]), ((9, 11), [1.5, 6.0]), ((5, 6, 7), [1.0, 2.0, 8.0])])
+def test_the_grid_filter_equals_its_twin_forward_and_backward(shape: tuple[int, ...], sigma: list[float]) -> None:
+    points = int(np.prod(shape))
+    values, cotangent = random(2, points, 3).float(), random(2, points, 3, seed=1).float()
+    found = []
+    for apply in (grid_filter, grid_filter_dense):
+        v = (values if apply is grid_filter else values.double()).clone().requires_grad_()
+        s = torch.tensor(sigma, dtype=v.dtype, requires_grad=True)
+        result = apply(v, shape, s)
+        result.backward(cotangent.to(v.dtype))
+        found.append([result.detach().double(), v.grad.double(), s.grad.double()])
+    for native, twin in zip(*found, strict=True):
+        assert float((native - twin).abs().max() / twin.abs().max()) < 5e-6  # float32
+
+
+def test_the_grid_twin_passes_gradcheck_and_one_width_serves_all_axes() -> None:
+    values = random(12, 2).requires_grad_()
+    sigma = torch.tensor(1.3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda v, s: grid_filter(v, (3, 4), s), (values, sigma))
+    single = torch.tensor(1.3, requires_grad=True)
+    grid_filter(values.detach().float(), (3, 4), single).sum().backward()
+    double = torch.tensor(1.3, dtype=torch.float64, requires_grad=True)
+    grid_filter(values.detach(), (3, 4), double).sum().backward()
+    assert float(single.grad) == pytest.approx(float(double.grad), rel=1e-5)
+
+
+def test_wrong_input_is_refused() -> None:
+    features, values = random(6, 2), random(6, 1)
+    with pytest.raises(InputError, match="lattice, exact"):
+        gaussian_filter(features, values, method="fft")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="no options"):
+        gaussian_filter(features, values, method="exact", halo=1)
+    with pytest.raises(InputError, match="batch of 2"):
+        gaussian_filter(random(2, 6, 2), values)
+    with pytest.raises(InputTypeError, match="ndarray"):
+        gaussian_filter(features.numpy(), values)
+    with pytest.raises(InputTypeError, match="float32"):
+        gaussian_filter(features.float(), values)
+    with pytest.raises(InputTypeError, match="dtype"):
+        gaussian_filter(features.half(), values.half())
+    with pytest.raises(InputError, match="expected"):
+        grid_filter(values, (7,), torch.tensor([1.0]))
+    with pytest.raises(InputError, match="sigma"):
+        grid_filter(values, (6,), torch.tensor([-1.0]))
+
+
+def test_filters_on_another_device_use_torch_operations() -> None:
+    """No such device is here: "meta" has shapes alone, and shows which way was taken."""
+    values = torch.zeros(6, 1, device="meta")
+    assert grid_filter(values, (6,), torch.tensor([1.0])).device.type == "meta"
+    assert isinstance(TorchLatticeFilter(random(6, 2)), TorchLatticeFilter)
+    with pytest.raises(InputTypeError, match="CPU"):
+        apply_filter(LatticeFilter(np.zeros((6, 2))), values)
+    assert ExactFilter(random(6, 2)).num_points == 6
