@@ -25,7 +25,7 @@ class Buffer {
     if (size == 0) return;
     if (size > (std::numeric_limits<std::size_t>::max() - huge_page) / sizeof(T)) throw std::bad_alloc();
     const std::size_t bytes = size * sizeof(T);
-    const std::size_t alignment = bytes >= 2 * huge_page ? huge_page : 64;
+    const std::size_t alignment = bytes >= huge_page ? huge_page : 64;
     data_ = static_cast<T*>(::operator new(bytes, std::align_val_t{alignment}));
     alignment_ = alignment;
 #ifdef __linux__

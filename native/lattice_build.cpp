@@ -1,12 +1,11 @@
 #include "lattice_build.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <limits>
-#include <memory>
 
-#include "lattice_keys.hpp"
+#include "lattice_connect.hpp"
+#include "lattice_table.hpp"
 #include "parallel.hpp"
 
 namespace densefield {
@@ -15,7 +14,6 @@ namespace {
 
 constexpr std::int64_t max_chunk_slots = 1 << 16;  // slots are 16-bit numbers
 constexpr std::int64_t usual_chunk = 8192;
-constexpr std::int64_t block_vertices = 512;  // chains are shared out in blocks of about this size
 
 const void* feature_row(const Features& features, int dimension, std::int64_t point) {
   const std::int64_t size = features.is_double ? sizeof(double) : sizeof(float);
@@ -25,7 +23,7 @@ const void* feature_row(const Features& features, int dimension, std::int64_t po
 Bounds enclose(const Embedding& embedding, const Features& features, const LatticeKernels& kernels, int threads) {
   const std::int64_t piece = 1 << 14, pieces = (features.points + piece - 1) / piece;
   std::vector<Bounds> parts(pieces);
-  parallel_for(threads, pieces, [&](std::int64_t i) {
+  parallel_for(threads, pieces, [&](std::int64_t i, int) {
     const std::int64_t first = i * piece;
     kernels.bounds(embedding, feature_row(features, embedding.dimension, first), features.is_double,
                    std::min(piece, features.points - first), parts[i]);
@@ -43,13 +41,13 @@ Bounds enclose(const Embedding& embedding, const Features& features, const Latti
 
 // Embeds the points of one chunk and numbers the vertices they touch; returns the vertices' keys.
 std::vector<Key> number_corners(Lattice& lattice, const Features& features, const KeyCode& code,
-                                const LatticeKernels& kernels, std::int64_t chunk) {
+                                const LatticeKernels& kernels, std::int64_t chunk, KeyTable& table) {
   constexpr std::int64_t piece = 256;  // cells of a piece stay in the first cache
   const int d = lattice.embedding.dimension, corners = d + 1;
   const std::int64_t end = std::min(lattice.chunk_begin(chunk + 1), lattice.points);
   std::int32_t cells[piece * max_dimension];
   std::int32_t last_cells[max_dimension];
-  KeyTable table(1 << 14);
+  table.clear();
   const std::uint8_t* last_order = nullptr;
   const std::uint16_t* last_ids = nullptr;
   for (std::int64_t first = lattice.chunk_begin(chunk); first < end; first += piece) {
@@ -78,133 +76,6 @@ std::vector<Key> number_corners(Lattice& lattice, const Features& features, cons
   return table.keys();
 }
 
-// A table that many threads fill at once: each entry ends as the least slot that has its key.
-class SharedTable {
- public:
-  SharedTable(const Key* keys, std::int64_t slots, int threads)
-      : keys_(keys),
-        mask_(std::bit_ceil(static_cast<std::size_t>(2 * slots)) - 1),
-        entries_(std::make_unique_for_overwrite<std::atomic<std::int32_t>[]>(mask_ + 1)) {
-    parallel(threads, [&](const Worker& worker) {
-      const auto [first, last] = worker.share(static_cast<std::int64_t>(mask_) + 1);
-      for (std::int64_t at = first; at < last; ++at) entries_[at].store(empty, std::memory_order_relaxed);
-    });
-  }
-
-  // Returns the entry's place, which stays.
-  std::uint32_t insert(std::int32_t slot) {
-    const Key& key = keys_[slot];
-    for (std::size_t at = (key.hash() >> 20) & mask_;; at = (at + 1) & mask_) {
-      std::int32_t there = empty;
-      if (entries_[at].compare_exchange_strong(there, slot, std::memory_order_relaxed))
-        return static_cast<std::uint32_t>(at);
-      if (!(keys_[there] == key)) continue;
-      while (slot < there && !entries_[at].compare_exchange_weak(there, slot, std::memory_order_relaxed)) {
-      }
-      return static_cast<std::uint32_t>(at);
-    }
-  }
-
-  std::int32_t least_slot(std::uint32_t place) const { return entries_[place].load(std::memory_order_relaxed); }
-
-  // The least slot with this key, or −1.
-  std::int32_t find(const Key& key) const {
-    for (std::size_t at = (key.hash() >> 20) & mask_;; at = (at + 1) & mask_) {
-      const std::int32_t there = entries_[at].load(std::memory_order_relaxed);
-      if (there == empty || keys_[there] == key) return there;
-    }
-  }
-
- private:
-  static constexpr std::int32_t empty = -1;
-  const Key* keys_;
-  std::size_t mask_;
-  std::unique_ptr<std::atomic<std::int32_t>[]> entries_;
-};
-
-// slots_of_vertex: a counting sort of slots by vertex, threads taking consecutive ranges of slots.
-void list_slots(Lattice& lattice, int threads) {
-  const std::int64_t slots = lattice.slots(), vertices = lattice.vertices;
-  lattice.slots_begin.assign(vertices + 1, 0);
-  lattice.slots_of_vertex.resize(slots);
-  threads = std::min(threads, 8);  // one table of counts each
-  Buffer<std::int32_t> counts(static_cast<std::size_t>(threads * vertices));
-  std::vector<std::int64_t> totals(threads + 1, 0);
-  parallel(threads, [&](const Worker& worker) {
-    std::int32_t* mine = counts.data() + worker.index * vertices;
-    std::fill_n(mine, vertices, 0);
-    const auto [first, last] = worker.share(slots);
-    for (std::int64_t slot = first; slot < last; ++slot) ++mine[lattice.vertex_of_slot[slot]];
-    worker.sync();
-    const auto [low, high] = worker.share(vertices);
-    std::int64_t total = 0;
-    for (std::int64_t vertex = low; vertex < high; ++vertex)
-      for (int other = 0; other < worker.count; ++other) total += counts[other * vertices + vertex];
-    totals[worker.index + 1] = total;
-    worker.sync();
-    std::int64_t at = 0;
-    for (int other = 0; other <= worker.index; ++other) at += totals[other];
-    for (std::int64_t vertex = low; vertex < high; ++vertex) {
-      lattice.slots_begin[vertex] = static_cast<std::int32_t>(at);
-      for (int other = 0; other < worker.count; ++other) {
-        std::int32_t& count = counts[other * vertices + vertex];
-        const std::int32_t number = count;
-        count = static_cast<std::int32_t>(at);
-        at += number;
-      }
-    }
-    worker.sync();
-    for (std::int64_t slot = first; slot < last; ++slot)
-      lattice.slots_of_vertex[mine[lattice.vertex_of_slot[slot]]++] = static_cast<std::int32_t>(slot);
-  });
-  lattice.slots_begin[vertices] = static_cast<std::int32_t>(slots);
-}
-
-Chains link(const std::int32_t* next, const std::uint8_t* has_previous, std::int64_t vertices) {
-  Chains chains;
-  chains.vertices.reserve(vertices);
-  chains.blocks.push_back(0);
-  for (std::int64_t vertex = 0; vertex < vertices; ++vertex) {
-    if (has_previous[vertex] || next[vertex] < 0) continue;
-    const auto length = static_cast<std::int64_t>(chains.vertices.size());
-    if (length - chains.blocks.back() >= block_vertices) chains.blocks.push_back(length);
-    std::int32_t at = static_cast<std::int32_t>(vertex);
-    for (; next[at] >= 0; at = next[at]) chains.vertices.push_back(at);
-    chains.vertices.push_back(~at);
-  }
-  chains.blocks.push_back(static_cast<std::int64_t>(chains.vertices.size()));
-  return chains;
-}
-
-// find(key) gives a vertex or −1.
-template <class Find>
-void link_neighbours(Lattice& lattice, const Find& find, int threads) {
-  const KeyCode& code = *lattice.code;
-  const std::int64_t vertices = lattice.vertices;
-  const int corners = lattice.corners();
-  Buffer<std::int32_t> next(static_cast<std::size_t>(corners * vertices));
-  Buffer<std::uint8_t> has_previous(static_cast<std::size_t>(corners * vertices));
-  lattice.chains.resize(corners);
-  parallel(threads, [&](const Worker& worker) {
-    const auto [first, last] = worker.share(corners * vertices);
-    std::fill(has_previous.data() + first, has_previous.data() + last, std::uint8_t{0});
-    worker.sync();
-    const auto [low, high] = worker.share(vertices);
-    for (std::int64_t vertex = low; vertex < high; ++vertex) {
-      const Key key = lattice.keys[vertex];
-      const int remainder = code.remainder(key);
-      for (int axis = 0; axis < corners; ++axis) {
-        const std::int32_t neighbour = find(code.next(key, remainder, axis));
-        next[axis * vertices + vertex] = neighbour;
-        if (neighbour >= 0) has_previous[axis * vertices + neighbour] = 1;
-      }
-    }
-  });
-  parallel_for(threads, corners, [&](std::int64_t axis) {
-    lattice.chains[axis] = link(next.data() + axis * vertices, has_previous.data() + axis * vertices, vertices);
-  });
-}
-
 // Chunks as large as 16-bit slots allow are cut evenly, into a number that shares well among threads.
 std::int64_t choose_chunk(std::int64_t points, int corners) {
   const std::int64_t largest = std::min(usual_chunk, max_chunk_slots / corners);
@@ -227,7 +98,6 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
   lattice.embedding = embedding;
   lattice.points = features.points;
   lattice.chunk_slots.push_back(0);
-  lattice.slots_begin.push_back(0);
   lattice.chains.resize(lattice.corners());
   if (features.points == 0) return lattice;
 
@@ -246,53 +116,52 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
   lattice.weights = Buffer<float>(incidences);
   lattice.order = Buffer<std::uint8_t>(incidences);
   std::vector<std::vector<Key>> chunk_keys(chunks);
-  parallel_for(threads, chunks, [&](std::int64_t chunk) {
-    chunk_keys[chunk] = number_corners(lattice, features, code, kernels, chunk);
+  std::vector<KeyTable> tables(threads, KeyTable(1 << 14));
+  parallel_for(threads, chunks, [&](std::int64_t chunk, int worker) {
+    chunk_keys[chunk] = number_corners(lattice, features, code, kernels, chunk, tables[worker]);
   });
 
-  for (const std::vector<Key>& keys : chunk_keys)
-    lattice.chunk_slots.push_back(lattice.chunk_slots.back() + static_cast<std::int64_t>(keys.size()));
+  for (const std::vector<Key>& chunk : chunk_keys)
+    lattice.chunk_slots.push_back(lattice.chunk_slots.back() + static_cast<std::int64_t>(chunk.size()));
   const std::int64_t slots = lattice.slots();
-  Buffer<Key> keys(slots);
-  parallel_for(threads, chunks, [&](std::int64_t chunk) {
-    std::copy(chunk_keys[chunk].begin(), chunk_keys[chunk].end(), keys.data() + lattice.chunk_slots[chunk]);
-  });
-  chunk_keys = {};
 
   // A vertex is owned by the first slot that has its key; vertices are numbered in the order of their owners.
-  SharedTable table(keys.data(), slots, threads);
+  Buffer<Key> keys(slots);
+  SharedTable table(keys.data(), slots);
   Buffer<std::uint32_t> places(slots);
-  Buffer<std::int32_t> owners(slots);  // owner's vertex for slots that own, unset for others
-  lattice.vertex_of_slot.resize(slots);
+  Buffer<std::int32_t> owners(slots);  // the owner's vertex for slots that own, unset for others
+  lattice.vertex_of_slot = Buffer<std::int32_t>(slots);
+  lattice.keys = Buffer<Key>(slots);
   std::vector<std::int64_t> owned(threads + 1, 0);
   parallel(threads, [&](const Worker& worker) {
+    table.clear(worker);
+    const auto [low, high] = worker.share(chunks);
+    for (std::int64_t chunk = low; chunk < high; ++chunk)
+      std::copy(chunk_keys[chunk].begin(), chunk_keys[chunk].end(), keys.data() + lattice.chunk_slots[chunk]);
+    worker.sync();
     const auto [first, last] = worker.share(slots);
     for (std::int64_t slot = first; slot < last; ++slot) places[slot] = table.insert(static_cast<std::int32_t>(slot));
     worker.sync();
+    const auto owns = [&](std::int64_t slot) { return table.least_slot(places[slot]) == slot; };
     std::int64_t count = 0;
-    for (std::int64_t slot = first; slot < last; ++slot) count += table.least_slot(places[slot]) == slot;
+    for (std::int64_t slot = first; slot < last; ++slot) count += owns(slot);
     owned[worker.index + 1] = count;
     worker.sync();
     std::int64_t vertex = 0;
     for (int other = 0; other <= worker.index; ++other) vertex += owned[other];
     for (std::int64_t slot = first; slot < last; ++slot)
-      if (table.least_slot(places[slot]) == slot) owners[slot] = static_cast<std::int32_t>(vertex++);
+      if (owns(slot)) {
+        lattice.keys[vertex] = keys[slot];
+        owners[slot] = static_cast<std::int32_t>(vertex++);
+      }
     worker.sync();
     for (std::int64_t slot = first; slot < last; ++slot)
       lattice.vertex_of_slot[slot] = owners[table.least_slot(places[slot])];
   });
   for (const std::int64_t count : owned) lattice.vertices += count;
 
-  lattice.keys.resize(lattice.vertices);
-  parallel(threads, [&](const Worker& worker) {
-    const auto [first, last] = worker.share(slots);
-    for (std::int64_t slot = first; slot < last; ++slot)
-      if (table.least_slot(places[slot]) == slot) lattice.keys[owners[slot]] = keys[slot];
-  });
-
   if (halo == 0) {
-    list_slots(lattice, threads);
-    link_neighbours(
+    connect(
         lattice,
         [&](const Key& key) {
           const std::int32_t slot = table.find(key);
@@ -304,7 +173,7 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
 
   // Rings of neighbours come after the points' own vertices; no slot belongs to them.
   KeyTable all(4 * lattice.vertices);
-  for (const Key& key : lattice.keys) all.insert(key);
+  for (std::int64_t vertex = 0; vertex < lattice.vertices; ++vertex) all.insert(lattice.keys[vertex]);
   std::size_t ring = 0;
   for (int round = 0; round < halo; ++round) {
     const std::size_t end = all.keys().size();
@@ -320,10 +189,10 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
   }
   if (all.keys().size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
     throw std::length_error("the halo has more vertices than 32-bit indices reach");
-  lattice.keys = all.keys();
-  lattice.vertices = static_cast<std::int64_t>(lattice.keys.size());
-  list_slots(lattice, threads);
-  link_neighbours(lattice, [&](const Key& key) { return static_cast<std::int32_t>(all.find(key)); }, threads);
+  lattice.vertices = static_cast<std::int64_t>(all.keys().size());
+  lattice.keys = Buffer<Key>(all.keys().size());
+  std::copy(all.keys().begin(), all.keys().end(), lattice.keys.data());
+  connect(lattice, [&](const Key& key) { return static_cast<std::int32_t>(all.find(key)); }, threads);
   return lattice;
 }
 

@@ -36,11 +36,11 @@ struct Lattice {
   Buffer<std::uint8_t> order;  // (points, d+1): coordinate of each rank, largest residual first
 
   std::vector<std::int64_t> chunk_slots;      // first slot of each chunk, and the end
-  std::vector<std::int32_t> vertex_of_slot;   // (slots)
-  std::vector<std::int32_t> slots_begin;      // (vertices + 1)
-  std::vector<std::int32_t> slots_of_vertex;  // (slots), in order of chunks for each vertex
+  Buffer<std::int32_t> vertex_of_slot;        // (slots)
+  Buffer<std::int32_t> slots_begin;           // (vertices + 1)
+  Buffer<std::int32_t> slots_of_vertex;       // (slots), in order of chunks for each vertex
   std::vector<Chains> chains;                 // one per axis
-  std::vector<Key> keys;                      // (vertices)
+  Buffer<Key> keys;                           // (vertices), and room for more
   std::unique_ptr<KeyCode> code;
 
   int corners() const { return embedding.dimension + 1; }

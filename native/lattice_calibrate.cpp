@@ -73,7 +73,7 @@ std::vector<std::int64_t> choose_samples(const In* features, int dimension, std:
 template <class In>
 Buffer<float> columns(const In* features, int dimension, std::int64_t points, int threads) {
   Buffer<float> columns(static_cast<std::size_t>(dimension * points));
-  parallel_for(threads, dimension, [&](std::int64_t axis) {
+  parallel_for(threads, dimension, [&](std::int64_t axis, int) {
     double low = features[axis], high = features[axis];
     for (std::int64_t point = 0; point < points; ++point) {
       low = std::min<double>(low, features[point * dimension + axis]);
@@ -151,7 +151,7 @@ float LatticeFilter::calibrated_magnitude(const Features& features, int threads)
   };
   const auto mean_of = [&](const std::vector<std::int64_t>& list, const auto& ratio) {
     std::vector<double> ratios(list.size());
-    parallel_for(threads, static_cast<std::int64_t>(list.size()), [&](std::int64_t i) { ratios[i] = ratio(list[i]); });
+    parallel_for(threads, static_cast<std::int64_t>(list.size()), [&](std::int64_t i, int) { ratios[i] = ratio(list[i]); });
     double sum = 0;
     for (const double value : ratios) sum += value;
     return sum / static_cast<double>(list.size());

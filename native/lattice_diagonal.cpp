@@ -102,7 +102,7 @@ void LatticeFilter::diagonal(float* out, float magnitude, int threads) const {
   const bool half = palindromic(passes_);
   const std::size_t steps = half ? passes_.size() / 2 : passes_.size();
 
-  parallel_for(threads, lattice_.chunks(), [&](std::int64_t index) {
+  parallel_for(threads, lattice_.chunks(), [&](std::int64_t index, int) {
     const Chunk chunk = lattice_.chunk(index);
     // Points of one simplex come together, so that each simplex is done once.
     std::vector<std::int32_t> points(chunk.points);

@@ -15,6 +15,13 @@ void LatticeFilter::fit(Workspace& space, Shape shape, bool gradients) const {
   if (gradients && space.more.size() < rows) space.more = Buffer<float>(rows);
 }
 
+// A thread takes some 50 µs to start: fewer numbers than these do not pay for it.
+int LatticeFilter::worth(int threads, Shape shape) const {
+  constexpr std::int64_t numbers = 1 << 17;
+  const std::int64_t most = std::min(lattice_.chunks(), shape.batch * shape.channels * lattice_.points / numbers);
+  return static_cast<int>(std::clamp<std::int64_t>(most, 1, threads));
+}
+
 // The last block of a row comes first: its padding spills over the next point's first channels, which are written
 // later.
 std::vector<LatticeFilter::Block> LatticeFilter::blocks(Shape shape) const {
@@ -76,7 +83,7 @@ void LatticeFilter::apply(const float* values, float* out, Shape shape, bool adj
   fit(*space, shape, false);
   std::deque<Queue> queues;
   for (std::size_t i = 0; i < 2 * work.size(); ++i) queues.emplace_back(lattice_.chunks());
-  threads = static_cast<int>(std::min<std::int64_t>(threads, lattice_.chunks()));
+  threads = worth(threads, shape);
   float* local = space->local.data();
   float* rows = space->rows.data();
   parallel(threads, [&](const Worker& worker) {
@@ -103,7 +110,7 @@ void LatticeFilter::gradients(const float* cotangent, const float* values, Shape
   Buffer<float> slopes(static_cast<std::size_t>(points * corners));
   std::deque<Queue> queues;
   for (std::size_t i = 0; i < 4 * work.size(); ++i) queues.emplace_back(lattice_.chunks());
-  threads = static_cast<int>(std::min<std::int64_t>(threads, lattice_.chunks()));
+  threads = worth(threads, shape);
   float* local = space->local.data();
   float* rows_values = space->rows.data();
   float* rows_cotangent = space->more.data();

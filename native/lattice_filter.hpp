@@ -65,6 +65,7 @@ class LatticeFilter {
   };
 
   void fit(Workspace& space, Shape shape, bool gradients) const;
+  int worth(int threads, Shape shape) const;
   std::vector<Block> blocks(Shape shape) const;
   void splat(Queue& queue, const Block& block, const float* values, float* local) const;
   void gather(const Worker& worker, const Block& block, const float* local, float magnitude, float* rows) const;

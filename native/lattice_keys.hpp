@@ -2,12 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "lattice_kernels.hpp"
 
@@ -111,55 +109,6 @@ class KeyCode {
   Key unit_[max_corners];
   Key forward_[max_corners];
   Key wrapped_[max_corners];
-};
-
-// Numbers distinct keys 0, 1, 2, … in the order in which they first come.
-class KeyTable {
- public:
-  explicit KeyTable(std::size_t capacity = 1024) : slots_(std::bit_ceil(capacity), empty) {}
-
-  void clear() {
-    keys_.clear();
-    slots_.assign(slots_.size(), empty);
-  }
-
-  std::uint32_t insert(const Key& key) {
-    const std::size_t mask = slots_.size() - 1;
-    std::size_t at = (key.hash() >> 20) & mask;
-    for (; slots_[at] != empty; at = (at + 1) & mask)
-      if (keys_[slots_[at]] == key) return slots_[at];
-    const auto id = static_cast<std::uint32_t>(keys_.size());
-    keys_.push_back(key);
-    slots_[at] = id;
-    if (keys_.size() * 4 > slots_.size()) grow();  // sparse: a second look costs a misprediction
-    return id;
-  }
-
-  // The key's number, or −1.
-  std::int64_t find(const Key& key) const {
-    const std::size_t mask = slots_.size() - 1;
-    for (std::size_t at = (key.hash() >> 20) & mask; slots_[at] != empty; at = (at + 1) & mask)
-      if (keys_[slots_[at]] == key) return slots_[at];
-    return -1;
-  }
-
-  const std::vector<Key>& keys() const { return keys_; }
-
- private:
-  static constexpr std::uint32_t empty = ~std::uint32_t{0};
-
-  void grow() {
-    slots_.assign(slots_.size() * 4, empty);
-    const std::size_t mask = slots_.size() - 1;
-    for (std::size_t id = 0; id < keys_.size(); ++id) {
-      std::size_t at = (keys_[id].hash() >> 20) & mask;
-      while (slots_[at] != empty) at = (at + 1) & mask;
-      slots_[at] = static_cast<std::uint32_t>(id);
-    }
-  }
-
-  std::vector<Key> keys_;
-  std::vector<std::uint32_t> slots_;
 };
 
 }  // namespace densefield

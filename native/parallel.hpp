@@ -91,17 +91,17 @@ void parallel(int threads, const Body& body) {
   for (std::thread& helper : helpers) helper.join();
 }
 
-// Runs task(item) for items 0…n-1 on up to `threads` threads; the first exception of a task reaches the caller.
+// Runs task(item, worker) for items 0…n-1 on up to `threads` threads; the first exception of a task reaches the caller.
 template <class Task>
 void parallel_for(int threads, std::int64_t items, const Task& task) {
   Queue queue(items);
   std::exception_ptr failure;
   std::atomic_flag failed = ATOMIC_FLAG_INIT;
-  parallel(static_cast<int>(std::min<std::int64_t>(threads, items)), [&](const Worker&) {
+  parallel(static_cast<int>(std::min<std::int64_t>(threads, items)), [&](const Worker& worker) {
     std::int64_t item;
     while (queue.next(item)) {
       try {
-        task(item);
+        task(item, worker.index);
       } catch (...) {
         if (!failed.test_and_set()) failure = std::current_exception();
         return;

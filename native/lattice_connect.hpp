@@ -1,0 +1,110 @@
+// What the filter walks along: the slots of each vertex, and chains of neighbours.
+#pragma once
+
+#include <algorithm>
+
+#include "lattice_build.hpp"
+#include "parallel.hpp"
+
+namespace densefield {
+
+inline constexpr std::int64_t block_vertices = 512;  // chains are shared out in blocks of about this size
+
+// slots_of_vertex: a counting sort of slots by vertex, workers taking consecutive ranges of slots.
+class SlotLists {
+ public:
+  SlotLists(Lattice& lattice, int threads)
+      : lattice_(lattice), counts_(static_cast<std::size_t>(threads * lattice.vertices)), totals_(threads + 1, 0) {
+    lattice.slots_begin = Buffer<std::int32_t>(lattice.vertices + 1);
+    lattice.slots_of_vertex = Buffer<std::int32_t>(lattice.slots());
+    lattice.slots_begin[lattice.vertices] = static_cast<std::int32_t>(lattice.slots());
+  }
+
+  // To be called by every worker.
+  void fill(const Worker& worker) {
+    const std::int64_t vertices = lattice_.vertices;
+    std::int32_t* mine = counts_.data() + worker.index * vertices;
+    std::fill_n(mine, vertices, 0);
+    const auto [first, last] = worker.share(lattice_.slots());
+    for (std::int64_t slot = first; slot < last; ++slot) ++mine[lattice_.vertex_of_slot[slot]];
+    worker.sync();
+    const auto [low, high] = worker.share(vertices);
+    std::int64_t total = 0;
+    for (std::int64_t vertex = low; vertex < high; ++vertex)
+      for (int other = 0; other < worker.count; ++other) total += counts_[other * vertices + vertex];
+    totals_[worker.index + 1] = total;
+    worker.sync();
+    std::int64_t at = 0;
+    for (int other = 0; other <= worker.index; ++other) at += totals_[other];
+    for (std::int64_t vertex = low; vertex < high; ++vertex) {
+      lattice_.slots_begin[vertex] = static_cast<std::int32_t>(at);
+      for (int other = 0; other < worker.count; ++other) {
+        std::int32_t& count = counts_[other * vertices + vertex];
+        const std::int32_t number = count;
+        count = static_cast<std::int32_t>(at);
+        at += number;
+      }
+    }
+    worker.sync();
+    for (std::int64_t slot = first; slot < last; ++slot)
+      lattice_.slots_of_vertex[mine[lattice_.vertex_of_slot[slot]]++] = static_cast<std::int32_t>(slot);
+  }
+
+ private:
+  Lattice& lattice_;
+  Buffer<std::int32_t> counts_;  // (workers, vertices)
+  std::vector<std::int64_t> totals_;
+};
+
+// Whoever follows whom along one axis, as chains. Room for all of them has been made before.
+inline void link(const std::int32_t* next, const std::uint8_t* has_previous, std::int64_t vertices, Chains& chains) {
+  chains.blocks.push_back(0);
+  for (std::int64_t vertex = 0; vertex < vertices; ++vertex) {
+    if (has_previous[vertex] || next[vertex] < 0) continue;
+    const auto length = static_cast<std::int64_t>(chains.vertices.size());
+    if (length - chains.blocks.back() >= block_vertices) chains.blocks.push_back(length);
+    std::int32_t at = static_cast<std::int32_t>(vertex);
+    for (; next[at] >= 0; at = next[at]) chains.vertices.push_back(at);
+    chains.vertices.push_back(~at);
+  }
+  chains.blocks.push_back(static_cast<std::int64_t>(chains.vertices.size()));
+}
+
+// Lists the slots of each vertex and links neighbours; find(key) gives a vertex or −1.
+template <class Find>
+void connect(Lattice& lattice, const Find& find, int threads) {
+  const KeyCode& code = *lattice.code;
+  const std::int64_t vertices = lattice.vertices;
+  const int corners = lattice.corners();
+  threads = std::min(threads, 16);  // each has a table of counts
+  SlotLists lists(lattice, threads);
+  Buffer<std::int32_t> next(static_cast<std::size_t>(corners * vertices));
+  Buffer<std::uint8_t> has_previous(static_cast<std::size_t>(corners * vertices));
+  for (Chains& chains : lattice.chains) {
+    chains.vertices.reserve(vertices);
+    chains.blocks.reserve(vertices / block_vertices + 3);
+  }
+  Queue axes(corners);
+  parallel(threads, [&](const Worker& worker) {
+    const auto [first, last] = worker.share(corners * vertices);
+    std::fill(has_previous.data() + first, has_previous.data() + last, std::uint8_t{0});
+    lists.fill(worker);
+    worker.sync();
+    const auto [low, high] = worker.share(vertices);
+    for (std::int64_t vertex = low; vertex < high; ++vertex) {
+      const Key key = lattice.keys[vertex];
+      const int remainder = code.remainder(key);
+      for (int axis = 0; axis < corners; ++axis) {
+        const std::int32_t neighbour = find(code.next(key, remainder, axis));
+        next[axis * vertices + vertex] = neighbour;
+        if (neighbour >= 0) has_previous[axis * vertices + neighbour] = 1;
+      }
+    }
+    worker.sync();
+    std::int64_t axis;
+    while (axes.next(axis))
+      link(next.data() + axis * vertices, has_previous.data() + axis * vertices, vertices, lattice.chains[axis]);
+  });
+}
+
+}  // namespace densefield
