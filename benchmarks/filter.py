@@ -8,6 +8,7 @@ A copy reads and writes the N×C values once, on as many threads as the filter i
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -19,6 +20,8 @@ from photos import bilateral_features, photo
 
 from densefield import GridFilter, LatticeFilter
 from densefield.filters.threads import default_threads
+
+os.environ["OMP_WAIT_POLICY"] = "passive"  # else torch's threads go on spinning behind a copy, beside what follows
 
 HEIGHT, WIDTH, CHANNELS = 375, 500, 21
 WIDTHS = ((60, 10), (67, 3))
