@@ -209,6 +209,16 @@ def test_permuting_points_permutes_the_output(features_case: Case) -> None:
     assert difference(permuted, np.asarray(whole)[order]) < 30 * features_case.rounding
 
 
+def test_it_stays_what_it_was_when_the_features_change(features_case: Case) -> None:
+    features = features_case.array(PIXELS.copy())  # some take the memory itself
+    k = type(features_case.make(PIXELS))(features)
+    values = features_case.array(random(N, 2))
+    expected = np.asarray(type(k)(features).apply(values))
+    features *= 2
+    assert difference(k.apply(values), expected) == 0
+    assert difference(k.gradients(values, values)[0], expected) < 30 * features_case.rounding
+
+
 def test_no_points_give_nothing(features_case: Case) -> None:
     k = features_case.make(np.zeros((0, 3)))
     assert k.num_points == 0

@@ -33,10 +33,8 @@ class ExactFilter(FeatureFilter[A], Generic[A]):
         if array.dtype not in (self._xp.float32, self._xp.float64):
             raise InputTypeError(f"features have dtype {array.dtype}, expected float32 or float64.")
         check_feature_shape(tuple(array.shape))
-        if self._xp is not np:
-            array = array.detach()
-        check_finite(array if self._xp is np else array.cpu().numpy())
-        self._features: Any = array
+        self._features: Any = array.copy() if self._xp is np else array.detach().clone()
+        check_finite(self._features if self._xp is np else self._features.cpu().numpy())
 
     @property
     def num_points(self) -> int:

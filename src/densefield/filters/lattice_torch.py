@@ -53,7 +53,7 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         check_finite(features.detach().cpu().numpy())
         dimension = features.shape[1]
         design = design_lattice(dimension, operator, halo)
-        self._features = features.detach()
+        self._features = features.detach().clone()
         self._dtype, self._device = features.dtype, features.device
         self._scale = torch.tensor(design.scale, dtype=torch.float64)
         self._passes = design.passes
