@@ -111,7 +111,7 @@ class GridFilter(GaussianFilter[Float32s]):
 
         Both arrays are (N, C) or (B, N, C). Where a wide kernel is filtered on a coarser grid, that grid is
         held fixed: the derivative is that of the function computed, up to the error of the function itself.
-        The error is below 1e-6 of Σ_ij |c_i·v_j| k(i,j)/sigma_a, which dwarfs the derivative itself where
+        The error is below 1e-6 of ``Σ_ij |c_i·v_j| k(i,j)/sigma_a``, which dwarfs the derivative itself where
         sigma is many times the image's extent.
 
         >>> import numpy as np
