@@ -108,7 +108,8 @@ std::vector<double> time_phases(const LatticeFilter& filter, const Values& value
   const Shape shape = shape_of(filter, values);
   check_same_shape(values, out);
   const nb::gil_scoped_release release;
-  const LatticeFilter::Times times = filter.time_phases(values.data(), out.data(), shape, threads);
+  LatticeFilter::Times times;
+  filter.apply(values.data(), out.data(), shape, false, 1.0f, threads, &times);
   return {times.splat, times.blur, times.slice};
 }
 
@@ -119,14 +120,6 @@ void bind_lattice(nb::module_& module) {
       .def(nb::new_(&make_filter), nb::arg("points"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
            nb::arg("single_precision"), nb::arg("halo"), nb::arg("threads"), nb::arg("simd"))
       .def_prop_ro("vertices", [](const LatticeFilter& filter) { return filter.lattice().vertices; })
-      .def_prop_ro("slots", [](const LatticeFilter& filter) { return filter.lattice().slots(); })
-      .def_prop_ro("chain_lengths",
-                   [](const LatticeFilter& filter) {
-                     std::vector<std::int64_t> lengths;
-                     for (const Chains& chains : filter.lattice().chains)
-                       lengths.push_back(static_cast<std::int64_t>(chains.vertices.size()));
-                     return lengths;
-                   })
       .def("apply", &apply, nb::arg("values"), nb::arg("out"), nb::arg("adjoint"), nb::arg("magnitude"),
            nb::arg("threads"))
       .def("gradients", &gradients, nb::arg("cotangent"), nb::arg("values"), nb::arg("back"), nb::arg("slope"),

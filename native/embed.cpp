@@ -133,25 +133,6 @@ void embed_points(const Embedding& e, const In* features, std::int64_t points, s
   }
 }
 
-// The weight of corner d−r grows with the residual of rank r, that of the corner after it falls.
-void pull_back_slopes(const Embedding& e, std::int64_t points, const std::uint8_t* order, const float* slopes,
-                      float* gradient) {
-  const int d = e.dimension, corners = d + 1;
-  for (std::int64_t point = 0; point < points; ++point) {
-    const std::uint8_t* point_order = order + point * corners;
-    const float* slope = slopes + point * corners;
-    double slope_y[max_corners];
-    for (int r = 0; r < corners; ++r)
-      slope_y[point_order[r]] =
-          (static_cast<double>(slope[d - r]) - static_cast<double>(slope[(d - r + 1) % corners])) / corners;
-    double sum = slope_y[0];
-    for (int i = 0; i < d; ++i) {
-      gradient[point * d + i] = static_cast<float>(e.scale[i] * (sum - (i + 1) * slope_y[i + 1]));
-      sum += slope_y[i + 1];
-    }
-  }
-}
-
 }  // namespace
 
 void bounds(const Embedding& e, const void* features, bool features_double, std::int64_t points, Bounds& out) {
@@ -173,9 +154,23 @@ void embed(const Embedding& e, const void* features, bool features_double, std::
     embed_points<double>(e, static_cast<const float*>(features), points, cells, order, weights);
 }
 
+// The weight of corner d−r grows with the residual of rank r, that of the corner after it falls.
 void pull_back(const Embedding& e, std::int64_t points, const std::uint8_t* order, const float* slopes,
                float* gradient) {
-  pull_back_slopes(e, points, order, slopes, gradient);
+  const int d = e.dimension, corners = d + 1;
+  for (std::int64_t point = 0; point < points; ++point) {
+    const std::uint8_t* point_order = order + point * corners;
+    const float* slope = slopes + point * corners;
+    double slope_y[max_corners];
+    for (int r = 0; r < corners; ++r)
+      slope_y[point_order[r]] =
+          (static_cast<double>(slope[d - r]) - static_cast<double>(slope[(d - r + 1) % corners])) / corners;
+    double sum = slope_y[0];
+    for (int i = 0; i < d; ++i) {
+      gradient[point * d + i] = static_cast<float>(e.scale[i] * (sum - (i + 1) * slope_y[i + 1]));
+      sum += slope_y[i + 1];
+    }
+  }
 }
 
 }  // namespace densefield::DENSEFIELD_ISA

@@ -142,8 +142,10 @@ void slopes(const Chunk& chunk, const float* a, const float* b, std::int64_t str
   }
 }
 
-inline double gaussian_sum(const float* here, int coordinates, const float* at, const float* mass,
-                           std::int64_t vertices, float factor) {
+// Differences are taken in Real: double where coordinates are so large that float32 would not tell them apart.
+template <class Real>
+double gaussian_sum(const Real* here, int coordinates, const Real* at, const float* mass, std::int64_t vertices,
+                    float factor) {
   constexpr int block = 64;
   float sums[block] = {};
   double total = 0;
@@ -151,9 +153,12 @@ inline double gaussian_sum(const float* here, int coordinates, const float* at, 
   for (; vertex + block <= vertices; vertex += block) {
     float distance[block] = {};
     for (int j = 0; j < coordinates; ++j) {
-      const float* from = at + j * vertices + vertex;
+      const Real* from = at + j * vertices + vertex;
       DENSEFIELD_SIMD
-      for (int lane = 0; lane < block; ++lane) distance[lane] += (from[lane] - here[j]) * (from[lane] - here[j]);
+      for (int lane = 0; lane < block; ++lane) {
+        const auto difference = static_cast<float>(from[lane] - here[j]);
+        distance[lane] += difference * difference;
+      }
     }
     DENSEFIELD_SIMD
     for (int lane = 0; lane < block; ++lane)
@@ -162,7 +167,7 @@ inline double gaussian_sum(const float* here, int coordinates, const float* at, 
   for (; vertex < vertices; ++vertex) {
     float distance = 0;
     for (int j = 0; j < coordinates; ++j) {
-      const float difference = at[j * vertices + vertex] - here[j];
+      const auto difference = static_cast<float>(at[j * vertices + vertex] - here[j]);
       distance += difference * difference;
     }
     total += mass[vertex] * exponential(factor * distance);
@@ -179,6 +184,7 @@ inline double gaussian_sum(const float* here, int coordinates, const float* at, 
 
 inline constexpr LatticeKernels lattice_kernels{
     bounds, embed, DENSEFIELD_ROWS(splat),  DENSEFIELD_ROWS(gather), DENSEFIELD_ROWS(blur),
-    DENSEFIELD_ROWS(slice), DENSEFIELD_ROWS(slopes), pull_back, gaussian_sum};
+    DENSEFIELD_ROWS(slice), DENSEFIELD_ROWS(slopes), pull_back, gaussian_sum<float>,
+    gaussian_sum<double>};
 
 }  // namespace densefield::DENSEFIELD_ISA

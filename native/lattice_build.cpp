@@ -102,11 +102,12 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
   if (features.points == 0) return lattice;
 
   const int corners = lattice.corners();
+  threads = worth_starting(threads, features.points);
   if (features.points > std::numeric_limits<std::int32_t>::max() / corners)
     throw std::length_error("too many points for 32-bit indices");
   const Bounds bounds = enclose(embedding, features, kernels, threads);
   if (!bounds.finite) throw std::domain_error("features are not finite");
-  lattice.code = std::make_unique<KeyCode>(bounds, embedding.dimension, halo + 1);
+  lattice.code = std::make_unique<KeyCode>(bounds, embedding, halo + 1);
   const KeyCode& code = *lattice.code;
 
   lattice.chunk_points = choose_chunk(features.points, corners);

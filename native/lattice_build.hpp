@@ -1,6 +1,7 @@
 // The lattice of a set of points: which vertices there are, who touches them, who neighbours whom.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -49,6 +50,11 @@ struct Lattice {
   std::int64_t chunk_begin(std::int64_t chunk) const { return chunk * chunk_points; }
   Chunk chunk(std::int64_t index) const;
 };
+
+// A thread takes some 50 µs to start; points fewer than these do not pay for it.
+inline int worth_starting(int threads, std::int64_t points) {
+  return static_cast<int>(std::clamp<std::int64_t>(points / 4096, 1, threads));
+}
 
 // Throws std::domain_error for features that are not finite, std::overflow_error where keys would overflow and
 // std::length_error where there are more points than 32-bit indices reach.

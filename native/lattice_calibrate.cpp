@@ -70,9 +70,9 @@ std::vector<std::int64_t> choose_samples(const In* features, int dimension, std:
 }
 
 // Coordinates of the points about the middle of their range, one after another: (dimension, points).
-template <class In>
-Buffer<float> columns(const In* features, int dimension, std::int64_t points, int threads) {
-  Buffer<float> columns(static_cast<std::size_t>(dimension * points));
+template <class Real, class In>
+Buffer<Real> columns(const In* features, int dimension, std::int64_t points, int threads) {
+  Buffer<Real> columns(static_cast<std::size_t>(dimension * points));
   parallel_for(threads, dimension, [&](std::int64_t axis, int) {
     double low = features[axis], high = features[axis];
     for (std::int64_t point = 0; point < points; ++point) {
@@ -80,7 +80,7 @@ Buffer<float> columns(const In* features, int dimension, std::int64_t points, in
       high = std::max<double>(high, features[point * dimension + axis]);
     }
     for (std::int64_t point = 0; point < points; ++point)
-      columns[axis * points + point] = static_cast<float>(features[point * dimension + axis] - (low + high) / 2);
+      columns[axis * points + point] = static_cast<Real>(features[point * dimension + axis] - (low + high) / 2);
   });
   return columns;
 }
@@ -93,10 +93,10 @@ std::vector<std::int64_t> calibration_samples(const Features& features, int dime
   return choose_samples(static_cast<const float*>(features.data), dimension, features.points, threads);
 }
 
-float LatticeFilter::calibrated_magnitude(const Features& features, int threads) const {
+template <class Real>
+float LatticeFilter::calibrate(const Features& features, GaussianSum<Real> gaussian_sum, int threads) const {
   const std::int64_t points = lattice_.points, vertices = lattice_.vertices;
   const int d = lattice_.embedding.dimension, corners = d + 1;
-  if (points == 0) return 1;
   const std::vector<std::int64_t> samples = calibration_samples(features, d, threads);
   std::vector<std::int64_t> checked;
   const std::int64_t step = points > wanted_samples ? per_checked : 1;
@@ -117,20 +117,19 @@ float LatticeFilter::calibrated_magnitude(const Features& features, int threads)
     blur(worker, block, blurred.data(), false);
   });
 
-  // Where vertices are in the plane of the lattice, in units of kernel widths. Coordinates are taken relative to the
-  // corner of all keys, which keeps them small enough for float32.
+  // Where vertices are in the plane of the lattice, in units of kernel widths, relative to the corner of all keys.
   double low[max_corners], sum_low = 0;
   for (int j = 0; j < d; ++j) sum_low += low[j] = corners * static_cast<double>(lattice_.code->low(j));
   low[d] = -sum_low;
   const double width = lattice_.embedding.scale[0] * std::sqrt(2.0);  // elevation is an isometry times this
-  Buffer<float> at(static_cast<std::size_t>(corners * vertices));
+  Buffer<Real> at(static_cast<std::size_t>(corners * vertices));
   parallel(threads, [&](const Worker& worker) {
     const auto [first, last] = worker.share(vertices);
     for (std::int64_t vertex = first; vertex < last; ++vertex) {
       std::int64_t coordinates[max_corners];
       lattice_.code->coordinates(lattice_.keys[vertex], coordinates);
       for (int j = 0; j < corners; ++j)
-        at[j * vertices + vertex] = static_cast<float>((static_cast<double>(coordinates[j]) - low[j]) / width);
+        at[j * vertices + vertex] = static_cast<Real>((static_cast<double>(coordinates[j]) - low[j]) / width);
     }
   });
 
@@ -138,16 +137,19 @@ float LatticeFilter::calibrated_magnitude(const Features& features, int threads)
   const auto vertex_sum = [&](std::int64_t point, double& filtered) {
     const Chunk chunk = lattice_.chunk(point / lattice_.chunk_points);
     const std::int64_t offset = point % lattice_.chunk_points * corners;
-    float here[max_corners] = {};  // a point is the weighted mean of its corners
+    // A point is the weighted mean of its corners, counted from the first: float32 weights of large numbers would not do.
+    const std::int64_t origin = chunk.vertices[chunk.ids[offset]];
+    Real here[max_corners];
+    for (int j = 0; j < corners; ++j) here[j] = at[j * vertices + origin];
     filtered = 0;
     for (int k = 0; k < corners; ++k) {
       const std::int64_t vertex = chunk.vertices[chunk.ids[offset + k]];
       const float weight = chunk.weights[offset + k];
       filtered += weight * blurred[vertex];
-      for (int j = 0; j < corners; ++j) here[j] += weight * at[j * vertices + vertex];
+      for (int j = 0; j < corners; ++j) here[j] += weight * (at[j * vertices + vertex] - at[j * vertices + origin]);
     }
-    return std::pow(narrow, -0.5 * d) * kernels_.gaussian_sum(here, corners, at.data(), mass.data(), vertices,
-                                                              static_cast<float>(-0.5 / narrow));
+    return std::pow(narrow, -0.5 * d) *
+           gaussian_sum(here, corners, at.data(), mass.data(), vertices, static_cast<float>(-0.5 / narrow));
   };
   const auto mean_of = [&](const std::vector<std::int64_t>& list, const auto& ratio) {
     std::vector<double> ratios(list.size());
@@ -162,16 +164,24 @@ float LatticeFilter::calibrated_magnitude(const Features& features, int threads)
     const double sum = vertex_sum(point, filtered);
     return filtered / sum;
   });
-  const Buffer<float> x = features.is_double
-                              ? columns(static_cast<const double*>(features.data), d, points, threads)
-                              : columns(static_cast<const float*>(features.data), d, points, threads);
+  const Buffer<Real> x = features.is_double
+                             ? columns<Real>(static_cast<const double*>(features.data), d, points, threads)
+                             : columns<Real>(static_cast<const float*>(features.data), d, points, threads);
   const double vertices_over_points = mean_of(checked, [&](std::int64_t point) {
-    float here[max_dimension];
+    Real here[max_dimension];
     for (int axis = 0; axis < d; ++axis) here[axis] = x[axis * points + point];
     double filtered;
-    return vertex_sum(point, filtered) / kernels_.gaussian_sum(here, d, x.data(), ones.data(), points, -0.5f);
+    return vertex_sum(point, filtered) / gaussian_sum(here, d, x.data(), ones.data(), points, -0.5f);
   });
   return static_cast<float>(1.0 / (filtered_over_vertices * vertices_over_points));
+}
+
+float LatticeFilter::calibrated_magnitude(const Features& features, int threads) const {
+  if (lattice_.points == 0) return 1;
+  threads = worth_starting(threads, lattice_.points);
+  // In float32, coordinates of 2¹⁴ cells are known to a thousandth of a cell.
+  return lattice_.code->span() < 1 << 14 ? calibrate(features, kernels_.gaussian_sum, threads)
+                                         : calibrate(features, kernels_.gaussian_sum_wide, threads);
 }
 
 }  // namespace densefield

@@ -15,6 +15,30 @@ void LatticeFilter::fit(Workspace& space, Shape shape, bool gradients) const {
   if (gradients && space.more.size() < rows) space.more = Buffer<float>(rows);
 }
 
+namespace {
+
+// The first worker's time between one phase's end and the next.
+class Stopwatch {
+ public:
+  Stopwatch(const Worker& worker, bool runs) : worker_(worker) {
+    if (runs) start_ = Clock::now();
+  }
+
+  void add_to(double& seconds) {
+    worker_.sync();
+    const auto now = Clock::now();
+    if (worker_.index == 0) seconds += std::chrono::duration<double>(now - start_).count();
+    start_ = now;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const Worker& worker_;
+  Clock::time_point start_;
+};
+
+}  // namespace
+
 // A thread takes some 50 µs to start: fewer numbers than these do not pay for it.
 int LatticeFilter::worth(int threads, Shape shape) const {
   constexpr std::int64_t numbers = 1 << 17;
@@ -75,8 +99,8 @@ void LatticeFilter::slice(Queue& queue, const Block& block, const float* rows, f
                                block.channels);
 }
 
-void LatticeFilter::apply(const float* values, float* out, Shape shape, bool adjoint, float magnitude,
-                          int threads) const {
+void LatticeFilter::apply(const float* values, float* out, Shape shape, bool adjoint, float magnitude, int threads,
+                          Times* times) const {
   if (lattice_.points == 0 || shape.batch == 0 || shape.channels == 0) return;
   const std::vector<Block> work = blocks(shape);
   FreeList<Workspace>::Lease space(workspaces_);
@@ -87,13 +111,17 @@ void LatticeFilter::apply(const float* values, float* out, Shape shape, bool adj
   float* local = space->local.data();
   float* rows = space->rows.data();
   parallel(threads, [&](const Worker& worker) {
+    Stopwatch watch(worker, times != nullptr);
     for (std::size_t i = 0; i < work.size(); ++i) {
       splat(queues[2 * i], work[i], values, local);
       worker.sync();
       gather(worker, work[i], local, magnitude, rows);
+      if (times) watch.add_to(times->splat);
       blur(worker, work[i], rows, adjoint);
       worker.sync();
+      if (times) watch.add_to(times->blur);
       slice(queues[2 * i + 1], work[i], rows, out);
+      if (times) watch.add_to(times->slice);
     }
   });
 }
@@ -141,42 +169,6 @@ void LatticeFilter::gradients(const float* cotangent, const float* values, Shape
     kernels_.pull_back(lattice_.embedding, high - low, lattice_.order.data() + low * corners,
                        slopes.data() + low * corners, slope + low * d);
   });
-}
-
-LatticeFilter::Times LatticeFilter::time_phases(const float* values, float* out, Shape shape, int threads) const {
-  Times times{0, 0, 0};
-  if (lattice_.points == 0) return times;
-  const std::vector<Block> work = blocks(shape);
-  FreeList<Workspace>::Lease space(workspaces_);
-  fit(*space, shape, false);
-  std::deque<Queue> queues;
-  for (std::size_t i = 0; i < 2 * work.size(); ++i) queues.emplace_back(lattice_.chunks());
-  float* local = space->local.data();
-  float* rows = space->rows.data();
-  using Clock = std::chrono::steady_clock;
-  parallel(threads, [&](const Worker& worker) {
-    for (std::size_t i = 0; i < work.size(); ++i) {
-      worker.sync();
-      const auto start = Clock::now();
-      splat(queues[2 * i], work[i], values, local);
-      worker.sync();
-      gather(worker, work[i], local, 1.0f, rows);
-      worker.sync();
-      const auto splatted = Clock::now();
-      blur(worker, work[i], rows, false);
-      worker.sync();
-      const auto blurred = Clock::now();
-      slice(queues[2 * i + 1], work[i], rows, out);
-      worker.sync();
-      const auto sliced = Clock::now();
-      if (worker.index == 0) {
-        times.splat += std::chrono::duration<double>(splatted - start).count();
-        times.blur += std::chrono::duration<double>(blurred - splatted).count();
-        times.slice += std::chrono::duration<double>(sliced - blurred).count();
-      }
-    }
-  });
-  return times;
 }
 
 }  // namespace densefield

@@ -30,8 +30,14 @@ class LatticeFilter {
   const Lattice& lattice() const { return lattice_; }
   const std::vector<Pass>& passes() const { return passes_; }
 
-  // out = K·values, or Kᵀ·values; `out` must not overlap `values`.
-  void apply(const float* values, float* out, Shape shape, bool adjoint, float magnitude, int threads) const;
+  // Seconds spent in splat, blur and slice.
+  struct Times {
+    double splat = 0, blur = 0, slice = 0;
+  };
+
+  // out = K·values, or Kᵀ·values; `out` must not overlap `values`. Where `times` is given, the phases are timed.
+  void apply(const float* values, float* out, Shape shape, bool adjoint, float magnitude, int threads,
+             Times* times = nullptr) const;
 
   // back = Kᵀ·cotangent (batch, points, channels) and slope = ∂⟨cotangent, K·values⟩/∂features (points, d).
   void gradients(const float* cotangent, const float* values, Shape shape, float* back, float* slope,
@@ -42,12 +48,6 @@ class LatticeFilter {
 
   // out[i] = K(i,i). Far slower than apply(): it follows how each simplex spreads.
   void diagonal(float* out, float magnitude, int threads) const;
-
-  // Seconds spent in splat, blur and slice by one call of apply.
-  struct Times {
-    double splat, blur, slice;
-  };
-  Times time_phases(const float* values, float* out, Shape shape, int threads) const;
 
  private:
   struct Workspace {
@@ -65,6 +65,11 @@ class LatticeFilter {
   };
 
   void fit(Workspace& space, Shape shape, bool gradients) const;
+  template <class Real>
+  using GaussianSum = double (*)(const Real*, int, const Real*, const float*, std::int64_t, float);
+
+  template <class Real>
+  float calibrate(const Features& features, GaussianSum<Real> gaussian_sum, int threads) const;
   int worth(int threads, Shape shape) const;
   std::vector<Block> blocks(Shape shape) const;
   void splat(Queue& queue, const Block& block, const float* values, float* local) const;

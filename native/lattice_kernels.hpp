@@ -61,6 +61,8 @@ struct LatticeKernels {
   // Σ_v mass_v · exp(factor · ‖at_v − here‖²), coordinate j of vertex v being at[j · vertices + v]
   double (*gaussian_sum)(const float* here, int coordinates, const float* at, const float* mass,
                          std::int64_t vertices, float factor);
+  double (*gaussian_sum_wide)(const double* here, int coordinates, const double* at, const float* mass,
+                              std::int64_t vertices, float factor);
 };
 
 }  // namespace densefield

@@ -30,19 +30,25 @@ struct Key {
 // A vertex is (d+1)·c + r in each of its d+1 coordinates; c_0 … c_{d−1} and the remainder r identify it.
 class KeyCode {
  public:
-  // `margin`: how many steps past the points' own cells keys must stay apart.
-  KeyCode(const Bounds& bounds, int dimension, int margin) : dimension_(dimension) {
+  // `margin`: how many steps past the points' own cells keys must stay apart. In single precision rounding to cells is
+  // exact up to a smaller limit.
+  KeyCode(const Bounds& bounds, const Embedding& embedding, int margin) : dimension_(embedding.dimension) {
+    const int dimension = dimension_;
+    const double limit = embedding.single_precision ? 1 << 20 : 1 << 29;
     std::uint64_t word[2] = {static_cast<std::uint64_t>(dimension) + 1, 1};
     int at = 0;
     for (int j = 0; j < dimension; ++j) {
       const double low = std::floor(bounds.low[j]) - 2 - margin, high = std::ceil(bounds.high[j]) + 2 + margin;
       if (!(low > -limit && high < limit)) throw_too_fine(j, std::max(-low, high));
       const std::uint64_t cells = static_cast<std::uint64_t>(high - low) + 1;
+      span_ = std::max(span_, high - low);
       if (word[at] > (std::uint64_t{1} << 63) / cells && ++at == 2) throw_too_fine(j, high - low);
       unit_[j] = at == 0 ? Key{word[0], 0} : Key{0, word[1]};
       low_[j] = static_cast<std::int64_t>(low);
       word[at] *= cells;
     }
+    if (!(bounds.low[dimension] > -limit && bounds.high[dimension] < limit))
+      throw_too_fine(dimension, std::max(-bounds.low[dimension], bounds.high[dimension]));
     unit_[dimension] = {0, 0};  // the last coordinate follows from the others
     Key all{0, 0};
     for (int j = 0; j < dimension; ++j) all = all + unit_[j];
@@ -65,6 +71,9 @@ class KeyCode {
 
   // From corner k−1 to corner k: every coordinate grows by one, that of rank d+1−k (here: `axis`) falls by d.
   Key corner_step(int axis) const { return forward_[axis]; }
+
+  // The most cells along any coordinate.
+  double span() const { return span_; }
 
   // Least c_j of the box that keys are counted from.
   std::int64_t low(int axis) const { return low_[axis]; }
@@ -97,14 +106,13 @@ class KeyCode {
   }
 
  private:
-  static constexpr double limit = 1 << 29;
-
   [[noreturn]] static void throw_too_fine(int axis, double cells) {
     throw std::overflow_error("the features span " + std::to_string(cells) + " lattice cells along axis " +
                               std::to_string(axis) + ", more than lattice keys can hold");
   }
 
   int dimension_;
+  double span_ = 0;
   std::int64_t low_[max_dimension];
   Key unit_[max_corners];
   Key forward_[max_corners];

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -83,7 +82,7 @@ void parallel(int threads, const Body& body) {
         while ((started = count.load(std::memory_order_acquire)) == 0) std::this_thread::yield();
         body(Worker{index, started, &barrier});
       });
-  } catch (const std::system_error&) {
+  } catch (...) {  // no thread, or no memory for one: those that have started do the work
   }
   const int started = static_cast<int>(helpers.size()) + 1;
   count.store(started, std::memory_order_release);

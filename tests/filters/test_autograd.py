@@ -10,7 +10,7 @@ import pytest
 from densefield import InputError, InputTypeError, LatticeFilter
 
 torch = pytest.importorskip("torch")
-from densefield import ExactFilter, TorchLatticeFilter, apply_filter, gaussian_filter, grid_filter  # noqa: E402
+from densefield import ExactFilter, apply_filter, gaussian_filter, grid_filter  # noqa: E402
 from densefield.filters.grid_torch import grid_filter_dense  # noqa: E402
 
 
@@ -148,15 +148,61 @@ def test_wrong_input_is_refused() -> None:
         gaussian_filter(features.half(), values.half())
     with pytest.raises(InputError, match="expected"):
         grid_filter(values, (7,), torch.tensor([1.0]))
-    with pytest.raises(InputError, match="sigma"):
-        grid_filter(values, (6,), torch.tensor([-1.0]))
+    for sigma in (torch.tensor([-1.0]), torch.tensor([1.0, 2.0]), float("inf"), 0.0):
+        for v in (values, values.float()):
+            with pytest.raises(InputError, match="sigma"):
+                grid_filter(v, (6,), sigma)
+    with pytest.raises(InputTypeError, match="floating point"):
+        grid_filter(values.long(), (6,), 1.0)
+    with pytest.raises(InputError, match="gaussian, lattice"):
+        gaussian_filter(features, values, derivative="finite")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="no lattice"):
+        gaussian_filter(features, values, method="exact", derivative="lattice")
+    with pytest.raises(InputError, match="was made from"):
+        apply_filter(LatticeFilter(np.zeros((6, 2))), values.float(), features[:1].float())
 
 
-def test_filters_on_another_device_use_torch_operations() -> None:
+def test_filters_on_another_device_use_torch_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     """No such device is here: "meta" has shapes alone, and shows which way was taken."""
     values = torch.zeros(6, 1, device="meta")
     assert grid_filter(values, (6,), torch.tensor([1.0])).device.type == "meta"
-    assert isinstance(TorchLatticeFilter(random(6, 2)), TorchLatticeFilter)
     with pytest.raises(InputTypeError, match="CPU"):
         apply_filter(LatticeFilter(np.zeros((6, 2))), values)
-    assert ExactFilter(random(6, 2)).num_points == 6
+    built = []
+    monkeypatch.setattr(
+        "densefield.filters.autograd.TorchLatticeFilter", lambda x, **_: built.append(x) or ExactFilter(x)
+    )
+    monkeypatch.setattr("densefield.filters.autograd.apply_filter", lambda k, v, x, **_: v)
+    monkeypatch.setattr("densefield.filters.exact.check_finite", lambda _: None)
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda self: torch.zeros(1))
+    gaussian_filter(torch.zeros(6, 2, device="meta"), values)
+    assert len(built) == 1
+
+
+def test_native_options_are_checked_and_harmless_where_torch_filters() -> None:
+    features, values = random(20, 2), random(20, 1)
+    assert torch.equal(gaussian_filter(features, values, threads=2, simd="auto"), gaussian_filter(features, values))
+    with pytest.raises(InputError, match="threads"):
+        gaussian_filter(features, values, threads=0)
+    with pytest.raises(InputError, match="threads"):
+        grid_filter(values, (20,), 1.0, threads=0)
+
+
+def test_threads_are_at_most_those_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a data loader gives its workers one each."""
+    seen = []
+    build = LatticeFilter.__init__
+    monkeypatch.setattr(
+        LatticeFilter, "__init__", lambda self, x, **o: (seen.append(o["threads"]), build(self, x, **o))[1]
+    )
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    gaussian_filter(random(20, 2).float(), random(20, 1).float())
+    assert seen == [1]
+
+
+def test_cotangents_may_be_expanded_and_inference_mode_works() -> None:
+    features, values = random(30, 2).float().requires_grad_(), random(30, 4).float()
+    gaussian_filter(features, values).sum().backward()
+    assert features.grad.abs().sum() > 0
+    with torch.inference_mode():
+        assert gaussian_filter(features, values).shape == (30, 4)

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from densefield import InputError, InputTypeError, LatticeFilter, _core
+from densefield import ExactFilter, InputError, InputTypeError, LatticeFilter, _core
 
 
 def photo_like(height: int, width: int, seed: int = 12) -> np.ndarray:
@@ -108,14 +108,46 @@ def test_values_need_not_be_contiguous(features: np.ndarray) -> None:
     np.testing.assert_array_equal(k.apply(values[:, ::2]), k.apply(values[:, ::2].copy()))
 
 
-def test_float64_features_are_not_rounded() -> None:
-    # 1e6 widths from the origin float32 knows steps of 0.06 only.
-    near = np.random.default_rng(3).random((200, 2)) * 3
+@pytest.mark.parametrize("offset", [2.0**14, 2.0**20, 2.0**26])
+def test_float64_features_are_not_rounded(offset: float) -> None:
+    """Far from the origin float32 would not tell these points apart."""
+    near = np.round(np.random.default_rng(3).random((200, 2)) * 3 * 2**20) / 2**20  # exact with any of the offsets
     values = random_values(200, 1)
-    far = LatticeFilter(near + 2.0**20).apply(values)
-    assert np.isfinite(far).all()
-    rounded = LatticeFilter((near + 2.0**20).astype(np.float32)).apply(values)
-    assert np.abs(far - rounded).max() > 1e-3
+    far = LatticeFilter(near + offset)
+    ratio = far.apply(np.ones_like(values)) / ExactFilter(near).apply(np.ones((200, 1)))
+    assert ratio.mean() == pytest.approx(1, abs=0.03)
+    assert np.abs(ratio - 1).max() < 0.3  # the lattice's worst points
+    here = LatticeFilter(near)
+    for derivative in ("gaussian", "lattice"):
+        slopes = [k.gradients(values, values, derivative)[1] for k in (far, here)]  # type: ignore[arg-type]
+        cosine = (slopes[0] * slopes[1]).sum() / np.linalg.norm(slopes[0]) / np.linalg.norm(slopes[1])
+        assert cosine > 0.5  # the lattice lies elsewhere beneath the points, so they differ, but not in kind
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e5, 1e6, 5e6])
+def test_points_as_far_apart_as_keys_allow_are_filtered_rightly(scale: float) -> None:
+    """Pairs of near points, the pairs far from each other."""
+    rng = np.random.default_rng(8)
+    centres = np.round(rng.uniform(-1, 1, (300, 2)) * scale) * 8
+    features = np.concatenate([centres, centres + 0.25])
+    dense = ExactFilter(features).apply(np.ones((600, 1)))
+    ones = LatticeFilter(features).apply(np.ones((600, 1), np.float32))
+    assert (ones / dense).mean() == pytest.approx(1, abs=0.03)
+
+
+@pytest.mark.parametrize("offset", [1e5, 1e6])
+def test_single_precision_embeds_rightly_as_far_as_it_does(offset: float) -> None:
+    features = (np.random.default_rng(9).standard_normal((2000, 2)) + offset).astype(np.float32)
+    ones = LatticeFilter(features, operator="pydensecrf").apply(np.ones((2000, 1), np.float32))
+    assert ones.min() > 0
+    assert ones.max() < 2100
+
+
+@pytest.mark.parametrize("offset", [1e7, 1e8, 1e9])
+def test_single_precision_refuses_what_it_cannot_embed(offset: float) -> None:
+    features = (np.random.default_rng(9).standard_normal((2000, 2)) + offset).astype(np.float32)
+    with pytest.raises(InputError, match="larger widths"):
+        LatticeFilter(features, operator="pydensecrf")
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 5, 16])
@@ -171,12 +203,6 @@ def test_unknown_options_are_refused(options: dict[str, object], message: str) -
         LatticeFilter(np.zeros((3, 2)), **options)  # type: ignore[arg-type]
 
 
-def test_out_that_overlaps_the_values_is_refused() -> None:
-    values = np.zeros((5, 3), np.float32)
-    with pytest.raises(InputError, match="shares memory"):
-        LatticeFilter(np.zeros((5, 2))).apply(values, out=values)
-
-
 def test_an_unknown_derivative_is_refused() -> None:
     values = np.zeros((5, 3), np.float32)
     with pytest.raises(InputError, match="gaussian, lattice"):
@@ -209,6 +235,8 @@ def test_native_code_checks_what_it_is_given() -> None:
     ):
         with pytest.raises(ValueError, match=r"."):
             call()
+    empty = np.zeros((1, 4, 0), np.float32)
+    assert lattice.time_phases(empty, empty.copy(), 1) == [0, 0, 0]
 
 
 def test_a_million_points_stay_within_4_gb() -> None:

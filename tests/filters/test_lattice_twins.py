@@ -86,11 +86,24 @@ def test_they_agree_where_points_sit_on_the_faces_of_simplices() -> None:
     assert relative(native.apply(values), twin.apply(torch.tensor(values).double())) < ROUNDING
 
 
-def test_they_agree_on_many_chunks_of_points() -> None:
-    features, values = cloud(30_000, 3, 4), cloud(30_000, 3, 1).astype(np.float32)
+@pytest.mark.parametrize("channels", [3, 21, 37])
+def test_they_agree_on_many_chunks_of_points(channels: int) -> None:
+    features, values = cloud(30_000, 3, 4), cloud(30_000, channels, 1).astype(np.float32)
     native, twin = LatticeFilter(features), TorchLatticeFilter(torch.tensor(features))
     assert native.num_vertices == twin.num_vertices
     assert relative(native.apply(values), twin.apply(torch.tensor(values).double())) < ROUNDING
+    ours = native.gradients(values, values[::-1].copy(), "lattice")
+    theirs = twin.gradients(torch.tensor(values).double(), torch.tensor(values[::-1].copy()).double(), "lattice")
+    assert relative(ours[0], theirs[0]) < ROUNDING
+    assert relative(ours[1], theirs[1]) < ROUNDING
+
+
+@pytest.mark.parametrize("sigma", [1e-3, 1e-5, 1e-6])
+def test_they_agree_on_the_magnitude_however_narrow_the_kernel(sigma: float) -> None:
+    y, x = np.mgrid[:30, :40]
+    features = np.stack([x, y], axis=-1).reshape(-1, 2) / sigma
+    native, twin = LatticeFilter(features), TorchLatticeFilter(torch.tensor(features))
+    assert native.magnitude == pytest.approx(twin.magnitude, rel=1e-5)
 
 
 @pytest.mark.parametrize("points", [10, 512, 513, 50_000])

@@ -10,12 +10,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from densefield.errors import InputError, InputTypeError
+from densefield.filters.checks import check_derivative, check_simd
 from densefield.filters.exact import ExactFilter
-from densefield.filters.grid import GridFilter
+from densefield.filters.grid import GridFilter, check_grid_shape, check_sigma
 from densefield.filters.grid_torch import grid_filter_dense
 from densefield.filters.lattice import LatticeFilter
 from densefield.filters.lattice_torch import TorchLatticeFilter
 from densefield.filters.operator import Derivative, FeatureFilter
+from densefield.filters.threads import check_threads, default_threads
 
 Method = Literal["lattice", "exact"]
 
@@ -32,7 +34,8 @@ def gaussian_filter(
 
     Features are already divided by the widths. Features (N, d) filter every item of a batch (B, N, C) by the same K;
     features (B, N, d) filter each by its own. "lattice" is the native lattice for float32 on a CPU and the lattice in
-    torch operations elsewhere; "exact" is the O(N²) sum. Options go to LatticeFilter.
+    torch operations elsewhere; "exact" is the O(N²) sum. Options are those of LatticeFilter; threads are at most
+    torch's own, unless given, and like simd are for the native lattice.
 
     >>> import torch
     >>> position = torch.tensor([[0.0], [1.0], [2.0]])
@@ -62,11 +65,20 @@ def gaussian_filter(
         if options:
             raise InputError(f"the exact filter takes no options, got {', '.join(options)}.")
         k = ExactFilter(features)
-    elif features.device.type == "cpu" and features.dtype == torch.float32:
-        k = LatticeFilter(features.detach().numpy(), **options)
     else:
-        k = TorchLatticeFilter(features, **options)
+        k = _lattice(features, **options)
     return apply_filter(k, values, features, derivative=derivative)
+
+
+def _lattice(
+    features: Tensor, *, threads: int | None = None, simd: str = "auto", **options: Any
+) -> LatticeFilter | TorchLatticeFilter:
+    """The native lattice where it can be, the one in torch operations elsewhere."""
+    count = check_threads(threads) if threads is not None else min(default_threads(), torch.get_num_threads())
+    check_simd(simd)
+    if features.device.type == "cpu" and features.dtype == torch.float32:
+        return LatticeFilter(features.detach().numpy(), threads=count, simd=simd, **options)
+    return TorchLatticeFilter(features, **options)
 
 
 def apply_filter(
@@ -84,6 +96,14 @@ def apply_filter(
     >>> values.grad.round().tolist()
     [[3.0], [3.0], [3.0]]
     """
+    check_derivative(derivative)
+    if derivative == "lattice" and isinstance(k, ExactFilter):
+        raise InputError("derivative is 'lattice', but an exact filter has no lattice: use 'gaussian'.")
+    if features is not None and tuple(features.shape) != (k.num_points, k.dimension):
+        raise InputError(
+            f"features have shape {tuple(features.shape)}, expected ({k.num_points}, {k.dimension}), "
+            "those the filter was made from."
+        )
     result: Tensor = _Filtering.apply(values, features, k, derivative)  # type: ignore[no-untyped-call]
     return result
 
@@ -91,7 +111,7 @@ def apply_filter(
 def grid_filter(
     values: Tensor,  # (N, C) or (B, N, C), N the number of pixels, in C order
     shape: tuple[int, ...],  # of the grid, 1 to 3 axes
-    sigma: Tensor,  # (axes,) or a scalar, in pixels
+    sigma: Tensor | float,  # (axes,) or a scalar, in pixels
     *,
     threads: int | None = None,
 ) -> Tensor:
@@ -102,9 +122,16 @@ def grid_filter(
     tensor([[1.0000, 0.6065],
             [0.6065, 1.0000]])
     """
+    if not isinstance(values, Tensor) or not values.is_floating_point():
+        came = f"{values.dtype} tensor" if isinstance(values, Tensor) else type(values).__name__
+        raise InputTypeError(f"values are a {came}, expected a tensor of floating point numbers.")
+    extents = check_grid_shape(shape)
+    widths = sigma if isinstance(sigma, Tensor) else torch.tensor(sigma, dtype=torch.float64)
+    check_sigma(widths.tolist(), extents)
+    count = check_threads(threads) if threads is not None else min(default_threads(), torch.get_num_threads())
     if values.device.type != "cpu" or values.dtype != torch.float32:
-        return grid_filter_dense(values, shape, sigma)
-    result: Tensor = _GridFiltering.apply(values, sigma, tuple(shape), threads)  # type: ignore[no-untyped-call]
+        return grid_filter_dense(values, extents, widths)
+    result: Tensor = _GridFiltering.apply(values, widths, extents, count)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -138,7 +165,7 @@ class _GridFiltering(torch.autograd.Function):
     def forward(ctx: Any, values: Tensor, sigma: Tensor, shape: tuple[int, ...], threads: int | None) -> Tensor:
         widths = sigma.detach().double().expand(len(shape)).tolist()
         ctx.filter = GridFilter(shape, widths, threads=threads)
-        ctx.save_for_backward(values, sigma)
+        ctx.save_for_backward(values if sigma.requires_grad else None, sigma)
         return torch.from_numpy(ctx.filter.apply(values.detach().numpy()))
 
     @staticmethod

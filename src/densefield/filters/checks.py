@@ -120,14 +120,26 @@ def checked_out(out: Array | None, values: Array) -> Array:
     """`out` if it can take the result for `values`, a new array where it is None."""
     if out is None:
         return np.empty(values.shape, values.dtype)
-    if not isinstance(out, np.ndarray) or out.dtype != values.dtype:
+    check_out(out, values)
+    return out
+
+
+def check_out(out: Any, values: Any) -> None:
+    """Raises unless `out` is an array or tensor like the values, contiguous, writable, and with memory of its own."""
+    kind: Any = np.ndarray if isinstance(values, np.ndarray) else type(values)
+    if not isinstance(out, kind) or out.dtype != values.dtype:
         raise InputTypeError(
-            f"out is {getattr(out, 'dtype', type(out).__name__)}, expected a {values.dtype} numpy array."
+            f"out is {getattr(out, 'dtype', type(out).__name__)}, expected {values.dtype} in the same kind of array "
+            "as the values."
         )
     if out.shape != values.shape:
-        raise InputError(f"out has shape {out.shape}, expected that of the values, {values.shape}.")
-    if not out.flags.c_contiguous or not out.flags.writeable:
+        raise InputError(f"out has shape {tuple(out.shape)}, expected that of the values, {tuple(values.shape)}.")
+    if kind is np.ndarray:
+        usable, shared = out.flags.c_contiguous and out.flags.writeable, np.may_share_memory(out, values)
+    else:
+        memory = [each.untyped_storage().data_ptr() for each in (out, values)]
+        usable, shared = out.is_contiguous(), out.numel() > 0 and memory[0] == memory[1]
+    if not usable:
         raise InputError("out must be C-contiguous and writable. Leave it out to get a new array.")
-    if np.may_share_memory(out, values):
+    if shared:
         raise InputError("out shares memory with the values. Give it memory of its own, or leave it out.")
-    return out

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from densefield.errors import InputError, InputTypeError
-from densefield.filters.checks import check_feature_shape, check_finite, check_same_shape, check_value_shape
+from densefield.filters.checks import check_feature_shape, check_finite, check_out, check_same_shape, check_value_shape
 from densefield.filters.operator import Derivative, FeatureFilter
 
 A = TypeVar("A")  # numpy.ndarray or torch.Tensor
@@ -41,14 +42,17 @@ class ExactFilter(FeatureFilter[A], Generic[A]):
         """N, the number of points."""
         return int(self._features.shape[0])
 
+    @property
+    def dimension(self) -> int:
+        """d, the number of features."""
+        return int(self._features.shape[1])
+
     def apply(self, values: A, out: A | None = None) -> A:
         """K v for values (N, C) or (B, N, C); written into `out` where it is given."""
         batch = self._checked(values, "values")
+        if out is not None:
+            check_out(out, values)
         result: Any = self._xp.empty_like(batch) if out is None else out
-        if tuple(result.shape) != tuple(batch.shape) or result.dtype != batch.dtype:
-            raise InputError(
-                f"out is {result.dtype} of shape {tuple(result.shape)}, expected {batch.dtype} of {tuple(batch.shape)}."
-            )
         for rows in self._blocks():
             result[..., rows, :] = self._kernel(rows) @ batch
         return result  # type: ignore[no-any-return]
@@ -121,9 +125,7 @@ def _library(array: object) -> ModuleType:
     """numpy for a numpy array, torch for a tensor; torch is not imported for its sake."""
     if isinstance(array, np.ndarray):
         return np
-    if type(array).__module__.partition(".")[0] == "torch":
-        import torch
-
-        if isinstance(array, torch.Tensor):
-            return torch
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return torch
     raise InputTypeError(f"got a {type(array).__name__}, expected a numpy array or a torch tensor.")

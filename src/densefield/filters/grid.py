@@ -33,8 +33,8 @@ class GridFilter(GaussianFilter[Float32s]):
     simd: "auto", or one of the instruction sets in `_core.available_simd()`.
 
     The filter is separable, symmetric and, up to the rounding of single precision, positive semi-definite.
-    Several Python threads may use one filter at once. It keeps the memory that its calls work in, at most as
-    much as the values take, for the next call.
+    Several Python threads may use one filter at once. It keeps the memory that its calls work in for the next
+    ones: about as much as the values take, twice that after a gradient, for each call that ran at the same time.
 
     >>> import numpy as np
     >>> blur = GridFilter((3, 4), sigma=1.0)
@@ -54,8 +54,8 @@ class GridFilter(GaussianFilter[Float32s]):
         threads: int | None = None,
         simd: str = "auto",
     ) -> None:
-        self._shape = _check_shape(shape)
-        self._sigma = _check_sigma(sigma, self._shape)
+        self._shape = check_grid_shape(shape)
+        self._sigma = check_sigma(sigma, self._shape)
         self._threads = check_threads(threads)
         check_simd(simd)
         self._plans = [plan_axis(n, s) for n, s in zip(self._shape, self._sigma, strict=True)]
@@ -125,7 +125,8 @@ class GridFilter(GaussianFilter[Float32s]):
         return np.array(self._native.sigma_gradient(others, batch, self._threads), np.float64)
 
 
-def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
+def check_grid_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """The extents of a grid as a tuple."""
     try:
         extents = tuple(index(n) for n in shape)
     except TypeError:
@@ -139,7 +140,8 @@ def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
     return extents
 
 
-def _check_sigma(sigma: float | Sequence[float], shape: tuple[int, ...]) -> tuple[float, ...]:
+def check_sigma(sigma: float | Sequence[float], shape: tuple[int, ...]) -> tuple[float, ...]:
+    """The widths along every axis as a tuple."""
     try:
         widths = np.asarray(sigma, np.float64)
     except (TypeError, ValueError):

@@ -88,7 +88,7 @@ def _plan_taps(pixels: int, sigma: float) -> AxisPlan:
     beyond = min(max(pixels - 1, 0), 2 * radius + 1)
     with np.errstate(over="ignore"):
         r = np.arange(beyond + 1) / sigma
-    exact = np.exp(-0.5 * r**2)  # (beyond + 1,)
+        exact = np.exp(-0.5 * r**2)  # (beyond + 1,)
     taps = _round_positive(exact, radius)
     derivative = r[: radius + 1] ** 2 / sigma * taps
     none = np.empty((0, _core.GRID_SUPPORT), np.float32)

@@ -26,8 +26,6 @@ def grid_filter_dense(
             f"values have shape {tuple(values.shape)}, expected ({math.prod(shape)}, C) or (B, {math.prod(shape)}, C) "
             f"for a grid of {tuple(shape)}."
         )
-    if sigma.numel() not in (1, len(shape)) or not bool((sigma > 0).all()):
-        raise InputError(f"sigma is {sigma.tolist()}, expected one positive width or one per axis ({len(shape)}).")
     result = values.reshape(*values.shape[:-2], *shape, values.shape[-1])
     for axis, (length, width) in enumerate(zip(shape, sigma.expand(len(shape)), strict=True)):
         position = torch.arange(length, dtype=values.dtype, device=values.device)

@@ -72,6 +72,11 @@ class LatticeFilter(FeatureFilter[Float32]):
         return len(self._features)
 
     @property
+    def dimension(self) -> int:
+        """d, the number of features."""
+        return int(self._features.shape[1])
+
+    @property
     def num_vertices(self) -> int:
         """How many vertices the lattice has; the blur's cost grows with it."""
         return self._core.vertices
@@ -106,7 +111,7 @@ class LatticeFilter(FeatureFilter[Float32]):
         """
         batch, back = check_pair(values, cotangent, self.num_points, derivative)
         if derivative == "gaussian":
-            return moment_gradients(self, cotangent, values, self._features.astype(np.float32))
+            return moment_gradients(self, cotangent, values, self._features)
         to_values, to_features = np.empty(batch.shape, np.float32), np.empty(self._features.shape, np.float32)
         self._core.gradients(back, batch, to_values, to_features, self.magnitude, self._threads)
         return to_values.reshape(values.shape), to_features

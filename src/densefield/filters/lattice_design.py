@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, SupportsIndex, get_args
 
 from densefield.errors import InputError
 
@@ -41,7 +41,7 @@ def design_lattice(dimension: int, operator: Operator = "symmetric", halo: int =
     """
     if operator not in get_args(Operator):
         raise InputError(f"operator is {operator!r}, expected one of {', '.join(get_args(Operator))}.")
-    if isinstance(halo, bool) or not isinstance(halo, int) or not 0 <= halo <= MAX_HALO:
+    if isinstance(halo, bool) or not isinstance(halo, SupportsIndex) or not 0 <= halo.__index__() <= MAX_HALO:
         raise InputError(f"halo is {halo!r}, expected a whole number from 0 to {MAX_HALO}.")
     forward = tuple(range(dimension + 1))
     # Two thirds: the variance of the blur and of both interpolations, in units of (d+1)².

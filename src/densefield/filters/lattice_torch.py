@@ -14,6 +14,7 @@ from densefield.filters.checks import (
     check_derivative,
     check_feature_shape,
     check_finite,
+    check_out,
     check_same_shape,
     check_value_shape,
 )
@@ -21,7 +22,7 @@ from densefield.filters.lattice_design import Operator, design_lattice
 from densefield.filters.moments import moment_gradients
 from densefield.filters.operator import Derivative, FeatureFilter
 
-_MOST_CELLS = 2.0**29  # as in the native lattice: cells are whole numbers of 32 bits there
+_MOST_CELLS = {torch.float64: 2.0**29, torch.float32: 2.0**20}  # beyond, rounding to cells would not be exact
 
 
 class TorchLatticeFilter(FeatureFilter[Tensor]):
@@ -88,6 +89,11 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         return self._weights.shape[0]
 
     @property
+    def dimension(self) -> int:
+        """d, the number of features."""
+        return self._features.shape[1]
+
+    @property
     def num_vertices(self) -> int:
         """How many vertices the lattice has."""
         return self._num_vertices
@@ -147,10 +153,7 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         result = self._uncolumns(self._slice(self._blur(self._splat(columns), adjoint)) * self._magnitude, values)
         if out is None:
             return result
-        if out.shape != result.shape or out.dtype != result.dtype:
-            raise InputError(
-                f"out is {out.dtype} of shape {tuple(out.shape)}, expected {result.dtype} of {tuple(result.shape)}."
-            )
+        check_out(out, values)
         return out.copy_(result)
 
     def _splat(self, values: Tensor) -> Tensor:
@@ -182,7 +185,7 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
                 f"{name} are {came}, expected a {self._dtype} tensor on {self._device}, as the features were."
             )
         check_value_shape(tuple(values.shape), self.num_points)
-        return values if values.ndim == 2 else values.permute(1, 0, 2).reshape(self.num_points, -1)
+        return values if values.ndim == 2 else values.permute(1, 0, 2).flatten(1)
 
     def _uncolumns(self, columns: Tensor, like: Tensor) -> Tensor:
         if like.ndim == 2:
@@ -215,7 +218,7 @@ def round_to_lattice(elevated: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     scaled = elevated * (1.0 / corners)
     down, up = scaled.floor(), scaled.ceil()
     cells = torch.where(up * corners - elevated < elevated - down * corners, up, down)
-    if elevated.numel() and not bool((cells.abs() < _MOST_CELLS).all()):
+    if elevated.numel() and not bool((cells.abs() < _MOST_CELLS[elevated.dtype]).all()):
         raise InputError(
             f"the features span {float(cells.abs().max()):.3g} lattice cells, more than lattice keys can hold. The "
             "kernel's widths are too small for the spread of these features. Use larger widths."

@@ -24,7 +24,7 @@ def moment_gradients(k: FeatureFilter[A], cotangent: A, values: A, features: A) 
     x: Any = features
     back: Any = k.apply_adjoint(g)
     here = (_inner(g, k.apply(v)) + _inner(v, back))[:, None]  # (N, 1)
-    slope: Any = x * 0  # (N, d)
+    slope: Any = _as(x * 0, v)  # (N, d)
     if len(x) == 0:
         return back, slope
     # Few channels are filtered for several features at once: rows of some tens of channels are quickest.
@@ -32,7 +32,7 @@ def moment_gradients(k: FeatureFilter[A], cotangent: A, values: A, features: A) 
     for first in range(0, x.shape[1], together):
         axes = slice(first, first + together)
         # Sums do not change when the origin moves; near the middle of the features less is lost to rounding.
-        columns = x[:, axes] - (_most(x[:, axes]) - _most(-x[:, axes])) / 2
+        columns = _as(x[:, axes] - (_most(x[:, axes]) - _most(-x[:, axes])) / 2, v)
         slope[:, axes] = _moved(k.apply, columns, g, v) + _moved(k.apply_adjoint, columns, v, g) - columns * here
     return back, slope
 
@@ -40,9 +40,14 @@ def moment_gradients(k: FeatureFilter[A], cotangent: A, values: A, features: A) 
 def _moved(apply: Callable[[Any], Any], columns: Any, left: Any, right: Any) -> Any:
     """Σ_c left_ic · Σ_j k(i,j) x_jd right_jc for some features d, (N, D)."""
     products = right[..., None] * columns[:, None, :]  # (…, N, C, D)
-    sums = apply(products.reshape((*right.shape[:-1], -1))).reshape(products.shape)
+    sums = apply(products.reshape((*right.shape[:-1], right.shape[-1] * columns.shape[1]))).reshape(products.shape)
     coupled = (left[..., None] * sums).sum(-2)
     return coupled.sum(0) if coupled.ndim == 3 else coupled
+
+
+def _as(array: Any, like: Any) -> Any:
+    """In the other's precision."""
+    return array.astype(like.dtype, copy=False) if isinstance(array, np.ndarray) else array.to(like.dtype)
 
 
 def _most(columns: Any) -> Any:

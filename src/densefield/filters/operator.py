@@ -54,6 +54,11 @@ class GaussianFilter(ABC, Generic[A]):
 class FeatureFilter(GaussianFilter[A]):
     """A Gaussian filter on features (N, d), differentiable with respect to them."""
 
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """d, the number of features."""
+
     @abstractmethod
     def gradients(self, cotangent: A, values: A, derivative: Derivative = "gaussian") -> tuple[A, A]:
         """Kᵀ g and ∂⟨g, K v⟩/∂x: what goes back to values and to features, (…, N, C) and (N, d).

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from operator import index
+from pathlib import Path
 
 from densefield.errors import InputError, InputTypeError
 
@@ -20,7 +22,16 @@ def default_threads() -> int:
         available = len(os.sched_getaffinity(0))
     else:
         available = os.cpu_count() or 1
-    return min(available, MOST_THREADS)
+    return min(available, _quota(Path("/sys/fs/cgroup/cpu.max")), MOST_THREADS)
+
+
+def _quota(limit: Path) -> int:
+    """Processors' worth of time that a container grants, rounded up; MOST_THREADS where it sets no limit."""
+    try:
+        time, period = limit.read_text(encoding="ascii").split()
+        return max(1, math.ceil(int(time) / int(period)))
+    except (OSError, ValueError):  # no such file, or "max"
+        return MOST_THREADS
 
 
 def check_threads(threads: int | None) -> int:

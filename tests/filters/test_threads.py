@@ -1,0 +1,22 @@
+"""How many threads a filter runs on where nobody says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from densefield.filters.threads import MOST_THREADS, _quota, default_threads
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("200000 100000", 2), ("150000 100000", 2), ("5000 100000", 1), ("max 100000", MOST_THREADS)]
+)
+def test_a_containers_quota_is_kept(tmp_path: Path, text: str, count: int) -> None:
+    (tmp_path / "cpu.max").write_text(text + "\n")
+    assert _quota(tmp_path / "cpu.max") == count
+
+
+def test_no_quota_is_no_limit(tmp_path: Path) -> None:
+    assert _quota(tmp_path / "cpu.max") == MOST_THREADS
+    assert default_threads() >= 1
