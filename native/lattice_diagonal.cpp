@@ -1,5 +1,6 @@
 // The diagonal of K = S·B·Sᵀ: k(i,i) = bᵢᵀ·G·bᵢ, G being B among the corners of the simplex that holds point i.
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "lattice_filter.hpp"
@@ -29,19 +30,22 @@ struct Neighbours {
   std::vector<std::int32_t> next, previous;
 };
 
-// Carries the unit vectors of a simplex's corners through blur passes, on the vertices they reach.
+// Carries the unit vectors of a simplex's corners through blur passes, on the vertices they reach. Rows have a fixed
+// number of columns W, at least one per corner, so that loops over them are unrolled.
+template <int W>
 class Spread {
  public:
-  Spread(const Neighbours& neighbours, int corners)
-      : neighbours_(neighbours), corners_(corners), place_(neighbours.vertices, -1) {}
+  using Columns = std::array<double, W>;
 
-  void start(const std::int32_t* simplex) {
+  explicit Spread(const Neighbours& neighbours) : neighbours_(neighbours), place_(neighbours.vertices, -1) {}
+
+  void start(const std::int32_t* simplex, int corners) {
     for (const std::int32_t vertex : reached_) place_[vertex] = -1;
     reached_.clear();
     rows_.clear();
-    for (int k = 0; k < corners_; ++k) {
+    for (int k = 0; k < corners; ++k) {
       reach(simplex[k]);
-      rows_[rows_.size() - corners_ + k] = 1;
+      rows_.back()[k] = 1;
     }
   }
 
@@ -58,30 +62,29 @@ class Spread {
     for (std::size_t i = 0; i < reached_.size(); ++i)
       for (const std::int32_t neighbour : {next[reached_[i]], previous[reached_[i]]}) {
         if (neighbour < 0 || place_[neighbour] < 0) continue;
-        const double* from = rows_.data() + std::size_t(place_[neighbour]) * corners_;
-        double* to = blurred_.data() + i * corners_;
-        for (int k = 0; k < corners_; ++k) to[k] += pass.tap * from[k];
+        const Columns& from = rows_[place_[neighbour]];
+        Columns& to = blurred_[i];
+        for (int k = 0; k < W; ++k) to[k] += pass.tap * from[k];
       }
     rows_.swap(blurred_);
   }
 
   // Row of a vertex that was reached: one number per corner.
-  const double* row(std::int32_t vertex) const { return rows_.data() + std::size_t(place_[vertex]) * corners_; }
-  const std::vector<std::int32_t>& reached() const { return reached_; }
+  const Columns& row(std::int32_t vertex) const { return rows_[place_[vertex]]; }
+  const std::vector<Columns>& rows() const { return rows_; }
 
  private:
   void reach(std::int32_t vertex) {
     if (place_[vertex] >= 0) return;
     place_[vertex] = static_cast<std::int32_t>(reached_.size());
     reached_.push_back(vertex);
-    rows_.resize(rows_.size() + corners_, 0.0);
+    rows_.push_back({});
   }
 
   const Neighbours& neighbours_;
-  const int corners_;
   std::vector<std::int32_t> place_;
   std::vector<std::int32_t> reached_;
-  std::vector<double> rows_, blurred_;
+  std::vector<Columns> rows_, blurred_;
 };
 
 bool palindromic(const std::vector<Pass>& passes) {
@@ -94,8 +97,8 @@ bool palindromic(const std::vector<Pass>& passes) {
 
 }  // namespace
 
-void LatticeFilter::diagonal(float* out, float magnitude, int threads) const {
-  if (lattice_.points == 0) return;
+template <int W>
+void LatticeFilter::diagonal_of(float* out, float magnitude, int threads) const {
   const int corners = lattice_.corners();
   const Neighbours neighbours(lattice_);
   // A palindrome is Hᵀ·H, so half the passes give G = RᵀR: the reach of a whole blur is far larger than of a half.
@@ -111,26 +114,22 @@ void LatticeFilter::diagonal(float* out, float magnitude, int threads) const {
     std::sort(points.begin(), points.end(), [&](std::int32_t a, std::int32_t b) {
       return std::lexicographical_compare(ids(a), ids(a) + corners, ids(b), ids(b) + corners);
     });
-    Spread spread(neighbours, corners);
-    double gram[max_corners][max_corners];
+    Spread<W> spread(neighbours);
+    double gram[W][W];
     for (std::size_t i = 0; i < points.size(); ++i) {
       if (i == 0 || !std::equal(ids(points[i]), ids(points[i]) + corners, ids(points[i - 1]))) {
         std::int32_t simplex[max_corners];
         for (int k = 0; k < corners; ++k) simplex[k] = chunk.vertices[ids(points[i])[k]];
-        spread.start(simplex);
+        spread.start(simplex, corners);
         for (std::size_t step = 0; step < steps; ++step) spread.blur(passes_[step]);
-        for (int k = 0; k < corners; ++k) {
-          if (half)
-            std::fill_n(gram[k], corners, 0.0);
-          else
-            std::copy_n(spread.row(simplex[k]), corners, gram[k]);
+        if (half) {
+          std::fill_n(&gram[0][0], W * W, 0.0);
+          for (const auto& row : spread.rows())
+            for (int k = 0; k < W; ++k)
+              for (int l = 0; l < W; ++l) gram[k][l] += row[k] * row[l];
+        } else {
+          for (int k = 0; k < corners; ++k) std::copy_n(spread.row(simplex[k]).begin(), corners, gram[k]);
         }
-        if (half)
-          for (const std::int32_t vertex : spread.reached()) {
-            const double* row = spread.row(vertex);
-            for (int k = 0; k < corners; ++k)
-              for (int l = 0; l < corners; ++l) gram[k][l] += row[k] * row[l];
-          }
       }
       const float* weight = chunk.weights + std::int64_t{points[i]} * corners;
       double sum = 0;
@@ -139,6 +138,13 @@ void LatticeFilter::diagonal(float* out, float magnitude, int threads) const {
       out[lattice_.chunk_begin(index) + points[i]] = static_cast<float>(magnitude * sum);
     }
   });
+}
+
+void LatticeFilter::diagonal(float* out, float magnitude, int threads) const {
+  if (lattice_.points == 0) return;
+  if (lattice_.corners() <= 4) return diagonal_of<4>(out, magnitude, threads);
+  if (lattice_.corners() <= 6) return diagonal_of<6>(out, magnitude, threads);
+  return diagonal_of<max_corners>(out, magnitude, threads);
 }
 
 }  // namespace densefield

@@ -68,6 +68,8 @@ class LatticeFilter {
   template <class Real>
   using GaussianSum = double (*)(const Real*, int, const Real*, const float*, std::int64_t, float);
 
+  template <int W>
+  void diagonal_of(float* out, float magnitude, int threads) const;
   template <class Real>
   float calibrate(const Features& features, GaussianSum<Real> gaussian_sum, int threads) const;
   int worth(int threads, Shape shape) const;
