@@ -58,7 +58,7 @@ def report_lattice(features: np.ndarray, label: str, rounds: int) -> None:
         single_sweep = LatticeFilter(features, operator="pydensecrf", threads=threads)
         calls: dict[str, Callable[[], object]] = {
             "build": partial(LatticeFilter, features, calibrate=False, threads=threads),
-            "calibration": lambda k=k, threads=threads: k._core.calibrated_magnitude(features, threads),
+            "calibration": lambda k=k, threads=threads: k._core.calibrated_magnitude(threads),
             "filtering": partial(k.apply, values, out),
             "single sweep": partial(single_sweep.apply, values, out),
             **copiers(values, out, threads),

@@ -85,14 +85,19 @@ void gradients(const LatticeFilter& filter, const Values& cotangent, const Value
                    static_cast<float>(magnitude), threads);
 }
 
-double calibrated_magnitude(const LatticeFilter& filter, const Points& points, int threads) {
+double calibrated_magnitude(const LatticeFilter& filter, int threads) {
   check_threads(threads);
-  const Features features = features_of(points);
-  if (features.points != filter.lattice().points ||
-      static_cast<int>(points.shape(1)) != filter.lattice().embedding.dimension)
-    throw std::invalid_argument("these are not the points the lattice was built from");
   const nb::gil_scoped_release release;
-  return filter.calibrated_magnitude(features, threads);
+  return filter.calibrated_magnitude(threads);
+}
+
+// The features the lattice was built from, as a view on its own memory.
+nb::ndarray<nb::numpy, nb::ro> features(const LatticeFilter& filter) {
+  const Lattice& lattice = filter.lattice();
+  const std::size_t shape[2] = {static_cast<std::size_t>(lattice.points),
+                                static_cast<std::size_t>(lattice.embedding.dimension)};
+  return nb::ndarray<nb::numpy, nb::ro>(lattice.features.data, 2, shape, nb::handle(), nullptr,
+                                        lattice.features.is_double ? nb::dtype<double>() : nb::dtype<float>());
 }
 
 void diagonal(const LatticeFilter& filter, const Vector& out, double magnitude, int threads) {
@@ -120,11 +125,12 @@ void bind_lattice(nb::module_& module) {
       .def(nb::new_(&make_filter), nb::arg("points"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
            nb::arg("single_precision"), nb::arg("halo"), nb::arg("threads"), nb::arg("simd"))
       .def_prop_ro("vertices", [](const LatticeFilter& filter) { return filter.lattice().vertices; })
+      .def_prop_ro("features", &features, nb::rv_policy::reference_internal)
       .def("apply", &apply, nb::arg("values"), nb::arg("out"), nb::arg("adjoint"), nb::arg("magnitude"),
            nb::arg("threads"))
       .def("gradients", &gradients, nb::arg("cotangent"), nb::arg("values"), nb::arg("back"), nb::arg("slope"),
            nb::arg("magnitude"), nb::arg("threads"))
-      .def("calibrated_magnitude", &calibrated_magnitude, nb::arg("points"), nb::arg("threads"))
+      .def("calibrated_magnitude", &calibrated_magnitude, nb::arg("threads"))
       .def("diagonal", &diagonal, nb::arg("out"), nb::arg("magnitude"), nb::arg("threads"))
       .def("time_phases", &time_phases, nb::arg("values"), nb::arg("out"), nb::arg("threads"));
   module.def(

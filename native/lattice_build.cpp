@@ -15,18 +15,19 @@ namespace {
 constexpr std::int64_t max_chunk_slots = 1 << 16;  // slots are 16-bit numbers
 constexpr std::int64_t usual_chunk = 8192;
 
-const void* feature_row(const Features& features, int dimension, std::int64_t point) {
-  const std::int64_t size = features.is_double ? sizeof(double) : sizeof(float);
-  return static_cast<const char*>(features.data) + point * dimension * size;
-}
-
-Bounds enclose(const Embedding& embedding, const Features& features, const LatticeKernels& kernels, int threads) {
+// Takes the features over and returns the box around them.
+Bounds take_features(Lattice& lattice, const Features& given, const LatticeKernels& kernels, int threads) {
+  const Embedding& embedding = lattice.embedding;
+  const std::int64_t row = given.row_bytes(embedding.dimension);
+  lattice.memory = Buffer<char>(static_cast<std::size_t>(given.points * row));
+  lattice.features = {lattice.memory.data(), given.is_double, given.points};
+  const Features& features = lattice.features;
   const std::int64_t piece = 1 << 14, pieces = (features.points + piece - 1) / piece;
   std::vector<Bounds> parts(pieces);
   parallel_for(threads, pieces, [&](std::int64_t i, int) {
-    const std::int64_t first = i * piece;
-    kernels.bounds(embedding, feature_row(features, embedding.dimension, first), features.is_double,
-                   std::min(piece, features.points - first), parts[i]);
+    const std::int64_t first = i * piece, here = std::min(piece, features.points - first);
+    std::memcpy(lattice.memory.data() + first * row, given.row(embedding.dimension, first), here * row);
+    kernels.bounds(embedding, features.row(embedding.dimension, first), features.is_double, here, parts[i]);
   });
   Bounds all = parts[0];
   for (const Bounds& part : parts) {
@@ -40,9 +41,9 @@ Bounds enclose(const Embedding& embedding, const Features& features, const Latti
 }
 
 // Embeds the points of one chunk and numbers the vertices they touch; returns the vertices' keys.
-std::vector<Key> number_corners(Lattice& lattice, const Features& features, const KeyCode& code,
-                                const LatticeKernels& kernels, std::int64_t chunk, KeyTable& table) {
+std::vector<Key> number_corners(Lattice& lattice, const LatticeKernels& kernels, std::int64_t chunk, KeyTable& table) {
   constexpr std::int64_t piece = 256;  // cells of a piece stay in the first cache
+  const KeyCode& code = *lattice.code;
   const int d = lattice.embedding.dimension, corners = d + 1;
   const std::int64_t end = std::min(lattice.chunk_begin(chunk + 1), lattice.points);
   std::int32_t cells[piece * max_dimension];
@@ -52,7 +53,7 @@ std::vector<Key> number_corners(Lattice& lattice, const Features& features, cons
   const std::uint16_t* last_ids = nullptr;
   for (std::int64_t first = lattice.chunk_begin(chunk); first < end; first += piece) {
     const std::int64_t here = std::min(piece, end - first);
-    kernels.embed(lattice.embedding, feature_row(features, d, first), features.is_double, here, cells,
+    kernels.embed(lattice.embedding, lattice.features.row(d, first), lattice.features.is_double, here, cells,
                   lattice.order.data() + first * corners, lattice.weights.data() + first * corners);
     for (std::int64_t i = 0; i < here; ++i) {
       const std::uint8_t* order = lattice.order.data() + (first + i) * corners;
@@ -105,7 +106,7 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
   threads = worth_starting(threads, features.points);
   if (features.points > std::numeric_limits<std::int32_t>::max() / corners)
     throw std::length_error("too many points for 32-bit indices");
-  const Bounds bounds = enclose(embedding, features, kernels, threads);
+  const Bounds bounds = take_features(lattice, features, kernels, threads);
   if (!bounds.finite) throw std::domain_error("features are not finite");
   lattice.code = std::make_unique<KeyCode>(bounds, embedding, halo + 1);
   const KeyCode& code = *lattice.code;
@@ -119,7 +120,7 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
   std::vector<std::vector<Key>> chunk_keys(chunks);
   std::vector<KeyTable> tables(threads, KeyTable(1 << 14));
   parallel_for(threads, chunks, [&](std::int64_t chunk, int worker) {
-    chunk_keys[chunk] = number_corners(lattice, features, code, kernels, chunk, tables[worker]);
+    chunk_keys[chunk] = number_corners(lattice, kernels, chunk, tables[worker]);
   });
 
   for (const std::vector<Key>& chunk : chunk_keys)

@@ -16,6 +16,13 @@ struct Features {
   const void* data;  // (points, dimension), float32 or float64
   bool is_double;
   std::int64_t points;
+
+  std::int64_t row_bytes(int dimension) const {
+    return dimension * static_cast<std::int64_t>(is_double ? sizeof(double) : sizeof(float));
+  }
+  const void* row(int dimension, std::int64_t point) const {
+    return static_cast<const char*>(data) + point * row_bytes(dimension);
+  }
 };
 
 // Vertices that follow each other along one axis, as the blur kernel reads them; those alone are left out.
@@ -28,6 +35,8 @@ struct Chains {
 // itself (its slots), so that it splats without asking others; `slots_of_vertex` joins the chunks' sums.
 struct Lattice {
   Embedding embedding;
+  Buffer<char> memory;  // of the features: a copy, so that whoever gave them may change them
+  Features features{nullptr, false, 0};
   std::int64_t points = 0;
   std::int64_t vertices = 0;
   std::int64_t chunk_points = 0;

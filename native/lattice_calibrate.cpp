@@ -94,7 +94,8 @@ std::vector<std::int64_t> calibration_samples(const Features& features, int dime
 }
 
 template <class Real>
-float LatticeFilter::calibrate(const Features& features, GaussianSum<Real> gaussian_sum, int threads) const {
+float LatticeFilter::calibrate(GaussianSum<Real> gaussian_sum, int threads) const {
+  const Features& features = lattice_.features;
   const std::int64_t points = lattice_.points, vertices = lattice_.vertices;
   const int d = lattice_.embedding.dimension, corners = d + 1;
   const std::vector<std::int64_t> samples = calibration_samples(features, d, threads);
@@ -176,12 +177,12 @@ float LatticeFilter::calibrate(const Features& features, GaussianSum<Real> gauss
   return static_cast<float>(1.0 / (filtered_over_vertices * vertices_over_points));
 }
 
-float LatticeFilter::calibrated_magnitude(const Features& features, int threads) const {
+float LatticeFilter::calibrated_magnitude(int threads) const {
   if (lattice_.points == 0) return 1;
   threads = worth_starting(threads, lattice_.points);
   // In float32, coordinates of 2¹⁴ cells are known to a thousandth of a cell.
-  return lattice_.code->span() < 1 << 14 ? calibrate(features, kernels_.gaussian_sum, threads)
-                                         : calibrate(features, kernels_.gaussian_sum_wide, threads);
+  return lattice_.code->span() < 1 << 14 ? calibrate(kernels_.gaussian_sum, threads)
+                                         : calibrate(kernels_.gaussian_sum_wide, threads);
 }
 
 }  // namespace densefield

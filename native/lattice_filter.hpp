@@ -43,8 +43,8 @@ class LatticeFilter {
   void gradients(const float* cotangent, const float* values, Shape shape, float* back, float* slope,
                  float magnitude, int threads) const;
 
-  // The factor that makes K·1 the exact Gaussian sum on average, for the features the lattice was built from.
-  float calibrated_magnitude(const Features& features, int threads) const;
+  // The factor that makes K·1 the exact Gaussian sum on average.
+  float calibrated_magnitude(int threads) const;
 
   // out[i] = K(i,i). Far slower than apply(): it follows how each simplex spreads.
   void diagonal(float* out, float magnitude, int threads) const;
@@ -71,7 +71,7 @@ class LatticeFilter {
   template <int W>
   void diagonal_of(float* out, float magnitude, int threads) const;
   template <class Real>
-  float calibrate(const Features& features, GaussianSum<Real> gaussian_sum, int threads) const;
+  float calibrate(GaussianSum<Real> gaussian_sum, int threads) const;
   int worth(int threads, Shape shape) const;
   std::vector<Block> blocks(Shape shape) const;
   void splat(Queue& queue, const Block& block, const float* values, float* local) const;

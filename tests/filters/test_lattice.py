@@ -231,7 +231,7 @@ def test_native_code_checks_what_it_is_given() -> None:
         lambda: lattice.gradients(values, other, values.copy(), np.zeros((4, 2), np.float32), 1.0, 1),
         lambda: lattice.gradients(values, values, values.copy(), np.zeros((4, 3), np.float32), 1.0, 1),
         lambda: lattice.diagonal(np.zeros(3, np.float32), 1.0, 1),
-        lambda: lattice.calibrated_magnitude(np.zeros((5, 2)), 1),
+        lambda: lattice.calibrated_magnitude(0),
     ):
         with pytest.raises(ValueError, match=r"."):
             call()

@@ -16,10 +16,7 @@ Array = npt.NDArray[Any]
 
 
 def checked_features(features: object) -> Array:
-    """A copy of features, C-contiguous (N, d), float32 or float64; their values are not looked at.
-
-    A copy, because a filter stays what it was made as, whatever its maker does with the array afterwards.
-    """
+    """Features as a C-contiguous (N, d) array of float32 or float64; their values are not looked at."""
     if not isinstance(features, np.ndarray):
         raise InputTypeError(
             f"features are a {type(features).__name__}, expected a numpy array (N, d). "
@@ -31,7 +28,7 @@ def checked_features(features: object) -> Array:
             "Divide positions and colours by the kernel's widths; the result is floating point."
         )
     check_feature_shape(features.shape)
-    return np.array(features, order="C")
+    return np.ascontiguousarray(features)
 
 
 def check_feature_shape(shape: tuple[int, ...]) -> None:

@@ -61,8 +61,8 @@ class LatticeFilter(FeatureFilter[Float32]):
         check_simd(simd)
         if design.single_precision:
             points = points.astype(np.float32, copy=False)
-        self._features = points
         self._core = _build(points, design.scale, design.passes, design.single_precision, halo, self._threads, simd)
+        self._features = self._core.features  # its own copy: a filter stays what it was made as
         calibrated = calibrate and operator != "pydensecrf"
         self._magnitude = None if calibrated else design.magnitude
 
@@ -85,7 +85,7 @@ class LatticeFilter(FeatureFilter[Float32]):
     def magnitude(self) -> float:
         """The factor by which the lattice's own sums are multiplied; measured when it is first needed."""
         if self._magnitude is None:
-            self._magnitude = self._core.calibrated_magnitude(self._features, self._threads)
+            self._magnitude = self._core.calibrated_magnitude(self._threads)
         return self._magnitude
 
     def apply(self, values: Float32, out: Float32 | None = None) -> Float32:

@@ -14,14 +14,14 @@ A = TypeVar("A")
 _ENOUGH_CHANNELS = 32
 
 
-def moment_gradients(k: FeatureFilter[A], cotangent: A, values: A, features: A) -> tuple[A, A]:
+def moment_gradients(k: FeatureFilter[A], cotangent: A, values: A, features: Any) -> tuple[A, A]:
     """Kᵀ g and ∂⟨g, K v⟩/∂x_i = -Σ_j (g_i·v_j k(i,j) + v_i·g_j k(j,i)) (x_i - x_j), (…, N, C) and (N, d).
 
     x_j k(i,j) v_j is summed by filtering x ⊗ v, so it takes 2(d+1) filterings.
     """
     g: Any = cotangent
     v: Any = values
-    x: Any = features
+    x = features
     back: Any = k.apply_adjoint(g)
     here = (_inner(g, k.apply(v)) + _inner(v, back))[:, None]  # (N, 1)
     slope: Any = _as(x * 0, v)  # (N, d)
