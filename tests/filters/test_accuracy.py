@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -74,3 +76,21 @@ def test_the_symmetric_operator_is_positive_semi_definite_whatever_is_missing() 
         assert values[0] > -1e-6 * values[-1]
         other = LatticeFilter(features, operator="pydensecrf").to_dense().astype(np.float64)
         assert np.abs(other - other.T).max() > 1e-3  # what symmetry is measured against
+
+
+def test_photos_of_pascal_voc_are_filtered_as_nearly(shared: Path) -> None:
+    """Real images, as they come from their JPEG files: compressed, saturated, with black borders."""
+    image_module = pytest.importorskip("PIL.Image")
+    files = sorted((shared / "data/VOCdevkit/VOC2012/JPEGImages").glob("*.jpg"))[::150]
+    assert len(files) > 5
+    y, x = np.mgrid[:HEIGHT, :WIDTH]
+    position = np.stack([x, y], axis=-1)
+    for path in files:
+        image = np.asarray(image_module.open(path).convert("RGB").resize((WIDTH, HEIGHT)), np.float64)
+        features = np.concatenate([position / 15, image / 13], axis=-1).reshape(-1, 5)
+        values = np.concatenate([image.reshape(-1, 3), np.ones((len(features), 1))], axis=1)
+        exact = ExactFilter(features).apply(values)
+        found = LatticeFilter(features).apply(values.astype(np.float32))
+        colour = np.abs(found[:, :3] / found[:, 3:] - exact[:, :3] / exact[:, 3:])
+        assert (found[:, 3] / exact[:, 3]).mean() == pytest.approx(1, abs=0.03)
+        assert colour.mean() < 3  # of 255 levels; the kernel itself is 13 wide
