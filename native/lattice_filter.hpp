@@ -28,7 +28,6 @@ class LatticeFilter {
       : lattice_(std::move(lattice)), passes_(std::move(passes)), kernels_(kernels) {}
 
   const Lattice& lattice() const { return lattice_; }
-  const std::vector<Pass>& passes() const { return passes_; }
 
   // Seconds spent in splat, blur and slice.
   struct Times {
