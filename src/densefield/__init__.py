@@ -10,6 +10,13 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from densefield.crf.crf import CRF as CRF
+    from densefield.crf.kernels import Bilateral as Bilateral
+    from densefield.crf.kernels import Custom as Custom
+    from densefield.crf.kernels import Kernel as Kernel
+    from densefield.crf.kernels import Spatial as Spatial
+    from densefield.crf.refine import refine as refine
+    from densefield.crf.solution import Solution as Solution
     from densefield.errors import DensefieldError as DensefieldError
     from densefield.errors import InputError as InputError
     from densefield.errors import InputTypeError as InputTypeError
@@ -28,6 +35,13 @@ if TYPE_CHECKING:
 # Public name → the module that defines it. A test keeps the imports above, which are for type checkers
 # and editors, equal to this table.
 _HOMES = {
+    "CRF": "densefield.crf.crf",
+    "Bilateral": "densefield.crf.kernels",
+    "Custom": "densefield.crf.kernels",
+    "Kernel": "densefield.crf.kernels",
+    "Spatial": "densefield.crf.kernels",
+    "refine": "densefield.crf.refine",
+    "Solution": "densefield.crf.solution",
     "DensefieldError": "densefield.errors",
     "InputError": "densefield.errors",
     "InputTypeError": "densefield.errors",

@@ -1,0 +1,1 @@
+"""The fully connected CRF: kernels, compatibility, inference, gradients."""

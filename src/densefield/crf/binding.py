@@ -1,0 +1,77 @@
+"""Kernels bound to the pixels of one image: features, filter, normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield.crf.compatibility import checked_weight
+from densefield.crf.coupling import Coupling, couple
+from densefield.crf.kernels import Kernel
+from densefield.filters.exact import ExactFilter
+from densefield.filters.lattice import LatticeFilter
+from densefield.filters.lattice_design import Operator
+
+Array = npt.NDArray[np.floating]
+Method = Literal["lattice", "exact"]
+
+
+@dataclass(frozen=True)
+class FilterChoice:
+    """Which Gaussian filter, and how it is run."""
+
+    method: Method = "lattice"
+    operator: Operator = "symmetric"
+    halo: int = 0
+    threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One kernel of one image."""
+
+    filter: LatticeFilter | ExactFilter[Array]
+    coupling: Coupling[Array]
+
+
+def bind(
+    kernel: Kernel,
+    sites: Mapping[str, npt.NDArray[np.generic]],
+    labels: int,
+    present: Array,  # (N, 1)
+    choice: FilterChoice,
+    exclude_self: bool = False,
+) -> Bound:
+    """The kernel's filter on these pixels, in the precision of `present`."""
+    dtype = present.dtype
+    features = kernel_features(kernel, sites, dtype)
+    k: LatticeFilter | ExactFilter[Array]
+    if choice.method == "exact":
+        k = ExactFilter(features)
+    else:
+        k = LatticeFilter(
+            features,
+            operator=choice.operator,
+            halo=choice.halo,
+            calibrate=kernel.normalization == "none",
+            threads=choice.threads,
+        )
+    mu = checked_weight(kernel.weight, labels).astype(dtype)
+    diagonal = k.diagonal() if exclude_self else None
+    return Bound(k, couple(k.apply, kernel.normalization, mu, present, diagonal))
+
+
+def kernel_features(kernel: Kernel, sites: Mapping[str, npt.NDArray[np.generic]], dtype: npt.DTypeLike) -> Array:
+    """What the kernel compares, divided by its widths, (N, d)."""
+    parts = [sites[part] for part in kernel.widths_of_parts()]
+    shape = kernel.shape({part: sites[part].shape[1] for part in kernel.widths_of_parts()})
+    features: Array = np.concatenate([np.asarray(part, dtype) for part in parts], axis=1)
+    if shape.ndim == 1:
+        features /= shape.astype(dtype)
+        return features
+    whitened: Array = (features.astype(np.float64) @ shape.T).astype(dtype)
+    return whitened

@@ -1,0 +1,145 @@
+"""The dense CRF for NumPy: marginals of scores and an image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield.crf.binding import Bound, FilterChoice, Method
+from densefield.crf.energy import free_energy
+from densefield.crf.kernels import Bilateral, Kernel, Spatial
+from densefield.crf.mean_field import mean_field_steps
+from densefield.crf.problem import Key, Problem, checked_count, pose
+from densefield.crf.solution import Solution
+from densefield.errors import InputError
+from densefield.filters.lattice_design import Operator, design_lattice
+from densefield.filters.threads import check_threads
+
+Array = npt.NDArray[np.floating]
+
+# Three pixels of smoothing, and agreement among pixels alike in colour within a part of a photo.
+PHOTO_KERNELS: tuple[Kernel, ...] = (Spatial(3, weight=3), Bilateral(60, 10, weight=5))
+
+
+class CRF:
+    """p(y) ∝ exp(Σ_i f_i(y_i) + Σ_{i<j} Σ_m μ_m(y_i, y_j) k̂_m(i,j)), for one image after another (paper, Eq. 9).
+
+    * ``kernels``: any number of Spatial, Bilateral and Custom.
+    * ``iterations``: T, the most updates.
+    * ``exclude_self``: pixels send nothing to themselves, the paper's j ≠ i. Slow on a lattice.
+    * ``method``: "lattice", in O(N); or "exact", the sum over all pairs, in float64 where the scores are.
+    * ``operator``, ``halo``, ``threads``: those of LatticeFilter.
+
+    Kernels of positions alone are kept from one image to the next of the same size.
+
+    >>> import numpy as np
+    >>> image = np.zeros((4, 6, 3), np.uint8)
+    >>> image[:, 3:] = 255
+    >>> scores = np.zeros((2, 4, 6))
+    >>> scores[0, 0, 0] = scores[1, 0, 5] = 4.0  # one hint on either side
+    >>> CRF().solve(scores, image).labels[0]
+    array([0, 0, 0, 1, 1, 1])
+    """
+
+    def __init__(
+        self,
+        kernels: Sequence[Kernel] = PHOTO_KERNELS,
+        *,
+        iterations: int = 5,
+        exclude_self: bool = False,
+        method: Method = "lattice",
+        operator: Operator = "symmetric",
+        halo: int = 0,
+        threads: int | None = None,
+    ) -> None:
+        self.kernels = tuple(kernels)
+        for kernel in self.kernels:
+            if not isinstance(kernel, Kernel):
+                raise InputError(f"a kernel is {kernel!r}, expected Spatial, Bilateral or Custom.")
+        self.iterations = checked_count(iterations, "iterations")
+        self.exclude_self = bool(exclude_self)
+        if method not in get_args(Method):
+            raise InputError(f"method is {method!r}, expected one of {', '.join(get_args(Method))}.")
+        design_lattice(1, operator, halo)  # raises for an operator or halo that there is not
+        self._choice = FilterChoice(method, operator, halo, check_threads(threads))
+        self._kept: dict[Key, Bound] = {}
+
+    def solve(
+        self,
+        scores: Array,  # (L, …): (L, H, W), (L, D, H, W) or (L, N)
+        image: npt.NDArray[np.generic] | None = None,  # (…, C) or (…)
+        *,
+        features: Mapping[str, Array] | None = None,  # of Custom kernels, by name: (…, d) or (N, d)
+        spacing: Sequence[float] | None = None,  # size of a pixel along x, y(, z)
+        ignore: npt.NDArray[np.bool_] | None = None,  # (…): pixels that neither send nor receive
+        tolerance: float | None = None,
+        damping: float = 0.0,
+        energies: bool = False,
+    ) -> Solution:
+        """Marginals after `iterations` updates, or earlier where no marginal changes by more than the tolerance."""
+        problem = self.pose(scores, image, features=features, spacing=spacing, ignore=ignore)
+        solution = None
+        for solution in islice(self._steps(problem, damping, energies, tolerance), self.iterations + 1):
+            if solution.converged:
+                break
+        assert solution is not None  # q⁰ is always there
+        return solution
+
+    def steps(
+        self,
+        scores: Array,
+        image: npt.NDArray[np.generic] | None = None,
+        *,
+        features: Mapping[str, Array] | None = None,
+        spacing: Sequence[float] | None = None,
+        ignore: npt.NDArray[np.bool_] | None = None,
+        damping: float = 0.0,
+        energies: bool = False,
+    ) -> Iterator[Solution]:
+        """q⁰, q¹, q², … one at a time and without end, for those who watch it converge."""
+        problem = self.pose(scores, image, features=features, spacing=spacing, ignore=ignore)
+        return self._steps(problem, damping, energies, None)
+
+    def pose(
+        self,
+        scores: Array,
+        image: npt.NDArray[np.generic] | None = None,
+        *,
+        features: Mapping[str, Array] | None = None,
+        spacing: Sequence[float] | None = None,
+        ignore: npt.NDArray[np.bool_] | None = None,
+    ) -> Problem:
+        """The scores and the kernels bound to this image, checked."""
+        return pose(
+            self.kernels,
+            self._choice,
+            scores,
+            image,
+            features=features,
+            spacing=spacing,
+            ignore=ignore,
+            exclude_self=self.exclude_self,
+            kept=self._kept,
+        )
+
+    def _steps(self, problem: Problem, damping: float, energies: bool, tolerance: float | None) -> Iterator[Solution]:
+        f, couplings = problem.rows, problem.couplings
+        residuals: list[float] = []
+        levels: list[float] = []
+        for count, step in enumerate(mean_field_steps(f, couplings, damping)):
+            if count:
+                residuals.append(step.residual)
+            if energies:
+                levels.append(free_energy(step.q, step.log_q, f, couplings))
+            yield Solution(
+                problem.unflatten(step.q),
+                problem.unflatten(step.log_q),
+                count,
+                tuple(residuals),
+                tuple(levels) if energies else None,
+                None if tolerance is None else step.residual <= tolerance,
+            )

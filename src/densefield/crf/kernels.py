@@ -1,0 +1,168 @@
+"""Gaussian kernels: what a pixel is compared by, how wide, and how much it counts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield.crf.compatibility import Weight, checked_weight
+from densefield.errors import InputError, InputTypeError
+
+Normalization = Literal["symmetric", "after", "before", "none"]
+Widths = float | Sequence[float] | npt.NDArray[np.floating]
+Matrix = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel(ABC):
+    """k(i,j) = exp(-½ (p_i - p_j)ᵀ Σ⁻¹ (p_i - p_j)), with a weight μ and a normalisation (paper, after Eq. 9)."""
+
+    _: KW_ONLY
+    weight: Weight = 1.0  # (), (L,) or (L, L); positive attracts
+    normalization: Normalization = "symmetric"
+    covariance: npt.ArrayLike | None = None  # Σ (d, d); the widths are its diagonal's roots where it is None
+
+    def __post_init__(self) -> None:
+        """Checks what can be checked without data."""
+        if self.normalization not in get_args(Normalization):
+            raise InputError(
+                f"normalization is {self.normalization!r}, expected one of {', '.join(get_args(Normalization))}."
+            )
+        checked_weight(self.weight)
+        for widths in self.widths_of_parts().values():
+            checked_widths(widths)
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What the kernel's parameters are called."""
+
+    @abstractmethod
+    def widths_of_parts(self) -> Mapping[str, Widths]:
+        """Which parts of a pixel are compared ("position", "channel", or the user's own), and their widths."""
+
+    def shape(self, dimensions: Mapping[str, int]) -> Matrix:
+        """Widths σ (d,), or for a full covariance the matrix W (d, d) with WᵀW = Σ⁻¹.
+
+        Features are p/σ or W p. `dimensions` says how many numbers each part has.
+
+        >>> Bilateral(60, 10).shape({"position": 2, "channel": 3}).tolist()
+        [60.0, 60.0, 10.0, 10.0, 10.0]
+        """
+        parts = self.widths_of_parts()
+        d = sum(dimensions[part] for part in parts)
+        if self.covariance is not None:
+            return _whitening(np.asarray(self.covariance, np.float64), d)
+        each = []
+        for part, given in parts.items():
+            widths = checked_widths(given)
+            if widths.ndim and len(widths) != dimensions[part]:
+                raise InputError(
+                    f"the {self.name} kernel has {len(widths)} widths for {part}, which has {dimensions[part]} "
+                    "numbers: give one width, or one for each."
+                )
+            each.append(np.broadcast_to(widths, dimensions[part]))
+        return np.concatenate(each)
+
+
+@dataclass(frozen=True, eq=False)
+class Spatial(Kernel):
+    """Pixels near each other: p is the position, σ in pixels (or in the unit of `spacing`).
+
+    >>> Spatial(3, weight=3).name
+    'spatial'
+    """
+
+    sigma: Widths = 3.0  # one width, or one per axis in the order x, y(, z)
+
+    @property
+    def name(self) -> str:
+        """'spatial'."""
+        return "spatial"
+
+    def widths_of_parts(self) -> Mapping[str, Widths]:
+        """The position alone."""
+        return {"position": self.sigma}
+
+
+@dataclass(frozen=True, eq=False)
+class Bilateral(Kernel):
+    """Pixels near each other and alike in colour: p is position and channels, colours 0…255.
+
+    >>> Bilateral(sigma_xy=60, sigma_rgb=10, weight=5).name
+    'bilateral'
+    """
+
+    sigma_xy: Widths = 60.0  # one width, or one per axis in the order x, y(, z)
+    sigma_rgb: Widths = 10.0  # one width, or one per channel, however many there are
+
+    @property
+    def name(self) -> str:
+        """'bilateral'."""
+        return "bilateral"
+
+    def widths_of_parts(self) -> Mapping[str, Widths]:
+        """Position and channels."""
+        return {"position": self.sigma_xy, "channel": self.sigma_rgb}
+
+
+@dataclass(frozen=True, eq=False)
+class Custom(Kernel):
+    """Points alike in features of your own, which are given by this name: any number of them, up to 16.
+
+    >>> Custom("depth", sigma=0.2).widths_of_parts()
+    {'depth': 0.2}
+    """
+
+    feature: str = ""
+    sigma: Widths = 1.0  # one width, or one per feature
+
+    def __post_init__(self) -> None:
+        """Checks the name as well."""
+        if not isinstance(self.feature, str) or not self.feature.isidentifier():
+            raise InputError(f"feature is {self.feature!r}, expected a name such as 'depth' or 'normals'.")
+        if self.feature in ("position", "channel", "spatial", "bilateral"):
+            raise InputError(f"feature is {self.feature!r}, a name that is taken: choose another.")
+        super().__post_init__()
+
+    @property
+    def name(self) -> str:
+        """The feature's name."""
+        return self.feature
+
+    def widths_of_parts(self) -> Mapping[str, Widths]:
+        """The user's own features."""
+        return {self.feature: self.sigma}
+
+
+def checked_widths(widths: Widths) -> Matrix:
+    """Widths as an array () or (n,) of finite numbers above 0."""
+    try:
+        array = np.array(widths, np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(f"sigma is {widths!r}, expected a width, or one for each axis.") from None
+    if array.ndim > 1:
+        raise InputError(f"sigma has shape {array.shape}, expected a width, or one for each axis.")
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise InputError(f"sigma is {array.tolist()}, expected finite numbers above 0.")
+    return array
+
+
+def _whitening(covariance: Matrix, dimension: int) -> Matrix:
+    """W with WᵀW = Σ⁻¹: the inverse of Σ's Cholesky factor."""
+    if covariance.shape != (dimension, dimension):
+        raise InputError(
+            f"the covariance has shape {covariance.shape}, expected ({dimension}, {dimension}) for these features."
+        )
+    if not np.allclose(covariance, covariance.T):
+        raise InputError("the covariance is not symmetric.")
+    try:
+        factor = np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        raise InputError("the covariance is not positive definite.") from None
+    return np.asarray(np.linalg.inv(factor))

@@ -1,0 +1,131 @@
+"""Scores and an image, checked and bound to kernels: what inference works on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield.crf.binding import Bound, FilterChoice, bind
+from densefield.crf.coupling import Coupling
+from densefield.crf.kernels import Kernel
+from densefield.crf.sites import gather_sites
+from densefield.errors import InputError, InputTypeError
+
+Array = npt.NDArray[np.floating]
+
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Scores (L, N) of the pixels of a grid, and the kernels that couple them."""
+
+    scores: Array
+    shape: tuple[int, ...]  # of the grid
+    kernels: tuple[Bound, ...]
+
+    @property
+    def rows(self) -> Array:
+        """Scores as (N, L)."""
+        return np.ascontiguousarray(self.scores.T)
+
+    @property
+    def couplings(self) -> list[Coupling[Array]]:
+        """The kernels without their filters' extras."""
+        return [bound.coupling for bound in self.kernels]
+
+    def unflatten(self, rows: Array) -> Array:
+        """(N, L) as (L, …)."""
+        return np.ascontiguousarray(rows.T).reshape(self.scores.shape[0], *self.shape)
+
+
+def pose(
+    kernels: Sequence[Kernel],
+    choice: FilterChoice,
+    scores: object,  # (L, …)
+    image: object,
+    *,
+    features: Mapping[str, Array] | None,
+    spacing: Sequence[float] | None,
+    ignore: object,
+    exclude_self: bool,
+    kept: dict[Key, Bound],
+) -> Problem:
+    """Checks everything and builds the filters; those of positions alone are looked for in `kept`, and left there."""
+    f = checked_scores(scores, choice.method == "exact")
+    labels, shape = f.shape[0], f.shape[1:]
+    present = _present(ignore, shape, f.dtype)
+    sites = gather_sites(kernels, shape, image, features, spacing)
+    bounds = []
+    for index, kernel in enumerate(kernels):
+        # Positions are the same for every image of a size.
+        key = (index, shape, None if spacing is None else tuple(spacing), labels, f.dtype.str)
+        fixed = ignore is None and set(kernel.widths_of_parts()) == {"position"}
+        bound = kept.get(key) if fixed else None
+        if bound is None:
+            bound = bind(kernel, sites, labels, present, choice, exclude_self)
+        if fixed:
+            kept.clear() if len(kept) >= len(kernels) and key not in kept else None
+            kept[key] = bound
+        bounds.append(bound)
+    return Problem(f.reshape(labels, -1), shape, tuple(bounds))
+
+
+def checked_scores(scores: object, keep_double: bool = False) -> Array:
+    """Scores (L, …) as float32, or as float64 where they are and that is to be kept."""
+    if not isinstance(scores, np.ndarray):
+        raise InputTypeError(
+            f"the scores are a {type(scores).__name__}, expected a numpy array (labels, rows, columns)."
+        )
+    if not np.issubdtype(scores.dtype, np.floating):
+        raise InputTypeError(
+            f"the scores have dtype {scores.dtype}, expected floating point numbers (labels, rows, columns). "
+            "For a mask of labels use refine(image, labels=mask)."
+        )
+    if scores.ndim not in (2, 3, 4):
+        raise InputError(
+            f"the scores have shape {scores.shape}, expected (labels, rows, columns), (labels, planes, rows, columns) "
+            "or (labels, points)."
+        )
+    if scores.shape[0] < 1:
+        raise InputError(f"the scores have shape {scores.shape}, expected at least one label.")
+    dtype = np.float64 if keep_double and scores.dtype == np.float64 else np.float32
+    f = np.ascontiguousarray(scores, dtype)
+    check_finite_scores(f)
+    return f
+
+
+def check_finite_scores(scores: Array) -> None:
+    """Raises, and says where, if scores hold NaN or infinity."""
+    # The sum is finite only if every score is; most of the time one pass settles it.
+    if scores.size == 0 or math.isfinite(float(scores.sum(dtype=np.float64))):
+        return
+    finite = np.isfinite(scores)
+    if not finite.all():
+        where = tuple(int(i) for i in np.unravel_index(int(finite.argmin()), scores.shape))
+        raise InputError(
+            f"the scores hold NaN or infinity at {int((~finite).sum())} of {scores.size} places, first at {where}. "
+            "For a label that is ruled out use a large negative score such as -1e4."
+        )
+
+
+def _present(ignore: object, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+    points = math.prod(shape)
+    if ignore is None:
+        return np.ones((points, 1), dtype)
+    if not isinstance(ignore, np.ndarray) or ignore.dtype != np.bool_ or ignore.shape != shape:
+        came = f"{ignore.dtype} {ignore.shape}" if isinstance(ignore, np.ndarray) else type(ignore).__name__
+        raise InputError(f"ignore is {came}, expected a boolean array {shape}, True for pixels to leave out.")
+    return (~ignore).astype(dtype).reshape(points, 1)
+
+
+def checked_count(count: object, name: str) -> int:
+    """A whole number that is not negative."""
+    if isinstance(count, bool) or not isinstance(count, SupportsIndex) or count.__index__() < 0:
+        raise InputError(f"{name} is {count!r}, expected a whole number, 0 or more.")
+    return count.__index__()

@@ -1,0 +1,112 @@
+"""What is known of every pixel: its position, its channels, and features of the user's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield.crf.kernels import Kernel
+from densefield.errors import InputError, InputTypeError
+
+Array = npt.NDArray[np.floating]
+
+MOST_CHANNELS = 16  # as many as a lattice has dimensions
+
+
+def grid_positions(shape: Sequence[int], spacing: Sequence[float] | None = None) -> npt.NDArray[np.float32]:
+    """Where each pixel of a grid is, (N, axes), in the order x, y(, z), times the spacing, which is in that order too.
+
+    >>> grid_positions((2, 3)).tolist()
+    [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
+    """
+    steps = checked_spacing(spacing, len(shape))
+    positions = np.empty((*shape, len(shape)), np.float32)
+    for axis, count in enumerate(reversed(tuple(shape))):
+        line = np.arange(count) * steps[axis]
+        positions[..., axis] = line.reshape(-1, *[1] * axis)
+    return positions.reshape(-1, len(shape))
+
+
+def checked_spacing(spacing: Sequence[float] | None, axes: int) -> tuple[float, ...]:
+    """The size of a pixel along x, y(, z); 1 where none is given."""
+    if spacing is None:
+        return (1.0,) * axes
+    steps = np.asarray(spacing, np.float64)
+    if steps.shape != (axes,) or not (np.isfinite(steps).all() and (steps > 0).all()):
+        raise InputError(
+            f"spacing is {spacing!r}, expected {axes} numbers above 0, one per axis in the order x, y(, z)."
+        )
+    return tuple(steps.tolist())
+
+
+def image_channels(image: object, shape: tuple[int, ...]) -> npt.NDArray[np.generic]:
+    """The image (…, C), or (…) for one channel, as it is, (N, C)."""
+    if not isinstance(image, np.ndarray):
+        raise InputTypeError(
+            f"the image is a {type(image).__name__}, expected a numpy array. Use numpy.asarray(image)."
+        )
+    if image.dtype == np.bool_ or not np.issubdtype(image.dtype, np.number) or np.iscomplexobj(image):
+        raise InputTypeError(f"the image has dtype {image.dtype}, expected whole or floating point numbers.")
+    if image.shape[: len(shape)] != shape or image.ndim not in (len(shape), len(shape) + 1):
+        raise InputError(_size_message(image.shape, shape))
+    channels = image.reshape(math.prod(shape), -1 if image.size else image.shape[-1])
+    if not 1 <= channels.shape[1] <= MOST_CHANNELS:
+        raise InputError(f"the image has {channels.shape[1]} channels, expected 1 to {MOST_CHANNELS}.")
+    return channels
+
+
+def _size_message(image: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    expected = ", ".join(str(n) for n in shape)
+    message = f"the image has shape {image}, but the scores are for ({expected}): expected ({expected}, channels)."
+    if len(image) == len(shape) + 1 and image[1:] == shape:
+        return f"{message} Its channels come first: use numpy.moveaxis(image, 0, -1)."
+    if len(shape) == 2 and image[:2] == shape[::-1]:
+        return f"{message} Rows and columns are swapped: scores are (labels, rows, columns)."
+    return message
+
+
+def gather_sites(
+    kernels: Iterable[Kernel],
+    shape: tuple[int, ...],
+    image: object = None,
+    features: Mapping[str, Array] | None = None,
+    spacing: Sequence[float] | None = None,
+) -> dict[str, npt.NDArray[np.generic]]:
+    """Every part that the kernels compare, by name, each (N, d)."""
+    given = dict(features or {})
+    sites: dict[str, npt.NDArray[np.generic]] = {}
+    needed = {part for kernel in kernels for part in kernel.widths_of_parts()}
+    for part in sorted(needed):
+        if part == "position":
+            sites[part] = grid_positions(shape, spacing)
+        elif part == "channel":
+            if image is None:
+                raise InputError("a bilateral kernel compares colours, but no image was given: pass image=.")
+            sites[part] = image_channels(image, shape)
+        elif part in given:
+            sites[part] = _checked_feature(part, given[part], shape)
+        else:
+            raise InputError(
+                f"a kernel compares {part!r}, but features= has {', '.join(sorted(given)) or 'nothing'}: pass "
+                f"features={{{part!r}: array}}."
+            )
+    unused = sorted(set(given) - needed)
+    if unused:
+        raise InputError(
+            f"features= has {', '.join(unused)}, which no kernel compares: add a Custom kernel of that name."
+        )
+    return sites
+
+
+def _checked_feature(name: str, feature: object, shape: tuple[int, ...]) -> npt.NDArray[np.generic]:
+    if not isinstance(feature, np.ndarray) or not np.issubdtype(feature.dtype, np.number):
+        raise InputTypeError(f"feature {name!r} is not a numpy array of numbers.")
+    points = math.prod(shape)
+    if feature.shape[: len(shape)] == shape and feature.ndim == len(shape) + 1:
+        return feature.reshape(points, feature.shape[-1])
+    if feature.ndim == 2 and len(feature) == points:
+        return feature
+    raise InputError(f"feature {name!r} has shape {feature.shape}, expected {(*shape, 'd')} or ({points}, d).")
