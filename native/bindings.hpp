@@ -2,6 +2,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -10,5 +11,7 @@ namespace densefield {
 
 void bind_lattice(nanobind::module_& module);
 void bind_grid(nanobind::module_& module);
+void bind_mean_field(nanobind::module_& module);
+void bind_features(nanobind::module_& module);
 
 }  // namespace densefield

@@ -6,12 +6,14 @@
 
 #include "grid_kernels.hpp"
 #include "lattice_kernels.hpp"
+#include "tile_kernels.hpp"
 
 namespace densefield {
 
 struct Kernels {
   LatticeKernels lattice;
   GridKernels grid;
+  TileKernels tile;
 };
 
 // Instruction sets this processor runs, slowest first: "baseline", "avx2", "avx512".

@@ -4,10 +4,11 @@
 #include "dispatch.hpp"
 #include "grid.hpp"
 #include "lattice.hpp"
+#include "tile.hpp"
 
 namespace densefield::DENSEFIELD_ISA {
 
 extern const Kernels table;
-const Kernels table{lattice_kernels, grid_kernels};
+const Kernels table{lattice_kernels, grid_kernels, tile_kernels};
 
 }  // namespace densefield::DENSEFIELD_ISA

@@ -77,12 +77,16 @@ std::vector<Key> number_corners(Lattice& lattice, const LatticeKernels& kernels,
   return table.keys();
 }
 
-// Chunks as large as 16-bit slots allow are cut evenly, into a number that shares well among threads.
+// Points are cut evenly, into a number of chunks that shares well among threads. Where the corners of a chunk are too
+// many for 16-bit slots it is halved, so that chunks of lattices of any dimension on the same points fit into each
+// other; they are multiples of 64 points, which mean field works on at a time.
 std::int64_t choose_chunk(std::int64_t points, int corners) {
-  const std::int64_t largest = std::min(usual_chunk, max_chunk_slots / corners);
-  std::int64_t chunks = (points + largest - 1) / largest;
+  std::int64_t chunks = (points + usual_chunk - 1) / usual_chunk;
   if (chunks > 1) chunks = (chunks + 3) / 4 * 4;
-  return std::max<std::int64_t>((points + chunks - 1) / std::max<std::int64_t>(chunks, 1), 1);
+  const std::int64_t even = (points + chunks - 1) / chunks;
+  std::int64_t chunk = (even + 255) / 256 * 256;
+  while (chunk * corners > max_chunk_slots) chunk /= 2;
+  return chunk;
 }
 
 }  // namespace

@@ -113,9 +113,9 @@ float LatticeFilter::calibrate(GaussianSum<Real> gaussian_sum, int threads) cons
     worker.sync();
     splat(queue, block, ones.data(), local.data());
     worker.sync();
-    gather(worker, block, local.data(), 1.0f, mass.data());
-    gather(worker, block, local.data(), 1.0f, blurred.data());
-    blur(worker, block, blurred.data(), false);
+    gather(worker, block.kind, local.data(), 1.0f, mass.data());
+    gather(worker, block.kind, local.data(), 1.0f, blurred.data());
+    blur(worker, block.kind, blurred.data(), false);
   });
 
   // Where vertices are in the plane of the lattice, in units of kernel widths, relative to the corner of all keys.

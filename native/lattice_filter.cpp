@@ -70,15 +70,14 @@ void LatticeFilter::splat(Queue& queue, const Block& block, const float* values,
   }
 }
 
-void LatticeFilter::gather(const Worker& worker, const Block& block, const float* local, float magnitude,
-                           float* rows) const {
+void LatticeFilter::gather(const Worker& worker, int kind, const float* local, float factor, float* rows) const {
   const auto [first, last] = worker.share(lattice_.vertices, 64);
   if (first < last)
-    kernels_.gather[block.kind](local, lattice_.slots_begin.data(), lattice_.slots_of_vertex.data(), first, last,
-                                magnitude, rows);
+    kernels_.gather[kind](local, lattice_.slots_begin.data(), lattice_.slots_of_vertex.data(), first, last, factor,
+                          rows);
 }
 
-void LatticeFilter::blur(const Worker& worker, const Block& block, float* rows, bool adjoint) const {
+void LatticeFilter::blur(const Worker& worker, int kind, float* rows, bool adjoint) const {
   for (std::size_t step = 0; step < passes_.size(); ++step) {
     // Every pass is symmetric, so the adjoint is the passes in reverse.
     const Pass& pass = passes_[adjoint ? passes_.size() - 1 - step : step];
@@ -87,7 +86,7 @@ void LatticeFilter::blur(const Worker& worker, const Block& block, float* rows, 
     worker.sync();
     const auto [first, last] = worker.share(static_cast<std::int64_t>(chains.blocks.size()) - 1);
     if (first < last)
-      kernels_.blur[block.kind](rows, chains.vertices.data(), chains.blocks[first], chains.blocks[last], pass.tap);
+      kernels_.blur[kind](rows, chains.vertices.data(), chains.blocks[first], chains.blocks[last], pass.tap);
   }
 }
 
@@ -115,9 +114,9 @@ void LatticeFilter::apply(const float* values, float* out, Shape shape, bool adj
     for (std::size_t i = 0; i < work.size(); ++i) {
       splat(queues[2 * i], work[i], values, local);
       worker.sync();
-      gather(worker, work[i], local, magnitude, rows);
+      gather(worker, work[i].kind, local, magnitude, rows);
       if (times) watch.add_to(times->splat);
-      blur(worker, work[i], rows, adjoint);
+      blur(worker, work[i].kind, rows, adjoint);
       worker.sync();
       if (times) watch.add_to(times->blur);
       slice(queues[2 * i + 1], work[i], rows, out);
@@ -149,13 +148,13 @@ void LatticeFilter::gradients(const float* cotangent, const float* values, Shape
       const Block& block = work[i];
       splat(queues[4 * i], block, values, local);
       worker.sync();
-      gather(worker, block, local, magnitude, rows_values);
-      blur(worker, block, rows_values, false);
+      gather(worker, block.kind, local, magnitude, rows_values);
+      blur(worker, block.kind, rows_values, false);
       worker.sync();
       splat(queues[4 * i + 1], block, cotangent, local);
       worker.sync();
-      gather(worker, block, local, magnitude, rows_cotangent);
-      blur(worker, block, rows_cotangent, true);
+      gather(worker, block.kind, local, magnitude, rows_cotangent);
+      blur(worker, block.kind, rows_cotangent, true);
       worker.sync();
       slice(queues[4 * i + 2], block, rows_cotangent, back);
       std::int64_t index;

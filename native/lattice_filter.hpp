@@ -42,6 +42,12 @@ class LatticeFilter {
   void gradients(const float* cotangent, const float* values, Shape shape, float* back, float* slope,
                  float magnitude, int threads) const;
 
+  // Steps of apply() for those who splat and slice by themselves. rows (vertices, row) = factor · Σ of the chunks' sums
+  // local (slots, row); all workers take part, and the rows are whole once they have met at a barrier.
+  void gather(const Worker& worker, int kind, const float* local, float factor, float* rows) const;
+  // rows = B·rows or Bᵀ·rows, in place; waits for the workers before every pass.
+  void blur(const Worker& worker, int kind, float* rows, bool adjoint) const;
+
   // The factor that makes K·1 the exact Gaussian sum on average.
   float calibrated_magnitude(int threads) const;
 
@@ -74,8 +80,6 @@ class LatticeFilter {
   int worth(int threads, Shape shape) const;
   std::vector<Block> blocks(Shape shape) const;
   void splat(Queue& queue, const Block& block, const float* values, float* local) const;
-  void gather(const Worker& worker, const Block& block, const float* local, float magnitude, float* rows) const;
-  void blur(const Worker& worker, const Block& block, float* rows, bool adjoint) const;
   void slice(Queue& queue, const Block& block, const float* rows, float* out) const;
 
   Lattice lattice_;

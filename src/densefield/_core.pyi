@@ -2,6 +2,7 @@ import numpy as np
 import numpy.typing as npt
 
 _Float32 = npt.NDArray[np.float32]
+_Float64 = npt.NDArray[np.float64]
 _Points = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 def available_simd() -> list[str]: ...
@@ -53,3 +54,55 @@ class GridFilter:
     def __init__(self, axes: list[GridAxis], simd: str) -> None: ...
     def apply(self, values: _Float32, out: _Float32, threads: int) -> None: ...
     def sigma_gradient(self, cotangent: _Float32, values: _Float32, threads: int) -> list[float]: ...
+
+class Coupling:
+    def __init__(
+        self,
+        lattice: Lattice,
+        magnitude: float,
+        before: _Float32,
+        after: _Float32,
+        own: _Float32 | None,
+        mu: _Float32,
+    ) -> None: ...
+
+class Gradients:
+    def __init__(
+        self,
+        mu: _Float64 | None,
+        features: _Float32 | None,
+        all_pairs: bool,
+        moments: _Float64 | None,
+        sent: _Float32 | None,
+        received: _Float32 | None,
+        own: _Float32 | None,
+        slopes: _Float32 | None,
+    ) -> None: ...
+
+def state_floats(points: int, labels: int) -> int: ...
+def mean_field(
+    couplings: list[Coupling],
+    scores: _Float32,
+    iterations: int,
+    marginals: _Float32 | None,
+    log_marginals: _Float32 | None,
+    kept: _Float32 | None,
+    residuals: _Float32 | None,
+    tolerance: float,
+    threads: int,
+    simd: str,
+) -> int: ...
+def back_track(
+    couplings: list[Coupling],
+    cotangent: _Float32,
+    log_marginals: _Float32,
+    kept: _Float32,
+    iterations: int,
+    scores: _Float32,
+    gradients: list[Gradients],
+    threads: int,
+    simd: str,
+) -> None: ...
+def fill_features(
+    part: npt.NDArray[np.generic], widths: list[float], out: _Float32, offset: int, threads: int
+) -> None: ...

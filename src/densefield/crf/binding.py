@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from densefield import _core
 from densefield.crf.compatibility import checked_weight
 from densefield.crf.coupling import Coupling, couple
 from densefield.crf.kernels import Kernel
@@ -27,7 +28,7 @@ class FilterChoice:
     method: Method = "lattice"
     operator: Operator = "symmetric"
     halo: int = 0
-    threads: int | None = None
+    threads: int = 1
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def bind(
 ) -> Bound:
     """The kernel's filter on these pixels, in the precision of `present`."""
     dtype = present.dtype
-    features = kernel_features(kernel, sites, dtype)
+    features = kernel_features(kernel, sites, dtype, choice.threads)
     k: LatticeFilter | ExactFilter[Array]
     if choice.method == "exact":
         k = ExactFilter(features)
@@ -65,13 +66,25 @@ def bind(
     return Bound(k, couple(k.apply, kernel.normalization, mu, present, diagonal))
 
 
-def kernel_features(kernel: Kernel, sites: Mapping[str, npt.NDArray[np.generic]], dtype: npt.DTypeLike) -> Array:
+def kernel_features(
+    kernel: Kernel, sites: Mapping[str, npt.NDArray[np.generic]], dtype: npt.DTypeLike, threads: int
+) -> Array:
     """What the kernel compares, divided by its widths, (N, d)."""
-    parts = [sites[part] for part in kernel.widths_of_parts()]
-    shape = kernel.shape({part: sites[part].shape[1] for part in kernel.widths_of_parts()})
-    features: Array = np.concatenate([np.asarray(part, dtype) for part in parts], axis=1)
-    if shape.ndim == 1:
-        features /= shape.astype(dtype)
-        return features
-    whitened: Array = (features.astype(np.float64) @ shape.T).astype(dtype)
-    return whitened
+    parts = {part: sites[part] for part in kernel.widths_of_parts()}
+    shape = kernel.shape({name: part.shape[1] for name, part in parts.items()})
+    if shape.ndim == 2:
+        columns = np.concatenate([np.asarray(part, np.float64) for part in parts.values()], axis=1)
+        whitened: Array = (columns @ shape.T).astype(dtype)
+        return whitened
+    if dtype != np.float32:
+        precise: Array = np.concatenate([np.asarray(part, dtype) for part in parts.values()], axis=1)
+        precise /= shape.astype(dtype)
+        return precise
+    features = np.empty((len(next(iter(parts.values()))), len(shape)), np.float32)
+    first = 0
+    for part in parts.values():
+        last = first + part.shape[1]
+        known = part if part.dtype in (np.uint8, np.float32, np.float64) else part.astype(np.float32)
+        _core.fill_features(known, shape[first:last].tolist(), features, first, threads)
+        first = last
+    return features

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from densefield.crf.binding import Bound, FilterChoice, Method
 from densefield.crf.energy import free_energy
 from densefield.crf.kernels import Bilateral, Kernel, Spatial
 from densefield.crf.mean_field import mean_field_steps
+from densefield.crf.native import native_mean_field
 from densefield.crf.problem import Key, Problem, checked_count, pose
 from densefield.crf.solution import Solution
 from densefield.errors import InputError
@@ -82,6 +83,8 @@ class CRF:
     ) -> Solution:
         """Marginals after `iterations` updates, or earlier where no marginal changes by more than the tolerance."""
         problem = self.pose(scores, image, features=features, spacing=spacing, ignore=ignore)
+        if self._choice.method == "lattice" and damping == 0 and not energies:
+            return self._solve_natively(problem, tolerance)
         solution = None
         for solution in islice(self._steps(problem, damping, energies, tolerance), self.iterations + 1):
             if solution.converged:
@@ -125,6 +128,36 @@ class CRF:
             exclude_self=self.exclude_self,
             kept=self._kept,
         )
+
+    def marginals(
+        self, scores: Array, image: npt.NDArray[np.generic] | None = None, **options: Any
+    ) -> npt.NDArray[np.float32]:
+        """The marginals of solve() alone, (L, …), where nothing else is wanted of it."""
+        if self._choice.method != "lattice" or set(options) - {"features", "spacing", "ignore"}:
+            return self.solve(scores, image, **options).marginals.astype(np.float32, copy=False)
+        problem = self.pose(scores, image, **options)
+        q = np.empty(problem.scores.shape, np.float32)
+        native_mean_field(problem.kernels, problem.scores, self.iterations, self._choice.threads, marginals=q)
+        return q.reshape(scores.shape)
+
+    def _solve_natively(self, problem: Problem, tolerance: float | None) -> Solution:
+        f = problem.scores
+        q, log_q = np.empty(f.shape, np.float32), np.empty(f.shape, np.float32)
+        residuals = np.zeros(self.iterations, np.float32)
+        steps = native_mean_field(
+            problem.kernels,
+            f,
+            self.iterations,
+            self._choice.threads,
+            marginals=q,
+            log_marginals=log_q,
+            residuals=residuals,
+            tolerance=tolerance,
+        )
+        shape = (len(f), *problem.shape)
+        changes = tuple(residuals[:steps].tolist())
+        converged = None if tolerance is None else bool(changes and changes[-1] <= tolerance)
+        return Solution(q.reshape(shape), log_q.reshape(shape), steps, changes, None, converged)
 
     def _steps(self, problem: Problem, damping: float, energies: bool, tolerance: float | None) -> Iterator[Solution]:
         f, couplings = problem.rows, problem.couplings

@@ -61,16 +61,17 @@ def pose(
     labels, shape = f.shape[0], f.shape[1:]
     present = _present(ignore, shape, f.dtype)
     sites = gather_sites(kernels, shape, image, features, spacing)
+    # Kernels of positions alone are the same for every image of a size.
+    size = (shape, None if spacing is None else tuple(spacing), labels, f.dtype.str)
+    if kept and next(iter(kept))[1:] != size:
+        kept.clear()
     bounds = []
     for index, kernel in enumerate(kernels):
-        # Positions are the same for every image of a size.
-        key = (index, shape, None if spacing is None else tuple(spacing), labels, f.dtype.str)
-        fixed = ignore is None and set(kernel.widths_of_parts()) == {"position"}
-        bound = kept.get(key) if fixed else None
+        key = (index, *size)
+        bound = kept.get(key) if ignore is None else None
         if bound is None:
             bound = bind(kernel, sites, labels, present, choice, exclude_self)
-        if fixed:
-            kept.clear() if len(kept) >= len(kernels) and key not in kept else None
+        if ignore is None and set(kernel.widths_of_parts()) == {"position"}:
             kept[key] = bound
         bounds.append(bound)
     return Problem(f.reshape(labels, -1), shape, tuple(bounds))

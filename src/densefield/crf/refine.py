@@ -42,7 +42,7 @@ def refine(
     """
     scores = unary_scores(probabilities, labels, logits, num_labels, confidence)
     crf = CRF(kernels, iterations=iterations, threads=threads)
-    return crf.solve(scores, image).marginals.astype(np.float32, copy=False)
+    return crf.marginals(scores, image)
 
 
 def unary_scores(

@@ -88,6 +88,16 @@ class LatticeFilter(FeatureFilter[Float32]):
             self._magnitude = self._core.calibrated_magnitude(self._threads)
         return self._magnitude
 
+    @property
+    def features(self) -> Array:
+        """The features it was made from, (N, d), not to be written to."""
+        return self._features
+
+    @property
+    def native(self) -> _core.Lattice:
+        """The lattice in native code, for mean field, which splats and slices by itself."""
+        return self._core
+
     def apply(self, values: Float32, out: Float32 | None = None) -> Float32:
         """K v for values (N, C) or (B, N, C); written into `out` where it is given.
 

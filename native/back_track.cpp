@@ -1,0 +1,287 @@
+// Gradients back through the updates (paper, Learning): g^(t-1) = q^(t-1) ⊙ (h - Σ_l q^(t-1) h), h = Σ_m K̂_mᵀ g^t μ_m.
+#include <deque>
+
+#include "mean_field.hpp"
+#include "mean_field_pass.hpp"
+
+namespace densefield {
+
+namespace {
+
+constexpr std::int64_t vertex_block = 512;  // sums over vertices are cut here, the same for any number of threads
+
+class Backwards {
+ public:
+  Backwards(const std::vector<Coupling>& couplings, const Tiling& tiling, const BackTracking& task,
+            const TileKernels& kernels, int threads)
+      : couplings_(couplings),
+        tiling_(tiling),
+        task_(task),
+        kernels_(kernels),
+        g_(static_cast<std::size_t>(tiling.state_floats())) {
+    for (std::size_t m = 0; m < couplings.size(); ++m) {
+      sending_.emplace_back(couplings[m], tiling, arrays(m));
+      receiving_.emplace_back(couplings[m], tiling, with_shape(m) ? arrays(m) : 0);
+      locals_.emplace_back(couplings[m], tiling, arrays(m));
+      mu_.emplace_back(task.gradients[m].mu ? tiling.units() * mu_count(m) : 0, 0.0);
+      moments_.emplace_back(with_shape(m) ? vertex_blocks(m) * dimension(m) * dimension(m) : 0, 0.0);
+      shapes_ |= with_shape(m);
+    }
+    for (int pass = 0; pass <= 2 * task.iterations; ++pass) queues_.emplace_back(tiling.units());
+    for (int worker = 0; worker < threads; ++worker)
+      tiles_.emplace_back(static_cast<std::size_t>(7 * tiling.plane_floats() + 2 * kTile * tiling.width));
+  }
+
+  void run(const Worker& worker) {
+    int pass = 0;
+    for_units(pass++, [&](std::int64_t unit) { start(worker, unit); });
+    for (int t = task_.iterations; t >= 1; --t) {
+      worker.sync();
+      for (std::size_t m = 0; m < couplings_.size(); ++m) gather_sent(worker, m);
+      worker.sync();
+      if (shapes_) {
+        for_units(pass, [&](std::int64_t unit) { send_marginals(worker, unit, t); });
+        worker.sync();
+        for (std::size_t m = 0; m < couplings_.size(); ++m) gather_received(worker, m);
+        worker.sync();
+        for (std::size_t m = 0; m < couplings_.size(); ++m) add_moments(worker, m);
+        worker.sync();
+        for (std::size_t m = 0; m < couplings_.size(); ++m) blur_moments_sent(worker, m);
+        worker.sync();
+      }
+      for_units(pass + 1, [&](std::int64_t unit) { step_back(worker, unit, t); });
+      pass += 2;
+    }
+  }
+
+  // Partial sums in their order, once all workers are done.
+  void finish() {
+    for (std::size_t m = 0; m < couplings_.size(); ++m) {
+      sum_up(mu_[m], task_.gradients[m].mu, mu_count(m), couplings_[m].rank == 0);
+      if (with_shape(m)) sum_up(moments_[m], task_.gradients[m].moments, dimension(m) * dimension(m), false);
+    }
+  }
+
+ private:
+  const CouplingGradients& wanted(std::size_t m) const { return task_.gradients[m]; }
+  bool with_shape(std::size_t m) const { return wanted(m).moments != nullptr; }
+  int arrays(std::size_t m) const { return with_shape(m) ? 1 + dimension(m) : 1; }
+  int dimension(std::size_t m) const { return couplings_[m].filter->lattice().embedding.dimension; }
+  int mu_count(std::size_t m) const { return couplings_[m].rank == 2 ? tiling_.labels * tiling_.labels : tiling_.labels; }
+  std::int64_t vertex_blocks(std::size_t m) const {
+    return (couplings_[m].filter->lattice().vertices + vertex_block - 1) / vertex_block;
+  }
+
+  struct Tile {
+    float *g, *q, *h, *message, *mixed, *one, *two, *rows, *other_rows;
+  };
+  Tile tile(const Worker& worker) {
+    float* planes = tiles_[worker.index].data();
+    const std::int64_t size = tiling_.plane_floats();
+    return {planes,            planes + size,     planes + 2 * size, planes + 3 * size,
+            planes + 4 * size, planes + 5 * size, planes + 6 * size, planes + 7 * size,
+            planes + 7 * size + kTile * tiling_.width};
+  }
+  std::size_t plane_bytes() const { return tiling_.plane_floats() * sizeof(float); }
+  float* g_of(std::int64_t first) { return g_.data() + first / kTile * tiling_.plane_floats(); }
+  const float* q_of(std::int64_t first, int t) const {
+    return task_.kept + t * tiling_.state_floats() + first / kTile * tiling_.plane_floats();
+  }
+  Corners corners(std::size_t m, std::int64_t first, int points) const {
+    return Corners(couplings_[m], tiling_, kernels_, first, points);
+  }
+
+  template <class Task>
+  void for_units(int pass, const Task& task) {
+    std::int64_t unit;
+    while (queues_[pass].next(unit)) task(unit);
+  }
+
+  void clear_locals(std::int64_t unit) {
+    for (std::size_t m = 0; m < couplings_.size(); ++m) locals_[m].clear(unit, arrays(m));
+  }
+
+  // g^T from the loss.
+  void start(const Worker& worker, std::int64_t unit) {
+    const Tile at = tile(worker);
+    clear_locals(unit);
+    for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
+      load_planes(task_.cotangent, tiling_, first, points, at.one);
+      load_planes(task_.log_marginals, tiling_, first, points, at.two);
+      kernels_.log_softmax_adjoint(at.one, at.two, tiling_.labels, at.g);
+      store_planes(at.g, tiling_, first, points, task_.scores);
+      if (task_.iterations > 0) send(at, first, points);
+    });
+  }
+
+  // Remembers g and spreads it on every lattice.
+  void send(const Tile& at, std::int64_t first, int points) {
+    std::memcpy(g_of(first), at.g, plane_bytes());
+    kernels_.to_rows(at.g, tiling_.labels, tiling_.width, at.rows);
+    for (std::size_t m = 0; m < couplings_.size(); ++m) spread(m, first, points, at.rows, couplings_[m].after);
+  }
+
+  void spread(std::size_t m, std::int64_t first, int points, const float* rows, const float* factor) {
+    if (with_shape(m))
+      corners(m, first, points)
+          .spread_moments(rows, factor, wanted(m).features, locals_[m].sums(), locals_[m].stride());
+    else
+      corners(m, first, points).spread(rows, factor, locals_[m].sums());
+  }
+
+  // Spreads q^(t-1) μᵀ on the lattices whose shapes are to be differentiated.
+  void send_marginals(const Worker& worker, std::int64_t unit, int t) {
+    const Tile at = tile(worker);
+    clear_locals(unit);
+    for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
+      for (std::size_t m = 0; m < couplings_.size(); ++m) {
+        if (!with_shape(m)) continue;
+        mix_marginals(m, q_of(first, t - 1), at.mixed);
+        kernels_.to_rows(at.mixed, tiling_.labels, tiling_.width, at.rows);
+        spread(m, first, points, at.rows, couplings_[m].before);
+      }
+    });
+  }
+
+  void mix_marginals(std::size_t m, const float* q, float* mixed) const {
+    std::memset(mixed, 0, plane_bytes());
+    kernels_.mix(q, couplings_[m].mu, couplings_[m].rank, false, tiling_.labels, mixed);
+  }
+
+  // Kᵀ of what was sent; moments stay as they are gathered.
+  void gather_sent(const Worker& worker, std::size_t m) {
+    for (int e = 0; e < arrays(m); ++e)
+      sending_[m].gather(worker, locals_[m].sums(e), e == 0 ? couplings_[m].magnitude : 1, e);
+    sending_[m].blur(worker, true, 0);
+  }
+
+  void gather_received(const Worker& worker, std::size_t m) {
+    if (!with_shape(m)) return;
+    for (int e = 0; e < arrays(m); ++e) {
+      receiving_[m].gather(worker, locals_[m].sums(e), couplings_[m].magnitude, e);
+      receiving_[m].blur(worker, false, e);
+    }
+  }
+
+  void blur_moments_sent(const Worker& worker, std::size_t m) {
+    if (!wanted(m).slopes) return;
+    for (int e = 1; e < arrays(m); ++e) sending_[m].blur(worker, true, e);
+  }
+
+  // Σ_v of one side's moments, not blurred, times the other's, blurred.
+  void add_moments(const Worker& worker, std::size_t m) {
+    if (!with_shape(m)) return;
+    const int d = dimension(m);
+    const std::int64_t vertices = sending_[m].vertices();
+    const auto [low, high] = worker.share(vertex_blocks(m));
+    for (std::int64_t part = low; part < high; ++part) {
+      const std::int64_t first = part * vertex_block, count = std::min(vertex_block, vertices - first);
+      double* sums = moments_[m].data() + part * d * d;
+      for (int block = 0; block < tiling_.blocks(); ++block) {
+        const int row = tiling_.block_row(block);
+        const std::int64_t offset = block * max_row * vertices + first * row;
+        for (int e = 0; e < d; ++e)
+          for (int f = wanted(m).all_pairs ? 0 : e; f < (wanted(m).all_pairs ? d : e + 1); ++f)
+            sums[e * d + f] += kernels_.inner(sending_[m].rows(1 + e) + offset, receiving_[m].rows(1 + f) + offset,
+                                              count * row);
+      }
+    }
+  }
+
+  // From g^t to g^(t-1).
+  void step_back(const Worker& worker, std::int64_t unit, int t) {
+    const Tile at = tile(worker);
+    if (t > 1) clear_locals(unit);
+    for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
+      const float* q = q_of(first, t - 1);
+      const float* g = g_of(first);
+      std::memset(at.h, 0, plane_bytes());
+      for (std::size_t m = 0; m < couplings_.size(); ++m) {
+        take_back(m, unit, first, points, q, g, at);
+        if (with_shape(m)) take_message(m, first, points, g, at);
+      }
+      kernels_.softmax_adjoint(at.h, q, tiling_.labels, at.g);
+      add_planes(at.g, tiling_, first, points, task_.scores);
+      if (t > 1) send(at, first, points);
+    });
+  }
+
+  // h += K̂ᵀ g μ; and what follows from it.
+  void take_back(std::size_t m, std::int64_t unit, std::int64_t first, int points, const float* q, const float* g,
+                 const Tile& at) {
+    const Coupling& coupling = couplings_[m];
+    std::memset(at.rows, 0, kTile * tiling_.width * sizeof(float));
+    corners(m, first, points).collect(sending_[m].rows(), coupling.before, 1, at.rows);
+    std::memset(at.one, 0, plane_bytes());
+    kernels_.to_planes(at.rows, tiling_.width, tiling_.labels, at.one);
+    if (with_shape(m)) {
+      mix_marginals(m, q, at.mixed);
+      add_dot(at.one, at.mixed, points, wanted(m).received + first);
+    }
+    if (coupling.own) kernels_.take_own(coupling.own + first, g, tiling_.labels, points, at.one);
+    if (wanted(m).mu)
+      kernels_.couple(at.one, q, coupling.rank, tiling_.labels, points, mu_[m].data() + unit * mu_count(m));
+    kernels_.mix(at.one, coupling.mu, coupling.rank, true, tiling_.labels, at.h);
+  }
+
+  // The message of q, for the derivatives of normalisation and shape; q μᵀ is in at.mixed.
+  void take_message(std::size_t m, std::int64_t first, int points, const float* g, const Tile& at) {
+    const Coupling& coupling = couplings_[m];
+    const CouplingGradients& gradients = wanted(m);
+    std::memset(at.rows, 0, kTile * tiling_.width * sizeof(float));
+    corners(m, first, points).collect(receiving_[m].rows(), coupling.after, 1, at.rows);
+    std::memset(at.message, 0, plane_bytes());
+    kernels_.to_planes(at.rows, tiling_.width, tiling_.labels, at.message);
+    add_dot(at.message, g, points, gradients.sent + first);
+    if (coupling.own) {
+      float sums[kTile] = {};
+      kernels_.dot(g, at.mixed, tiling_.labels, sums);
+      for (int p = 0; p < points; ++p) gradients.own[first + p] += coupling.own[first + p] * sums[p];
+    }
+    if (!gradients.slopes) return;
+    const std::int64_t stride = sending_[m].rows_stride();
+    kernels_.to_rows(g, tiling_.labels, tiling_.width, at.rows);
+    corners(m, first, points)
+        .collect_slopes(receiving_[m].rows(), stride, coupling.after, 1, at.rows, gradients.slopes);
+    kernels_.to_rows(at.mixed, tiling_.labels, tiling_.width, at.rows);
+    corners(m, first, points)
+        .collect_slopes(sending_[m].rows(), stride, coupling.before, coupling.magnitude, at.rows, gradients.slopes);
+  }
+
+  void add_dot(const float* a, const float* b, int points, float* sums) const {
+    float here[kTile] = {};
+    kernels_.dot(a, b, tiling_.labels, here);
+    for (int p = 0; p < points; ++p) sums[p] += here[p];
+  }
+
+  static void sum_up(const std::vector<double>& parts, double* total, int count, bool into_one) {
+    if (!total) return;
+    for (int i = 0; i < (into_one ? 1 : count); ++i) total[i] = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) total[into_one ? 0 : i % count] += parts[i];
+  }
+
+  const std::vector<Coupling>& couplings_;
+  const Tiling& tiling_;
+  const BackTracking& task_;
+  const TileKernels& kernels_;
+  Buffer<float> g_;  // tile by tile in planes
+  std::deque<Field> sending_, receiving_;
+  std::deque<Local> locals_;
+  std::deque<std::vector<double>> mu_, moments_;
+  std::deque<Queue> queues_;
+  std::deque<Buffer<float>> tiles_;
+  bool shapes_ = false;
+};
+
+}  // namespace
+
+void back_track(const std::vector<Coupling>& couplings, const Tiling& tiling, const BackTracking& task,
+                const TileKernels& kernels, int threads) {
+  if (tiling.points == 0) return;
+  threads = worth_starting(threads, tiling);
+  Backwards backwards(couplings, tiling, task, kernels, threads);
+  parallel(threads, [&](const Worker& worker) { backwards.run(worker); });
+  backwards.finish();
+}
+
+}  // namespace densefield

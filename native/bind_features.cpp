@@ -1,0 +1,56 @@
+// Features out of what is known of every pixel: columns over their widths, over all threads.
+#include <stdexcept>
+
+#include "bindings.hpp"
+#include "parallel.hpp"
+
+namespace nb = nanobind;
+
+namespace densefield {
+
+namespace {
+
+using Part = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;  // (points, columns), any strides
+using Features = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+template <class Number>
+void fill(const Part& part, const std::vector<float>& widths, const Features& out, std::int64_t offset, int threads) {
+  const auto* from = static_cast<const Number*>(part.data());
+  const std::int64_t point = part.stride(0), column = part.stride(1);
+  const auto points = static_cast<std::int64_t>(part.shape(0)), stride = static_cast<std::int64_t>(out.shape(1));
+  float* to = out.data() + offset;
+  const std::int64_t piece = 1 << 15, pieces = (points + piece - 1) / piece;
+  const nb::gil_scoped_release release;
+  parallel_for(threads, pieces, [&](std::int64_t part_index, int) {
+    const std::int64_t first = part_index * piece, last = std::min(first + piece, points);
+    for (std::size_t c = 0; c < widths.size(); ++c)
+      for (std::int64_t i = first; i < last; ++i)
+        to[i * stride + c] = static_cast<float>(from[i * point + c * column]) / widths[c];
+  });
+}
+
+// out[:, offset + c] = part[:, c] / widths[c]
+void fill_features(const Part& part, const std::vector<float>& widths, const Features& out, std::int64_t offset,
+                   int threads) {
+  if (part.shape(1) != widths.size()) throw std::invalid_argument("one width per column");
+  if (out.shape(0) != part.shape(0) || offset < 0 || offset + part.shape(1) > out.shape(1))
+    throw std::invalid_argument("out has no room for the columns");
+  if (threads < 1 || threads > 1024) throw std::invalid_argument("threads must be 1 to 1024");
+  if (part.dtype() == nb::dtype<std::uint8_t>())
+    fill<std::uint8_t>(part, widths, out, offset, threads);
+  else if (part.dtype() == nb::dtype<float>())
+    fill<float>(part, widths, out, offset, threads);
+  else if (part.dtype() == nb::dtype<double>())
+    fill<double>(part, widths, out, offset, threads);
+  else
+    throw std::invalid_argument("columns must be uint8, float32 or float64");
+}
+
+}  // namespace
+
+void bind_features(nb::module_& module) {
+  module.def("fill_features", &fill_features, nb::arg("part"), nb::arg("widths"), nb::arg("out"), nb::arg("offset"),
+             nb::arg("threads"));
+}
+
+}  // namespace densefield

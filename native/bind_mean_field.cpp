@@ -1,0 +1,185 @@
+// Python's view of mean field. Every size is checked here, so that no caller can make the kernels leave their arrays.
+#include <optional>
+#include <stdexcept>
+
+#include "bindings.hpp"
+#include "dispatch.hpp"
+#include "mean_field.hpp"
+
+namespace nb = nanobind;
+
+namespace densefield {
+
+namespace {
+
+using Vector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using VectorOut = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Weights = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
+using Planes = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;  // (labels, points)
+using PlanesOut = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Doubles = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
+
+void demand(bool holds, const char* what) {
+  if (!holds) throw std::invalid_argument(what);
+}
+
+// One kernel bound to its points. The arrays are Python's, and kept alive by it.
+struct BoundCoupling {
+  nb::object lattice;  // keeps the filter alive
+  Vector before, after;
+  std::optional<Vector> own;
+  Weights mu;
+  Coupling coupling;
+
+  BoundCoupling(nb::object given, double magnitude, Vector before_, Vector after_, std::optional<Vector> own_,
+                Weights mu_)
+      : lattice(given), before(before_), after(after_), own(own_), mu(mu_) {
+    const auto* filter = nb::cast<const LatticeFilter*>(given);
+    const auto points = static_cast<std::size_t>(filter->lattice().points);
+    demand(before.shape(0) == points && after.shape(0) == points, "before and after must have one number per point");
+    demand(!own || own->shape(0) == points, "own must have one number per point");
+    demand(mu.ndim() <= 2 && (mu.ndim() < 2 || mu.shape(0) == mu.shape(1)), "mu must be (), (L,) or (L, L)");
+    coupling = {filter,     static_cast<float>(magnitude), before.data(), after.data(), own ? own->data() : nullptr,
+                mu.data(), static_cast<int>(mu.ndim())};
+  }
+};
+
+std::vector<Coupling> couplings_of(const std::vector<const BoundCoupling*>& bound, int labels) {
+  std::vector<Coupling> couplings;
+  for (const BoundCoupling* each : bound) {
+    demand(each->mu.ndim() == 0 || each->mu.shape(0) == static_cast<std::size_t>(labels),
+           "mu is for another number of labels");
+    couplings.push_back(each->coupling);
+  }
+  return couplings;
+}
+
+struct Sizes {
+  std::int64_t points;
+  int labels;
+};
+
+Sizes sizes_of(const Planes& scores, int iterations, int threads) {
+  demand(scores.shape(0) >= 1 && scores.shape(0) <= 1 << 20, "labels must be 1 to 2^20");
+  demand(iterations >= 0 && iterations <= 1 << 20, "iterations must be 0 to 2^20");
+  demand(threads >= 1 && threads <= 1024, "threads must be 1 to 1024");
+  return {static_cast<std::int64_t>(scores.shape(1)), static_cast<int>(scores.shape(0))};
+}
+
+template <class Array>
+void demand_like(const Array& array, const Planes& scores) {
+  demand(array.shape(0) == scores.shape(0) && array.shape(1) == scores.shape(1), "arrays differ in shape");
+}
+
+template <class Array>
+void demand_state(const Array& kept, int iterations, const Tiling& tiling) {
+  demand(static_cast<std::int64_t>(kept.shape(0)) == iterations &&
+             static_cast<std::int64_t>(kept.shape(1)) == tiling.state_floats(),
+         "kept must be (iterations, state_floats)");
+}
+
+int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes& scores, int iterations,
+                   std::optional<PlanesOut> marginals, std::optional<PlanesOut> log_marginals,
+                   std::optional<PlanesOut> kept, std::optional<VectorOut> residuals, double tolerance, int threads,
+                   const std::string& simd) {
+  const Sizes sizes = sizes_of(scores, iterations, threads);
+  const std::vector<Coupling> couplings = couplings_of(bound, sizes.labels);
+  const Tiling tiling(couplings, sizes.points, sizes.labels);
+  if (marginals) demand_like(*marginals, scores);
+  if (log_marginals) demand_like(*log_marginals, scores);
+  if (kept) demand_state(*kept, iterations, tiling);
+  demand(!residuals || static_cast<int>(residuals->shape(0)) == iterations, "residuals must be (iterations,)");
+  const Inference task{scores.data(),
+                       iterations,
+                       static_cast<float>(tolerance),
+                       marginals ? marginals->data() : nullptr,
+                       log_marginals ? log_marginals->data() : nullptr,
+                       kept ? kept->data() : nullptr,
+                       residuals ? residuals->data() : nullptr};
+  const TileKernels& chosen = kernels(simd).tile;
+  const nb::gil_scoped_release release;
+  return mean_field(couplings, tiling, task, chosen, threads);
+}
+
+// The gradients wanted of one coupling; arrays are Python's, zero where they are added to.
+struct BoundGradients {
+  std::optional<Doubles> mu;
+  std::optional<Planes> features;
+  bool all_pairs;
+  std::optional<Doubles> moments;
+  std::optional<VectorOut> sent, received, own;
+  std::optional<PlanesOut> slopes;
+};
+
+CouplingGradients checked(const BoundGradients& given, const Coupling& coupling, int labels) {
+  const Lattice& lattice = coupling.filter->lattice();
+  const auto points = static_cast<std::size_t>(lattice.points);
+  const auto d = static_cast<std::size_t>(lattice.embedding.dimension);
+  if (given.mu) {
+    std::size_t count = 1;
+    for (int i = 0; i < coupling.rank; ++i) count *= labels;
+    demand(given.mu->size() == count, "the gradient of mu must be like mu");
+  }
+  CouplingGradients gradients{given.mu ? given.mu->data() : nullptr, nullptr, given.all_pairs, nullptr, nullptr,
+                              nullptr, nullptr, nullptr};
+  if (!given.moments) return gradients;
+  demand(given.features && given.sent && given.received, "moments need features, sent and received");
+  demand(given.features->shape(0) == points && given.features->shape(1) == d, "features must be (points, d)");
+  demand(given.moments->size() == d * d, "moments must be (d, d)");
+  demand(given.sent->shape(0) == points && given.received->shape(0) == points, "sent and received must be (points,)");
+  demand(!coupling.own || (given.own && given.own->shape(0) == points), "own must be (points,)");
+  gradients.features = given.features->data();
+  gradients.moments = given.moments->data();
+  gradients.sent = given.sent->data();
+  gradients.received = given.received->data();
+  gradients.own = given.own ? given.own->data() : nullptr;
+  if (given.slopes) {
+    demand(given.slopes->shape(0) == points && given.slopes->shape(1) == d, "slopes must be (points, d)");
+    gradients.slopes = given.slopes->data();
+  }
+  return gradients;
+}
+
+void run_back_track(const std::vector<const BoundCoupling*>& bound, const Planes& cotangent,
+                    const Planes& log_marginals, const Planes& kept, int iterations, const PlanesOut& to_scores,
+                    const std::vector<const BoundGradients*>& wanted, int threads, const std::string& simd) {
+  const Sizes sizes = sizes_of(cotangent, iterations, threads);
+  const std::vector<Coupling> couplings = couplings_of(bound, sizes.labels);
+  const Tiling tiling(couplings, sizes.points, sizes.labels);
+  demand_like(log_marginals, cotangent);
+  demand_like(to_scores, cotangent);
+  demand_state(kept, iterations, tiling);
+  demand(wanted.size() == couplings.size(), "one set of gradients per coupling");
+  BackTracking task{cotangent.data(), log_marginals.data(), kept.data(), iterations, to_scores.data(), {}};
+  for (std::size_t m = 0; m < couplings.size(); ++m)
+    task.gradients.push_back(checked(*wanted[m], couplings[m], sizes.labels));
+  const TileKernels& chosen = kernels(simd).tile;
+  const nb::gil_scoped_release release;
+  back_track(couplings, tiling, task, chosen, threads);
+}
+
+}  // namespace
+
+void bind_mean_field(nb::module_& module) {
+  nb::class_<BoundCoupling>(module, "Coupling")
+      .def(nb::init<nb::object, double, Vector, Vector, std::optional<Vector>, Weights>(), nb::arg("lattice"),
+           nb::arg("magnitude"), nb::arg("before"), nb::arg("after"), nb::arg("own").none(), nb::arg("mu"));
+  nb::class_<BoundGradients>(module, "Gradients")
+      .def(nb::init<std::optional<Doubles>, std::optional<Planes>, bool, std::optional<Doubles>,
+                    std::optional<VectorOut>, std::optional<VectorOut>, std::optional<VectorOut>,
+                    std::optional<PlanesOut>>(),
+           nb::arg("mu").none(), nb::arg("features").none(), nb::arg("all_pairs"), nb::arg("moments").none(),
+           nb::arg("sent").none(), nb::arg("received").none(), nb::arg("own").none(), nb::arg("slopes").none());
+  module.def(
+      "state_floats",
+      [](std::int64_t points, int labels) { return (points + kTile - 1) / kTile * kTile * labels; },
+      nb::arg("points"), nb::arg("labels"));
+  module.def("mean_field", &run_mean_field, nb::arg("couplings"), nb::arg("scores"), nb::arg("iterations"),
+             nb::arg("marginals").none(), nb::arg("log_marginals").none(), nb::arg("kept").none(),
+             nb::arg("residuals").none(), nb::arg("tolerance"), nb::arg("threads"), nb::arg("simd"));
+  module.def("back_track", &run_back_track, nb::arg("couplings"), nb::arg("cotangent"), nb::arg("log_marginals"),
+             nb::arg("kept"), nb::arg("iterations"), nb::arg("scores"), nb::arg("gradients"), nb::arg("threads"),
+             nb::arg("simd"));
+}
+
+}  // namespace densefield

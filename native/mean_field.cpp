@@ -1,0 +1,167 @@
+#include "mean_field.hpp"
+
+#include <deque>
+#include <stdexcept>
+
+#include "mean_field_pass.hpp"
+
+namespace densefield {
+
+Tiling::Tiling(const std::vector<Coupling>& couplings, std::int64_t points, int labels)
+    : points(points), labels(labels), width(row_width(labels)), unit_points(64 * kTile) {
+  for (const Coupling& coupling : couplings) {
+    const Lattice& lattice = coupling.filter->lattice();
+    if (lattice.points != points) throw std::invalid_argument("a lattice is for another number of points");
+    if (points > 0) unit_points = std::max(&coupling == couplings.data() ? 0 : unit_points, lattice.chunk_points);
+  }
+  for (const Coupling& coupling : couplings)
+    if (points > 0 && unit_points % coupling.filter->lattice().chunk_points != 0)
+      throw std::logic_error("chunks of different lattices do not fit into each other");
+}
+
+namespace {
+
+class Loop {
+ public:
+  Loop(const std::vector<Coupling>& couplings, const Tiling& tiling, const Inference& task, const TileKernels& kernels,
+       int threads)
+      : couplings_(couplings), tiling_(tiling), task_(task), kernels_(kernels), changes_(threads, 0.0f) {
+    for (const Coupling& coupling : couplings) {
+      fields_.emplace_back(coupling, tiling, 1);
+      locals_.emplace_back(coupling, tiling, 1);
+      remembers_ |= coupling.own != nullptr;
+    }
+    remembers_ |= task.residuals != nullptr || task.tolerance >= 0;
+    if (remembers_) state_ = Buffer<float>(static_cast<std::size_t>(tiling.state_floats()));
+    for (int pass = 0; pass <= task.iterations; ++pass) queues_.emplace_back(tiling.units());
+    for (int worker = 0; worker < threads; ++worker)
+      tiles_.emplace_back(static_cast<std::size_t>(2 * tiling.plane_floats() + kTile * tiling.width));
+  }
+
+  void run(const Worker& worker) {
+    for (int pass = 0;; ++pass) {
+      points_pass(worker, pass);
+      worker.sync();
+      if (is_done(worker, pass)) return;
+      lattice_pass(worker);
+      worker.sync();
+    }
+  }
+
+  int steps() const { return steps_; }
+
+ private:
+  // Pass t takes the messages of q^(t-1) in and sends those of q^t out.
+  void points_pass(const Worker& worker, int pass) {
+    float change = 0;
+    std::int64_t unit;
+    while (queues_[pass].next(unit)) {
+      if (pass < task_.iterations)
+        for (Local& local : locals_) local.clear(unit, 1);
+      for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
+        change = std::max(change, tile_pass(worker, pass, first, points));
+      });
+    }
+    changes_[worker.index] = change;
+  }
+
+  float tile_pass(const Worker& worker, int pass, std::int64_t first, int points) {
+    float* z = tiles_[worker.index].data();
+    float* message = z + tiling_.plane_floats();
+    float* rows = message + tiling_.plane_floats();
+    float* last = remembers_ ? state_.data() + first / kTile * tiling_.plane_floats() : nullptr;
+    load_planes(task_.scores, tiling_, first, points, z);
+    if (pass > 0) receive(first, points, last, message, rows, z);
+    float change = 0;
+    const bool may_be_last = pass == task_.iterations || task_.tolerance >= 0;
+    if (task_.log_marginals && may_be_last) {
+      std::memcpy(message, z, tiling_.plane_floats() * sizeof(float));
+      kernels_.log_softmax(message, tiling_.labels);
+      store_planes(message, tiling_, first, points, task_.log_marginals);
+      if (pass == task_.iterations && !task_.marginals && !last) return change;
+    }
+    kernels_.softmax(z, tiling_.labels);
+    if (task_.marginals && may_be_last) store_planes(z, tiling_, first, points, task_.marginals);
+    if (last) {
+      if (pass > 0) change = kernels_.distance(z, last, tiling_.labels, points);
+      std::memcpy(last, z, tiling_.plane_floats() * sizeof(float));
+    }
+    if (pass == task_.iterations) return change;
+    if (task_.kept)
+      std::memcpy(task_.kept + pass * tiling_.state_floats() + first / kTile * tiling_.plane_floats(), z,
+                  tiling_.plane_floats() * sizeof(float));
+    kernels_.to_rows(z, tiling_.labels, tiling_.width, rows);
+    for (std::size_t m = 0; m < couplings_.size(); ++m)
+      Corners(couplings_[m], tiling_, kernels_, first, points).spread(rows, couplings_[m].before, locals_[m].sums());
+    return change;
+  }
+
+  // z += Σ_m K̂_m q μ_mᵀ, with q in `last` where it is needed
+  void receive(std::int64_t first, int points, const float* last, float* message, float* rows, float* z) {
+    const auto row_bytes = static_cast<std::size_t>(kTile * tiling_.width) * sizeof(float);
+    bool plain = false;
+    std::memset(rows, 0, row_bytes);
+    for (std::size_t m = 0; m < couplings_.size(); ++m) {
+      const Coupling& coupling = couplings_[m];
+      if (!coupling.is_plain()) continue;
+      Corners(coupling, tiling_, kernels_, first, points)
+          .collect(fields_[m].rows(), coupling.after, coupling.mu[0], rows);
+      plain = true;
+    }
+    if (plain) kernels_.to_planes(rows, tiling_.width, tiling_.labels, z);
+    for (std::size_t m = 0; m < couplings_.size(); ++m) {
+      const Coupling& coupling = couplings_[m];
+      if (coupling.is_plain()) continue;
+      std::memset(rows, 0, row_bytes);
+      Corners(coupling, tiling_, kernels_, first, points).collect(fields_[m].rows(), coupling.after, 1, rows);
+      std::memset(message, 0, tiling_.plane_floats() * sizeof(float));
+      kernels_.to_planes(rows, tiling_.width, tiling_.labels, message);
+      if (coupling.own) kernels_.take_own(coupling.own + first, last, tiling_.labels, points, message);
+      kernels_.mix(message, coupling.mu, coupling.rank, false, tiling_.labels, z);
+    }
+  }
+
+  void lattice_pass(const Worker& worker) {
+    for (std::size_t m = 0; m < couplings_.size(); ++m) {
+      fields_[m].gather(worker, locals_[m].sums(), couplings_[m].magnitude, 0);
+      fields_[m].blur(worker, false, 0);
+    }
+  }
+
+  // All workers answer alike: changes are written before a barrier, and again only after the next.
+  bool is_done(const Worker& worker, int pass) {
+    float change = 0;
+    for (int other = 0; other < worker.count; ++other) change = std::max(change, changes_[other]);
+    if (worker.index == 0) {
+      steps_ = pass;
+      if (task_.residuals && pass > 0) task_.residuals[pass - 1] = change;
+    }
+    return pass == task_.iterations || (pass > 0 && change <= task_.tolerance);
+  }
+
+  const std::vector<Coupling>& couplings_;
+  const Tiling& tiling_;
+  const Inference& task_;
+  const TileKernels& kernels_;
+  std::deque<Field> fields_;
+  std::deque<Local> locals_;
+  std::deque<Queue> queues_;
+  std::deque<Buffer<float>> tiles_;
+  std::vector<float> changes_;
+  Buffer<float> state_;  // q of the last pass
+  bool remembers_ = false;
+  int steps_ = 0;
+};
+
+}  // namespace
+
+int mean_field(const std::vector<Coupling>& couplings, const Tiling& tiling, const Inference& task,
+               const TileKernels& kernels, int threads) {
+  if (tiling.points == 0) return 0;
+  threads = worth_starting(threads, tiling);
+  Loop loop(couplings, tiling, task, kernels, threads);
+  parallel(threads, [&](const Worker& worker) { loop.run(worker); });
+  return loop.steps();
+}
+
+}  // namespace densefield

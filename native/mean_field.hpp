@@ -1,0 +1,89 @@
+// Mean field on lattices: T updates and their back-tracking, each in one go over all threads.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "buffer.hpp"
+#include "lattice_filter.hpp"
+#include "tile_kernels.hpp"
+
+namespace densefield {
+
+// One kernel bound to the points: z += (diag(after)·K·diag(before) - diag(own)) q μᵀ.
+struct Coupling {
+  const LatticeFilter* filter;
+  float magnitude;
+  const float* before;  // (points)
+  const float* after;   // (points)
+  const float* own;     // (points), or null
+  const float* mu;      // 1, labels or labels² floats
+  int rank;             // of μ: 0, 1 or 2
+
+  bool is_plain() const { return rank == 0 && !own; }
+};
+
+// Points and labels, cut into tiles; tiles into units that a worker takes at a time.
+struct Tiling {
+  std::int64_t points;
+  int labels;
+  int width;                 // floats of a row of all labels
+  std::int64_t unit_points;  // a multiple of kTile, and of every lattice's chunk
+
+  Tiling(const std::vector<Coupling>& couplings, std::int64_t points, int labels);
+
+  int blocks() const { return (labels - 1) / max_row + 1; }
+  int block_row(int block) const { return block + 1 < blocks() ? max_row : width - block * max_row; }
+  std::int64_t units() const { return (points + unit_points - 1) / unit_points; }
+  std::int64_t tiles() const { return (points + kTile - 1) / kTile; }
+  std::int64_t plane_floats() const { return std::int64_t{labels} * kTile; }
+  // Marginals of all points, tile by tile in planes.
+  std::int64_t state_floats() const { return tiles() * plane_floats(); }
+};
+
+// A thread takes some 50 µs to start: fewer numbers than these do not pay for it.
+inline int worth_starting(int threads, const Tiling& tiling) {
+  const std::int64_t most = std::min(tiling.units(), tiling.points * tiling.labels >> 14);
+  return static_cast<int>(std::clamp<std::int64_t>(most, 1, threads));
+}
+
+struct Inference {
+  const float* scores;  // (labels, points)
+  int iterations;
+  float tolerance;       // the loop ends where no marginal changes by more; negative: never
+  float* marginals;      // (labels, points), or null
+  float* log_marginals;  // (labels, points), or null
+  float* kept;           // (iterations, state_floats): q⁰ … q^(T-1), or null
+  float* residuals;      // (iterations): the largest change of a marginal, or null
+};
+
+// Returns how many updates were made.
+int mean_field(const std::vector<Coupling>& couplings, const Tiling& tiling, const Inference& task,
+               const TileKernels& kernels, int threads);
+
+// What back-tracking finds out about one coupling. With a_i = after_i g_i and b_j = before_j (q_j μᵀ), summed over the
+// updates; whatever is null is not computed.
+struct CouplingGradients {
+  double* mu;             // like μ: ∂loss/∂μ
+  const float* features;  // (points, d)
+  bool all_pairs;         // of features, or only each with itself
+  double* moments;        // (d, d): Σ_ij k(i,j) (a_i·b_j) x_i x_jᵀ
+  float* sent;            // (points): Σ_j k(i,j) (a_i·b_j)
+  float* received;        // (points): Σ_j k(j,i) (a_j·b_i)
+  float* own;             // (points): own_i g_i·(q_i μᵀ)
+  float* slopes;          // (points, d): Σ_j (k(i,j) (a_i·b_j) + k(j,i) (a_j·b_i)) x_j
+};
+
+struct BackTracking {
+  const float* cotangent;      // (labels, points): ∂loss/∂log q^T
+  const float* log_marginals;  // (labels, points): log q^T
+  const float* kept;           // (iterations, state_floats): q⁰ … q^(T-1)
+  int iterations;
+  float* scores;  // (labels, points): ∂loss/∂f
+  std::vector<CouplingGradients> gradients;
+};
+
+void back_track(const std::vector<Coupling>& couplings, const Tiling& tiling, const BackTracking& task,
+                const TileKernels& kernels, int threads);
+
+}  // namespace densefield

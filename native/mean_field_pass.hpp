@@ -1,0 +1,176 @@
+// What forward and backward passes share: a lattice's own sums for all labels, and the way there and back for a tile.
+#pragma once
+
+#include <cstring>
+
+#include "mean_field.hpp"
+
+namespace densefield {
+
+// Rows of one coupling's lattice for all labels, block after block; `arrays` of them, for moments.
+class Field {
+ public:
+  Field(const Coupling& coupling, const Tiling& tiling, int arrays)
+      : coupling_(coupling),
+        tiling_(tiling),
+        rows_stride_(coupling.filter->lattice().vertices * tiling.width),
+        rows_(static_cast<std::size_t>(arrays * rows_stride_)) {}
+
+  float* rows(int array = 0) { return rows_.data() + array * rows_stride_; }
+  std::int64_t rows_stride() const { return rows_stride_; }
+  std::int64_t vertices() const { return coupling_.filter->lattice().vertices; }
+
+  // rows = factor · Σ of the chunks' sums
+  void gather(const Worker& worker, const float* local, float factor, int array) {
+    const std::int64_t slots = coupling_.filter->lattice().slots();
+    for (int block = 0; block < tiling_.blocks(); ++block)
+      coupling_.filter->gather(worker, row_kind(tiling_.block_row(block)), local + block * max_row * slots, factor,
+                               rows(array) + block * max_row * vertices());
+  }
+
+  void blur(const Worker& worker, bool adjoint, int array) {
+    for (int block = 0; block < tiling_.blocks(); ++block)
+      coupling_.filter->blur(worker, row_kind(tiling_.block_row(block)), rows(array) + block * max_row * vertices(),
+                             adjoint);
+  }
+
+ private:
+  const Coupling& coupling_;
+  const Tiling& tiling_;
+  std::int64_t rows_stride_;
+  Buffer<float> rows_;
+};
+
+// The chunks' own sums of one coupling, for all labels; `arrays` of them, for moments.
+class Local {
+ public:
+  Local(const Coupling& coupling, const Tiling& tiling, int arrays)
+      : lattice_(coupling.filter->lattice()),
+        tiling_(tiling),
+        stride_(lattice_.slots() * tiling.width),
+        sums_(static_cast<std::size_t>(arrays * stride_)) {}
+
+  float* sums(int array = 0) { return sums_.data() + array * stride_; }
+  std::int64_t stride() const { return stride_; }
+
+  // Zeroes the sums of a unit's chunks.
+  void clear(std::int64_t unit, int arrays) {
+    const std::int64_t per_unit = tiling_.unit_points / lattice_.chunk_points;
+    const std::int64_t first = lattice_.chunk_slots[unit * per_unit];
+    const std::int64_t last = lattice_.chunk_slots[std::min((unit + 1) * per_unit, lattice_.chunks())];
+    for (int array = 0; array < arrays; ++array)
+      for (int block = 0; block < tiling_.blocks(); ++block) {
+        const int row = tiling_.block_row(block);
+        std::memset(sums(array) + block * max_row * lattice_.slots() + first * row, 0,
+                    (last - first) * row * sizeof(float));
+      }
+  }
+
+ private:
+  const Lattice& lattice_;
+  const Tiling& tiling_;
+  std::int64_t stride_;
+  Buffer<float> sums_;
+};
+
+// A tile of points, and where it lies in one lattice.
+struct Place {
+  std::int64_t first;  // point
+  int points;
+  Chunk chunk;
+  std::int64_t within;  // first point of the tile, counted from the chunk's
+  std::int64_t chunk_slot;
+
+  Place(const Lattice& lattice, std::int64_t first, int points)
+      : first(first),
+        points(points),
+        chunk(lattice.chunk(first / lattice.chunk_points)),
+        within(first % lattice.chunk_points),
+        chunk_slot(lattice.chunk_slots[first / lattice.chunk_points]) {}
+};
+
+// A tile in rows, (kTile, width), at the corners of one lattice.
+class Corners {
+ public:
+  Corners(const Coupling& coupling, const Tiling& tiling, const TileKernels& kernels, std::int64_t first, int points)
+      : place_(coupling.filter->lattice(), first, points),
+        lattice_(coupling.filter->lattice()),
+        tiling_(tiling),
+        kernels_(kernels) {}
+
+  // tile += scale · factor · S·rows
+  void collect(const float* rows, const float* factor, float scale, float* tile) const {
+    for (int block = 0; block < tiling_.blocks(); ++block)
+      kernels_.collect[kind(block)](place_.chunk, place_.within, place_.points,
+                                    rows + block * max_row * lattice_.vertices, factor + place_.first, scale,
+                                    tile + block * max_row, tiling_.width);
+  }
+
+  // local += Sᵀ·(factor · tile)
+  void spread(const float* tile, const float* factor, float* local) const {
+    for (int block = 0; block < tiling_.blocks(); ++block)
+      kernels_.spread[kind(block)](place_.chunk, place_.within, place_.points, tile + block * max_row, tiling_.width,
+                                   factor + place_.first, slots_of(block, local));
+  }
+
+  // The same for the tile times each feature too.
+  void spread_moments(const float* tile, const float* factor, const float* features, float* local,
+                      std::int64_t stride) const {
+    const int d = lattice_.embedding.dimension;
+    for (int block = 0; block < tiling_.blocks(); ++block)
+      kernels_.spread_moments[kind(block)](place_.chunk, place_.within, place_.points, tile + block * max_row,
+                                           tiling_.width, factor + place_.first, features + place_.first * d, d,
+                                           slots_of(block, local), stride);
+  }
+
+  // slope += scale · factor · tile · S·rows of every moment
+  void collect_slopes(const float* rows, std::int64_t stride, const float* factor, float scale, const float* tile,
+                      float* slope) const {
+    const int d = lattice_.embedding.dimension;
+    for (int block = 0; block < tiling_.blocks(); ++block)
+      kernels_.collect_slopes[kind(block)](place_.chunk, place_.within, place_.points,
+                                           rows + block * max_row * lattice_.vertices, stride, factor + place_.first,
+                                           scale, tile + block * max_row, tiling_.width, d,
+                                           slope + place_.first * d);
+  }
+
+ private:
+  int kind(int block) const { return row_kind(tiling_.block_row(block)); }
+  float* slots_of(int block, float* local) const {
+    return local + block * max_row * lattice_.slots() + place_.chunk_slot * tiling_.block_row(block);
+  }
+
+  Place place_;
+  const Lattice& lattice_;
+  const Tiling& tiling_;
+  const TileKernels& kernels_;
+};
+
+// Calls task(first point, points) for every tile of a unit.
+template <class Task>
+void for_tiles(const Tiling& tiling, std::int64_t unit, const Task& task) {
+  const std::int64_t end = std::min((unit + 1) * tiling.unit_points, tiling.points);
+  for (std::int64_t first = unit * tiling.unit_points; first < end; first += kTile)
+    task(first, static_cast<int>(std::min<std::int64_t>(kTile, end - first)));
+}
+
+// Copies a tile between an array (labels, points) and planes; points past the last are zero.
+inline void load_planes(const float* from, const Tiling& tiling, std::int64_t first, int points, float* planes) {
+  for (int label = 0; label < tiling.labels; ++label) {
+    float* to = planes + label * kTile;
+    std::memcpy(to, from + label * tiling.points + first, points * sizeof(float));
+    if (points < kTile) std::memset(to + points, 0, (kTile - points) * sizeof(float));
+  }
+}
+
+inline void store_planes(const float* planes, const Tiling& tiling, std::int64_t first, int points, float* to) {
+  for (int label = 0; label < tiling.labels; ++label)
+    std::memcpy(to + label * tiling.points + first, planes + label * kTile, points * sizeof(float));
+}
+
+inline void add_planes(const float* planes, const Tiling& tiling, std::int64_t first, int points, float* to) {
+  for (int label = 0; label < tiling.labels; ++label)
+    for (int p = 0; p < points; ++p) to[label * tiling.points + first + p] += planes[label * kTile + p];
+}
+
+}  // namespace densefield

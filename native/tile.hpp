@@ -1,0 +1,107 @@
+// Between points and lattice for a tile: gathering at corners and spreading to them.
+#pragma once
+
+#include "rows.hpp"
+#include "tile_kernels.hpp"
+#include "tile_planes.hpp"
+
+namespace densefield::DENSEFIELD_ISA {
+
+template <int V>
+void collect(const Chunk& chunk, std::int64_t first, int points, const float* source, const float* factor,
+             float scale, float* rows, int width) {
+  const int corners = chunk.corners;
+  const std::uint16_t* ids = chunk.ids + first * corners;
+  const float* weights = chunk.weights + first * corners;
+  for (int p = 0; p < points; ++p) {
+    Row<V> sum = Row<V>::zero();
+    for (int k = 0; k < corners; ++k)
+      sum = sum.plus(weights[k], Row<V>::load(source + std::int64_t{chunk.vertices[ids[k]]} * V));
+    Row<V>::load(rows).plus(scale * factor[p], sum).store(rows);
+    ids += corners;
+    weights += corners;
+    rows += width;
+  }
+}
+
+template <int V>
+void spread(const Chunk& chunk, std::int64_t first, int points, const float* rows, int width, const float* factor,
+            float* local) {
+  const int corners = chunk.corners;
+  const std::uint16_t* ids = chunk.ids + first * corners;
+  const float* weights = chunk.weights + first * corners;
+  for (int p = 0; p < points; ++p) {
+    const Row<V> row = Row<V>::zero().plus(factor[p], Row<V>::load(rows));
+    for (int k = 0; k < corners; ++k) {
+      float* to = local + std::int64_t{ids[k]} * V;
+      Row<V>::load(to).plus(weights[k], row).store(to);
+    }
+    ids += corners;
+    weights += corners;
+    rows += width;
+  }
+}
+
+template <int V>
+void spread_moments(const Chunk& chunk, std::int64_t first, int points, const float* rows, int width,
+                    const float* factor, const float* features, int dimension, float* local, std::int64_t stride) {
+  const int corners = chunk.corners;
+  const std::uint16_t* ids = chunk.ids + first * corners;
+  const float* weights = chunk.weights + first * corners;
+  for (int p = 0; p < points; ++p) {
+    const Row<V> row = Row<V>::zero().plus(factor[p], Row<V>::load(rows));
+    for (int k = 0; k < corners; ++k) {
+      float* to = local + std::int64_t{ids[k]} * V;
+      Row<V>::load(to).plus(weights[k], row).store(to);
+      for (int e = 0; e < dimension; ++e) {
+        to += stride;
+        Row<V>::load(to).plus(weights[k] * features[e], row).store(to);
+      }
+    }
+    ids += corners;
+    weights += corners;
+    rows += width;
+    features += dimension;
+  }
+}
+
+template <int V>
+void collect_slopes(const Chunk& chunk, std::int64_t first, int points, const float* source, std::int64_t stride,
+                    const float* factor, float scale, const float* rows, int width, int dimension, float* slope) {
+  const int corners = chunk.corners;
+  const std::uint16_t* ids = chunk.ids + first * corners;
+  const float* weights = chunk.weights + first * corners;
+  for (int p = 0; p < points; ++p) {
+    const Row<V> row = Row<V>::load(rows);
+    for (int e = 0; e < dimension; ++e) {
+      const float* from = source + (e + 1) * stride;
+      Row<V> sum = Row<V>::zero();
+      for (int k = 0; k < corners; ++k)
+        sum = sum.plus(weights[k], Row<V>::load(from + std::int64_t{chunk.vertices[ids[k]]} * V));
+      slope[e] += scale * factor[p] * row.dot(sum);
+    }
+    ids += corners;
+    weights += corners;
+    rows += width;
+    slope += dimension;
+  }
+}
+
+inline constexpr TileKernels tile_kernels{DENSEFIELD_ROWS(collect),
+                                          DENSEFIELD_ROWS(spread),
+                                          DENSEFIELD_ROWS(spread_moments),
+                                          DENSEFIELD_ROWS(collect_slopes),
+                                          to_planes,
+                                          to_rows,
+                                          softmax,
+                                          log_softmax,
+                                          take_own,
+                                          mix,
+                                          log_softmax_adjoint,
+                                          softmax_adjoint,
+                                          dot_planes,
+                                          distance,
+                                          couple,
+                                          inner};
+
+}  // namespace densefield::DENSEFIELD_ISA

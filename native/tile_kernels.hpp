@@ -1,0 +1,62 @@
+// What mean field needs from one instruction set, for a tile of neighbouring points.
+//
+// A tile holds up to kTile points in one of two layouts. Rows: the labels of a point side by side, `width` floats
+// apart, as the lattice reads them. Planes: the points of a label side by side, kTile floats apart, as softmax and the
+// arrays of callers have them; points past the last are computed like the others and never used.
+#pragma once
+
+#include <cstdint>
+
+#include "lattice_kernels.hpp"
+
+namespace densefield {
+
+inline constexpr int kTile = 64;
+
+// Floats of a row of all labels, and where each block of at most max_row labels starts in it.
+inline constexpr int row_width(int labels) {
+  const int blocks = (labels - 1) / max_row;
+  return blocks * max_row + padded_row(labels - blocks * max_row);
+}
+
+struct TileKernels {
+  // rows[p] += scale · factor_p · Σ_k weight_k · source[vertex_k] for the points first … first + points - 1 of a chunk
+  void (*collect[row_kinds])(const Chunk&, std::int64_t first, int points, const float* source, const float* factor,
+                             float scale, float* rows, int width);
+  // local[slot_k] += weight_k · factor_p · rows[p]
+  void (*spread[row_kinds])(const Chunk&, std::int64_t first, int points, const float* rows, int width,
+                            const float* factor, float* local);
+  // The same, and local[e][slot_k] += weight_k · factor_p · features[p, e-1] · rows[p] for e = 1 … dimension;
+  // features start at the tile's first point, the arrays of e are `stride` floats apart.
+  void (*spread_moments[row_kinds])(const Chunk&, std::int64_t first, int points, const float* rows, int width,
+                                    const float* factor, const float* features, int dimension, float* local,
+                                    std::int64_t stride);
+  // slope[p, e-1] += scale · factor_p · rows[p] · Σ_k weight_k · source[e][vertex_k]
+  void (*collect_slopes[row_kinds])(const Chunk&, std::int64_t first, int points, const float* source,
+                                    std::int64_t stride, const float* factor, float scale, const float* rows,
+                                    int width, int dimension, float* slope);
+
+  void (*to_planes)(const float* rows, int width, int labels, float* planes);      // planes += rows
+  void (*to_rows)(const float* planes, int labels, int width, float* rows);        // padding becomes zero
+  void (*softmax)(float* planes, int labels);                                      // z → q
+  void (*log_softmax)(float* planes, int labels);                                  // z → log q
+  // message_l -= own · q_l
+  void (*take_own)(const float* own, const float* q, int labels, int points, float* message);
+  // planes_l += Σ_l′ μ(l, l′) · message_l′, or μ(l′, l) where transposed; μ has 1, labels or labels² numbers
+  void (*mix)(const float* message, const float* mu, int rank, bool transposed, int labels, float* planes);
+
+  // g = c - q · Σ_l c_l, with log q in `log_q`
+  void (*log_softmax_adjoint)(const float* cotangent, const float* log_q, int labels, float* g);
+  // g = q (h - Σ_l q_l h_l)
+  void (*softmax_adjoint)(const float* h, const float* q, int labels, float* g);
+  // sums[p] += Σ_l a_l · b_l
+  void (*dot)(const float* a, const float* b, int labels, float* sums);
+  // Largest |a - b| among the first `points` points.
+  float (*distance)(const float* a, const float* b, int labels, int points);
+  // total[l] += Σ_p a_l · b_l (rank 0 and 1), or total[l, l′] += Σ_p a_l · b_l′ (rank 2), over the first `points`
+  void (*couple)(const float* a, const float* b, int rank, int labels, int points, double* total);
+  // Σ a_i · b_i in double precision
+  double (*inner)(const float* a, const float* b, std::int64_t count);
+};
+
+}  // namespace densefield

@@ -1,0 +1,186 @@
+// Arithmetic on a tile in planes: kTile points of a label side by side, so that every loop over them vectorises.
+#pragma once
+
+#include <math.h>
+
+#include "exponential.hpp"
+#include "tile_kernels.hpp"
+#include "transpose.hpp"
+
+namespace densefield::DENSEFIELD_ISA {
+
+inline void to_planes(const float* rows, int width, int labels, float* planes) {
+  int label = 0;
+  for (; label + 4 <= labels; label += 4)
+    for (int p = 0; p < kTile; p += 4)
+      transpose_add(rows + p * width + label, width, planes + label * kTile + p, kTile);
+  for (; label < labels; ++label)
+    for (int p = 0; p < kTile; ++p) planes[label * kTile + p] += rows[p * width + label];
+}
+
+inline void to_rows(const float* planes, int labels, int width, float* rows) {
+  int label = 0;
+  for (; label + 4 <= labels; label += 4)
+    for (int p = 0; p < kTile; p += 4)
+      transpose(planes + label * kTile + p, kTile, rows + p * width + label, width);
+  for (; label < width; ++label)
+    for (int p = 0; p < kTile; ++p) rows[p * width + label] = label < labels ? planes[label * kTile + p] : 0.0f;
+}
+
+// Largest score of each point, which is then taken away from all.
+inline void shift_by_largest(float* planes, int labels) {
+  float largest[kTile];
+  std::memcpy(largest, planes, sizeof largest);
+  for (int l = 1; l < labels; ++l) {
+    const float* z = planes + l * kTile;
+    DENSEFIELD_SIMD
+    for (int p = 0; p < kTile; ++p) largest[p] = z[p] > largest[p] ? z[p] : largest[p];
+  }
+  for (int l = 0; l < labels; ++l) {
+    float* z = planes + l * kTile;
+    DENSEFIELD_SIMD
+    for (int p = 0; p < kTile; ++p) z[p] -= largest[p];
+  }
+}
+
+inline void softmax(float* planes, int labels) {
+  shift_by_largest(planes, labels);
+  float sum[kTile] = {};
+  for (int l = 0; l < labels; ++l) {
+    float* z = planes + l * kTile;
+    DENSEFIELD_SIMD
+    for (int p = 0; p < kTile; ++p) {
+      const float power = exponential(z[p]);
+      z[p] = power;
+      sum[p] += power;
+    }
+  }
+  DENSEFIELD_SIMD
+  for (int p = 0; p < kTile; ++p) sum[p] = 1.0f / sum[p];
+  for (int l = 0; l < labels; ++l) {
+    float* z = planes + l * kTile;
+    DENSEFIELD_SIMD
+    for (int p = 0; p < kTile; ++p) z[p] *= sum[p];
+  }
+}
+
+inline void log_softmax(float* planes, int labels) {
+  shift_by_largest(planes, labels);
+  float sum[kTile] = {};
+  for (int l = 0; l < labels; ++l) {
+    const float* z = planes + l * kTile;
+    DENSEFIELD_SIMD
+    for (int p = 0; p < kTile; ++p) sum[p] += exponential(z[p]);
+  }
+  for (int p = 0; p < kTile; ++p) sum[p] = logf(sum[p]);
+  for (int l = 0; l < labels; ++l) {
+    float* z = planes + l * kTile;
+    DENSEFIELD_SIMD
+    for (int p = 0; p < kTile; ++p) z[p] -= sum[p];
+  }
+}
+
+inline void take_own(const float* own, const float* q, int labels, int points, float* message) {
+  for (int l = 0; l < labels; ++l) {
+    float* to = message + l * kTile;
+    const float* from = q + l * kTile;
+    DENSEFIELD_SIMD
+    for (int p = 0; p < points; ++p) to[p] -= own[p] * from[p];
+  }
+}
+
+inline void mix(const float* message, const float* mu, int rank, bool transposed, int labels, float* planes) {
+  for (int l = 0; l < labels; ++l) {
+    float* to = planes + l * kTile;
+    const int begin = rank == 2 ? 0 : l, end = rank == 2 ? labels : l + 1;
+    for (int other = begin; other < end; ++other) {
+      const int at = transposed ? other * labels + l : l * labels + other;
+      const float weight = rank == 0 ? mu[0] : rank == 1 ? mu[l] : mu[at];
+      const float* from = message + other * kTile;
+      DENSEFIELD_SIMD
+      for (int p = 0; p < kTile; ++p) to[p] += weight * from[p];
+    }
+  }
+}
+
+inline void log_softmax_adjoint(const float* cotangent, const float* log_q, int labels, float* g) {
+  float sum[kTile] = {};
+  for (int l = 0; l < labels; ++l) {
+    const float* c = cotangent + l * kTile;
+    DENSEFIELD_SIMD
+    for (int p = 0; p < kTile; ++p) sum[p] += c[p];
+  }
+  for (int l = 0; l < labels; ++l) {
+    const float* c = cotangent + l * kTile;
+    const float* log = log_q + l * kTile;
+    float* to = g + l * kTile;
+    DENSEFIELD_SIMD
+    for (int p = 0; p < kTile; ++p) to[p] = c[p] - exponential(log[p]) * sum[p];
+  }
+}
+
+inline void dot_planes(const float* a, const float* b, int labels, float* sums) {
+  for (int l = 0; l < labels; ++l) {
+    const float* left = a + l * kTile;
+    const float* right = b + l * kTile;
+    DENSEFIELD_SIMD
+    for (int p = 0; p < kTile; ++p) sums[p] += left[p] * right[p];
+  }
+}
+
+inline void softmax_adjoint(const float* h, const float* q, int labels, float* g) {
+  float mean[kTile] = {};
+  dot_planes(h, q, labels, mean);
+  for (int l = 0; l < labels; ++l) {
+    const float* from = h + l * kTile;
+    const float* softmax = q + l * kTile;
+    float* to = g + l * kTile;
+    DENSEFIELD_SIMD
+    for (int p = 0; p < kTile; ++p) to[p] = softmax[p] * (from[p] - mean[p]);
+  }
+}
+
+inline float distance(const float* a, const float* b, int labels, int points) {
+  float largest[kTile] = {};
+  for (int l = 0; l < labels; ++l) {
+    const float* left = a + l * kTile;
+    const float* right = b + l * kTile;
+    DENSEFIELD_SIMD
+    for (int p = 0; p < kTile; ++p) {
+      const float difference = fabsf(left[p] - right[p]);
+      largest[p] = difference > largest[p] ? difference : largest[p];
+    }
+  }
+  float result = 0;
+  for (int p = 0; p < points; ++p) result = largest[p] > result ? largest[p] : result;
+  return result;
+}
+
+// Sixteen sums side by side, so that the loop vectorises without reordering a single sum.
+inline double inner(const float* a, const float* b, std::int64_t count) {
+  constexpr int lanes = 16;
+  constexpr std::int64_t run = 4096;  // so many products are summed in float32 before they enter the double
+  double total = 0;
+  std::int64_t i = 0;
+  while (i + lanes <= count) {
+    float sums[lanes] = {};
+    const std::int64_t end = i + run < count ? i + run : count;
+    for (; i + lanes <= end; i += lanes) {
+      DENSEFIELD_SIMD
+      for (int lane = 0; lane < lanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+    }
+    for (const float sum : sums) total += sum;
+  }
+  for (; i < count; ++i) total += static_cast<double>(a[i]) * b[i];
+  return total;
+}
+
+inline void couple(const float* a, const float* b, int rank, int labels, int points, double* total) {
+  for (int l = 0; l < labels; ++l) {
+    const int begin = rank == 2 ? 0 : l, end = rank == 2 ? labels : l + 1;
+    for (int other = begin; other < end; ++other)
+      total[rank == 2 ? l * labels + other : l] += inner(a + l * kTile, b + other * kTile, points);
+  }
+}
+
+}  // namespace densefield::DENSEFIELD_ISA

@@ -1,0 +1,185 @@
+"""Mean field and its back-tracking in native code: all updates of one image in one call each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield import _core
+from densefield.crf.binding import Bound
+from densefield.crf.kernels import Normalization
+from densefield.filters.lattice import LatticeFilter
+
+Float32 = npt.NDArray[np.float32]
+Float64 = npt.NDArray[np.float64]
+
+
+def native_mean_field(
+    bounds: Sequence[Bound],
+    scores: Float32,  # (L, N)
+    iterations: int,
+    threads: int,
+    *,
+    marginals: Float32 | None = None,  # (L, N), filled where given
+    log_marginals: Float32 | None = None,  # (L, N), filled where given
+    kept: Float32 | None = None,  # (T, state_floats), filled with q⁰ … q^(T-1) where given
+    residuals: Float32 | None = None,  # (T,), filled where given
+    tolerance: float | None = None,
+) -> int:
+    """Up to T updates (paper, Eq. 5); returns how many were made. Equal to mean_field() up to rounding."""
+    return _core.mean_field(
+        [_native(bound) for bound in bounds],
+        scores,
+        iterations,
+        marginals,
+        log_marginals,
+        kept,
+        residuals,
+        -1.0 if tolerance is None else tolerance,
+        threads,
+        "auto",
+    )
+
+
+def new_kept(iterations: int, points: int, labels: int) -> Float32:
+    """Memory for the marginals of every update, which back-tracking needs."""
+    return np.empty((iterations, _core.state_floats(points, labels)), np.float32)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which gradients of a kernel to compute."""
+
+    weight: bool
+    shape: bool
+    features: bool
+
+
+@dataclass(frozen=True)
+class KernelGradient:
+    """∂loss of one kernel, where wanted.
+
+    `moments` (d, d) is Σ_ij (∂loss/∂k(i,j)) k(i,j) (x_i - x_j)(x_i - x_j)ᵀ, from which the derivative by any linear
+    map of the features follows: by a width σ_e it is moments[e, e]/σ_e, by W it is -moments W⁻ᵀ.
+    """
+
+    mu: Float64 | None
+    moments: Float64 | None
+    features: Float32 | None  # (N, d)
+
+
+def native_back_track(
+    bounds: Sequence[Bound],
+    normalizations: Sequence[Normalization],
+    wanted: Sequence[Wanted],
+    cotangent: Float32,  # (L, N): ∂loss/∂log q^T
+    log_marginals: Float32,  # (L, N)
+    kept: Float32,  # (T, state_floats)
+    threads: int,
+) -> tuple[Float32, list[KernelGradient]]:
+    """∂loss by scores (L, N) and by what is wanted of every kernel (paper, Learning)."""
+    to_scores = np.empty_like(cotangent)
+    sums = [_Sums(bound, want, diagonal=False) for bound, want in zip(bounds, wanted, strict=True)]
+    _core.back_track(
+        [_native(bound) for bound in bounds],
+        cotangent,
+        log_marginals,
+        kept,
+        len(kept),
+        to_scores,
+        [each.native for each in sums],
+        threads,
+        "auto",
+    )
+    return to_scores, [each.gradient(norm) for each, norm in zip(sums, normalizations, strict=True)]
+
+
+def _native(bound: Bound) -> _core.Coupling:
+    assert isinstance(bound.filter, LatticeFilter)
+    coupling = bound.coupling
+    assert coupling.before is not None and coupling.after is not None
+    own = None if coupling.own is None else coupling.own.ravel()
+    return _core.Coupling(
+        bound.filter.native,
+        bound.filter.magnitude,
+        coupling.before.ravel(),
+        coupling.after.ravel(),
+        own,
+        np.asarray(coupling.mu, order="C"),
+    )
+
+
+class _Sums:
+    """Memory for what back-tracking finds out about one kernel, and what follows from it."""
+
+    def __init__(self, bound: Bound, wanted: Wanted, diagonal: bool) -> None:
+        assert isinstance(bound.filter, LatticeFilter)
+        self._lattice, self._coupling = bound.filter, bound.coupling
+        points, d = bound.filter.num_points, bound.filter.dimension
+        self._mu = np.zeros(np.shape(bound.coupling.mu)) if wanted.weight else None
+        self._moments = self._sent = self._received = self._own = self._slopes = self._x = None
+        if wanted.shape or wanted.features:
+            # Differences of features do not change when the origin moves; near it less is lost to rounding.
+            x = bound.filter.features
+            self._x = (x - (x.max(0) + x.min(0)) / 2 if points else x).astype(np.float32)
+            self._moments = np.zeros((d, d))
+            self._sent, self._received = np.zeros(points, np.float32), np.zeros(points, np.float32)
+            self._own = None if bound.coupling.own is None else np.zeros(points, np.float32)
+            self._slopes = np.zeros((points, d), np.float32) if wanted.features else None
+        self.native = _core.Gradients(
+            self._mu, self._x, not diagonal, self._moments, self._sent, self._received, self._own, self._slopes
+        )
+
+    def gradient(self, normalization: Normalization) -> KernelGradient:
+        """The gradients, with those that pass through the normalisation."""
+        x, sent, received = self._x, self._sent, self._received
+        if x is None or sent is None or received is None or self._moments is None:
+            return KernelGradient(self._mu, None, None)
+        total = sent + received
+        moments = _second_moments(x, total) - self._moments - self._moments.T
+        slopes = None if self._slopes is None else self._slopes - total[:, None] * x
+        if normalization != "none":
+            v = self._to_total(normalization, sent, received)
+            more, more_slopes = self._through_total(v, x, slopes is not None)
+            moments += more
+            if slopes is not None and more_slopes is not None:
+                slopes += more_slopes
+        return KernelGradient(self._mu, moments, slopes)
+
+    def _to_total(self, normalization: Normalization, sent: Float32, received: Float32) -> Float32:
+        """∂loss/∂D (N,): D stands in `after`, in `before`, or as its root in both."""
+        before, after = np.ravel(self._coupling.before), np.ravel(self._coupling.after)  # type: ignore[arg-type]
+        own = 0 if self._own is None else self._own
+        if normalization == "symmetric":
+            return -(before**2) / 2 * (sent + received - 2 * own)
+        if normalization == "after":
+            return -after * (sent - own)
+        return -before * (received - own)
+
+    def _through_total(self, v: Float32, x: Float32, with_slopes: bool) -> tuple[Float64, Float32 | None]:
+        """What ∂loss/∂D means for the pairs of points, D = K·1 over those present."""
+        before, after = np.ravel(self._coupling.before), np.ravel(self._coupling.after)  # type: ignore[arg-type]
+        present = ((before > 0) | (after > 0)).astype(np.float32)[:, None]
+        ones_and_x = np.concatenate([present, present * x], axis=1)
+        filtered = self._lattice.apply(ones_and_x)  # K·1 and K·x
+        column = np.ascontiguousarray(v[:, None])
+        if with_slopes:
+            back = self._lattice.apply_adjoint(np.concatenate([column, column * x], axis=1))
+        else:
+            back = self._lattice.apply_adjoint(column)
+        total = v * filtered[:, 0] + present[:, 0] * back[:, 0]
+        cross = x.T.astype(np.float64) @ (column * filtered[:, 1:]).astype(np.float64)
+        moments = _second_moments(x, total) - cross - cross.T
+        if not with_slopes:
+            return moments, None
+        return moments, column * filtered[:, 1:] + present * back[:, 1:] - total[:, None] * x
+
+
+def _second_moments(x: Float32, weight: Float32) -> Float64:
+    """Σ_i weight_i x_i x_iᵀ, (d, d)."""
+    exact = x.astype(np.float64)
+    moments: Float64 = (exact * weight[:, None]).T @ exact
+    return moments
