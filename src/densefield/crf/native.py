@@ -44,9 +44,9 @@ def native_mean_field(
     )
 
 
-def new_kept(iterations: int, points: int, labels: int) -> Float32:
-    """Memory for the marginals of every update, which back-tracking needs."""
-    return np.empty((iterations, _core.state_floats(points, labels)), np.float32)
+def state_floats(points: int, labels: int) -> int:
+    """Numbers of one q^t in the order of the native loop, which works on 64 points at a time."""
+    return (points + 63) // 64 * 64 * labels
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,325 @@
+"""The native mean field as torch operators: in the graph, in compiled and in exported models."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+from weakref import WeakValueDictionary
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from densefield.crf.binding import Bound
+from densefield.crf.coupling import couple
+from densefield.crf.kernels import Normalization
+from densefield.crf.native import KernelGradient, Wanted, native_back_track, native_mean_field, state_floats
+from densefield.filters.lattice import LatticeFilter
+from densefield.filters.lattice_design import Operator
+
+Adjoint = Literal["keep", "recompute"]
+R = TypeVar("R")
+
+
+def torch_mean_field(
+    scores: Tensor,  # (B, L, N) float32 on the CPU
+    features: Sequence[Tensor],  # per kernel (B, N, d) or (1, N, d), not yet divided by widths
+    shapes: Sequence[Tensor],  # per kernel: widths (d,), or the matrix W (d, d) of features W p
+    weights: Sequence[Tensor],  # per kernel μ: (), (L,) or (L, L)
+    *,
+    normalizations: Sequence[Normalization],
+    iterations: int,
+    exclude_self: bool = False,
+    present: Tensor | None = None,  # (B, N): 1 for pixels that take part, 0 for others
+    operator: Operator = "symmetric",
+    halo: int = 0,
+    adjoint: Adjoint = "keep",
+    threads: int = 1,
+) -> Tensor:  # (B, L, N)
+    """log q^T by the native loop, with every gradient (paper, Eq. 5 and Learning).
+
+    Back-tracking needs q⁰ … q^(T-1): "keep" holds them from the forward pass on, T·B·N·L numbers; "recompute" runs the
+    forward pass of one image again when its turn comes, which takes longer and holds T·N·L.
+    """
+    differentiates = torch.is_grad_enabled() and any(
+        tensor.requires_grad for tensor in (scores, *features, *shapes, *weights)
+    )
+    log_q: Tensor = _forward_op(
+        scores,
+        list(features),
+        list(shapes),
+        list(weights),
+        present,
+        ",".join(normalizations),
+        iterations,
+        exclude_self,
+        operator,
+        halo,
+        differentiates and adjoint == "keep",
+        threads,
+    )[0]
+    return log_q
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What is the same for every image of a batch."""
+
+    normalizations: tuple[Normalization, ...]
+    iterations: int
+    exclude_self: bool
+    operator: Operator
+    halo: int
+    threads: int
+
+
+class _Batch:
+    """Kernels bound to every image of a batch; those that do not depend on the image are bound once."""
+
+    def __init__(
+        self,
+        features: Sequence[Tensor],
+        shapes: Sequence[Tensor],
+        weights: Sequence[Tensor],
+        present: Tensor | None,
+        size: tuple[int, int],  # images, points
+        options: _Options,
+    ) -> None:
+        images, points = size
+        self.points, self.options = points, options
+        # Images in parallel wait for each other less than threads within one.
+        self.workers = max(1, min(options.threads, images))
+        self.threads = max(1, options.threads // self.workers)
+        self._mu = [weight.detach().numpy() for weight in weights]
+        self._shapes = [shape.detach().numpy() for shape in shapes]
+        self._features = [feature.detach() for feature in features]
+        self._present = None if present is None else present.detach().to(torch.float32)
+        shared = {
+            m: self._bind(m, 0, options.threads)
+            for m, feature in enumerate(features)
+            if feature.shape[0] == 1 and (present is None or images == 1)
+        }
+        self.items = self.each(
+            images,
+            lambda item: [
+                shared[m] if m in shared else self._bind(m, item, self.threads) for m in range(len(features))
+            ],
+        )
+
+    def each(self, images: int, task: Callable[[int], R]) -> list[R]:
+        """task(0), task(1), … on as many threads as there are images for."""
+        if self.workers == 1:
+            return [task(item) for item in range(images)]
+        with ThreadPoolExecutor(self.workers) as pool:
+            return list(pool.map(task, range(images)))
+
+    def _bind(self, m: int, item: int, threads: int) -> Bound:
+        p, shape = self._features[m], self._shapes[m]
+        rows = np.ascontiguousarray(p[item if p.shape[0] > 1 else 0].numpy())
+        x = rows / shape if shape.ndim == 1 else rows @ shape.T
+        normalization = self.options.normalizations[m]
+        k = LatticeFilter(
+            x,
+            operator=self.options.operator,
+            halo=self.options.halo,
+            calibrate=normalization == "none",
+            threads=threads,
+        )
+        if self._present is None:
+            present = np.ones((self.points, 1), np.float32)
+        else:
+            present = np.ascontiguousarray(self._present[item].numpy()[:, None])
+        diagonal = k.diagonal() if self.options.exclude_self else None
+        return Bound(k, couple(k.apply, normalization, self._mu[m], present, diagonal))
+
+
+# A batch lives as long as the tensor that carries its number, which autograd keeps for the backward pass. Where that
+# tensor is a copy and the batch is gone, it is bound again.
+_live: WeakValueDictionary[int, _Batch] = WeakValueDictionary()
+_numbers = itertools.count(1)
+
+
+class _Ticket(np.ndarray[Any, np.dtype[np.int64]]):
+    """The number of a batch, holding on to it."""
+
+    batch: _Batch
+
+
+def _ticket(batch: _Batch) -> Tensor:
+    number = next(_numbers)
+    _live[number] = batch
+    array = np.array([number]).view(_Ticket)
+    array.batch = batch
+    return torch.from_numpy(array)
+
+
+def _forward(
+    scores: Tensor,
+    features: list[Tensor],
+    shapes: list[Tensor],
+    weights: list[Tensor],
+    present: Tensor | None,
+    normalizations: str,
+    iterations: int,
+    exclude_self: bool,
+    operator: str,
+    halo: int,
+    keep: bool,
+    threads: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    images, labels, points = scores.shape
+    options = _options(normalizations, iterations, exclude_self, operator, halo, threads)
+    batch = _Batch(features, shapes, weights, present, (images, points), options)
+    f = scores.detach().contiguous().numpy()
+    log_q = np.empty(f.shape, np.float32)
+    kept = np.empty((images if keep else 0, iterations, state_floats(points, labels)), np.float32)
+    batch.each(
+        images,
+        lambda item: native_mean_field(
+            batch.items[item],
+            f[item],
+            iterations,
+            batch.threads,
+            log_marginals=log_q[item],
+            kept=kept[item] if keep else None,
+        ),
+    )
+    return torch.from_numpy(log_q), torch.from_numpy(kept), _ticket(batch)
+
+
+def _backward(
+    cotangent: Tensor,
+    log_q: Tensor,
+    kept: Tensor,
+    ticket: Tensor,
+    scores: Tensor,
+    features: list[Tensor],
+    shapes: list[Tensor],
+    weights: list[Tensor],
+    present: Tensor | None,
+    normalizations: str,
+    iterations: int,
+    exclude_self: bool,
+    operator: str,
+    halo: int,
+    threads: int,
+    wanted: list[bool],  # of all features, then of all shapes, then of all weights
+) -> list[Tensor]:
+    images, labels, points = scores.shape
+    options = _options(normalizations, iterations, exclude_self, operator, halo, threads)
+    batch = _live.get(int(ticket))
+    if batch is None or len(batch.items) != images or batch.points != points:
+        batch = _Batch(features, shapes, weights, present, (images, points), options)
+    held = batch
+    kernels = len(features)
+    wants = [Wanted(wanted[2 * kernels + m], wanted[kernels + m], wanted[m]) for m in range(kernels)]
+    c, log_marginals = cotangent.contiguous().numpy(), log_q.contiguous().numpy()
+
+    def track(item: int) -> tuple[npt.NDArray[np.float32], list[KernelGradient]]:
+        if len(kept):
+            states = kept[item].numpy()
+        else:
+            states = np.empty((iterations, state_floats(points, labels)), np.float32)
+            f = scores[item].detach().contiguous().numpy()
+            native_mean_field(held.items[item], f, iterations, held.threads, marginals=np.empty_like(f), kept=states)
+        return native_back_track(
+            held.items[item], options.normalizations, wants, c[item], log_marginals[item], states, held.threads
+        )
+
+    found = held.each(images, track)
+    per_kernel = [[gradients[m] for _, gradients in found] for m in range(kernels)]
+    to_scores = torch.from_numpy(np.stack([each for each, _ in found])) if images else torch.zeros_like(scores)
+    nothing = torch.empty(0)
+    return [
+        to_scores,
+        *[_to_features(per_kernel[m], features[m], shapes[m]) if wanted[m] else nothing for m in range(kernels)],
+        *[_to_shape(per_kernel[m], shapes[m]) if wanted[kernels + m] else nothing for m in range(kernels)],
+        *[_to_weight(per_kernel[m], weights[m]) if wanted[2 * kernels + m] else nothing for m in range(kernels)],
+    ]
+
+
+def _to_features(gradients: list[KernelGradient], features: Tensor, shape: Tensor) -> Tensor:
+    """Of x = p/σ or W p back to p."""
+    slopes = torch.zeros_like(features)
+    for item, each in enumerate(gradients):
+        slopes[item if len(features) > 1 else 0] += torch.from_numpy(each.features)
+    return slopes / shape if shape.ndim == 1 else slopes @ shape
+
+
+def _to_shape(gradients: list[KernelGradient], shape: Tensor) -> Tensor:
+    """Of the second moments to widths σ or to W."""
+    moments = torch.zeros(shape.shape[-1], shape.shape[-1], dtype=torch.float64)
+    for each in gradients:
+        moments += torch.from_numpy(each.moments)
+    exact = shape.double()
+    slope = moments.diagonal() / exact if shape.ndim == 1 else -torch.linalg.solve(exact, moments.T).T
+    return slope.to(shape.dtype)
+
+
+def _to_weight(gradients: list[KernelGradient], weight: Tensor) -> Tensor:
+    total = torch.zeros(weight.shape, dtype=torch.float64)
+    for each in gradients:
+        total += torch.from_numpy(np.asarray(each.mu))
+    return total.to(weight.dtype)
+
+
+def _options(
+    normalizations: str, iterations: int, exclude_self: bool, operator: str, halo: int, threads: int
+) -> _Options:
+    names: Any = tuple(normalizations.split(",")) if normalizations else ()
+    kind: Any = operator
+    return _Options(names, iterations, exclude_self, kind, halo, threads)
+
+
+_forward_op = torch.library.custom_op("densefield::mean_field", _forward, mutates_args=(), device_types="cpu")
+_backward_op = torch.library.custom_op("densefield::back_track", _backward, mutates_args=(), device_types="cpu")
+
+
+@_forward_op.register_fake
+def _(scores: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    images, labels, points = scores.shape
+    iterations, keep = arguments[5], arguments[9]
+    kept = scores.new_empty(images if keep else 0, iterations, state_floats(points, labels))
+    return torch.empty_like(scores, memory_format=torch.contiguous_format), kept, scores.new_empty(1, dtype=torch.int64)
+
+
+@_backward_op.register_fake
+def _(cotangent: Tensor, *arguments: Any) -> list[Tensor]:
+    features, shapes, weights = arguments[4:7]
+    wanted = arguments[-1]
+    likes = [*features, *shapes, *weights]
+    slopes = [torch.empty_like(like) if want else like.new_empty(0) for like, want in zip(likes, wanted, strict=True)]
+    return [torch.empty_like(cotangent, memory_format=torch.contiguous_format), *slopes]
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    scores, features, shapes, weights, present, *options = inputs
+    log_q, kept, ticket = output
+    ctx.mark_non_differentiable(kept, ticket)
+    ctx.set_materialize_grads(False)
+    ctx.kernels, ctx.options = len(features), options
+    ctx.save_for_backward(log_q, kept, ticket, scores, present, *features, *shapes, *weights)
+
+
+def _differentiate(ctx: Any, cotangent: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
+    kernels = ctx.kernels
+    rest = (None,) * (1 + len(ctx.options))
+    if cotangent is None:
+        none = [None] * kernels
+        return (None, none, none, none, *rest)
+    log_q, kept, ticket, scores, present, *tensors = ctx.saved_tensors
+    features, shapes, weights = (tensors[i * kernels : (i + 1) * kernels] for i in range(3))
+    *options, _keep, threads = ctx.options
+    wanted = [bool(need) for group in ctx.needs_input_grad[1:4] for need in group]
+    to_scores, *slopes = _backward_op(
+        cotangent, log_q, kept, ticket, scores, features, shapes, weights, present, *options, threads, wanted
+    )
+    found = [slope if want else None for slope, want in zip(slopes, wanted, strict=True)]
+    return (to_scores, *(found[i * kernels : (i + 1) * kernels] for i in range(3)), *rest)
+
+
+_forward_op.register_autograd(_differentiate, setup_context=_remember)
