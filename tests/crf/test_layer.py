@@ -215,8 +215,10 @@ def test_freezing_and_learning_go_by_name() -> None:
 
 @pytest.mark.parametrize("patterns", [("bilateral.sigma",), ("*", "colour.*"), ()])
 def test_a_name_that_there_is_not_is_an_error_that_lists_those_there_are(patterns: tuple[str, ...]) -> None:
+    crf = DenseCRF(2)
     with pytest.raises(InputError, match=r"no parameter is called .*spatial\.log_sigma, spatial\.log_weight"):
-        DenseCRF(2).freeze(*patterns)
+        crf.freeze(*patterns)
+    assert all(parameter.requires_grad for parameter in crf.parameters())
 
 
 def test_it_prints_its_options() -> None:

@@ -14,6 +14,7 @@ from densefield.crf.crf import CRF, PHOTO_KERNELS
 from densefield.crf.kernels import Kernel, Normalization
 from densefield.crf.parameters import Array, KernelParameters, kernel_dimensions
 from densefield.crf.reference_torch import reference_mean_field
+from densefield.crf.sites import checked_spacing
 from densefield.crf.sites_torch import (
     check_finite_scores,
     checked_scores,
@@ -181,7 +182,7 @@ class DenseCRF(nn.Module):
         return log_q.reshape(f.shape)
 
     def freeze(self: Self, *patterns: str) -> Self:
-        """Stops learning the parameters whose names match, such as "bilateral.*" or "*.log_sigma"; returns self.
+        """Stops learning the parameters whose names match ``"bilateral.*"`` or ``"*.log_sigma"``; returns self.
 
         >>> crf = DenseCRF(labels=2).freeze("spatial.*", "*.log_weight")
         >>> [name for name, parameter in crf.named_parameters() if parameter.requires_grad]
@@ -239,20 +240,23 @@ class DenseCRF(nn.Module):
             )
         if torch.compiler.is_compiling():  # which makes constants of its own
             return grid_positions(shape, spacing).to(scores.device, dtype)
-        key = (shape, None if spacing is None else tuple(spacing), scores.device, dtype)
+        steps = checked_spacing(spacing, self.axes)
+        key = (shape, steps, scores.device, dtype)
         if key not in self._positions:
             with torch.inference_mode(False):  # what is kept may be needed for training later
-                self._positions = {key: grid_positions(shape, spacing).to(scores.device, dtype)}
+                self._positions = {key: grid_positions(shape, steps).to(scores.device, dtype)}
         return self._positions[key]
 
     def _set_learning(self: Self, patterns: tuple[str, ...], learning: bool) -> Self:
         known = dict(self.named_parameters())
+        matched: list[nn.Parameter] = []
         for pattern in patterns or ("",):
-            matched = [parameter for name, parameter in known.items() if fnmatchcase(name, pattern)]
-            if not matched:
+            found = [parameter for name, parameter in known.items() if fnmatchcase(name, pattern)]
+            if not found:
                 raise InputError(f"no parameter is called {pattern!r}, expected one of {', '.join(known)}; or '*'.")
-            for parameter in matched:
-                parameter.requires_grad_(learning)
+            matched += found
+        for parameter in matched:
+            parameter.requires_grad_(learning)
         return self
 
 
@@ -292,7 +296,7 @@ def _mean_field(
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:
     """Parts (B, N, d) or (1, N, d) side by side."""
-    (items,) = torch.broadcast_shapes(*[part.shape[:1] for part in parts])
+    items = next((len(part) for part in parts if len(part) != 1), 1)
     return torch.cat([part.expand(items, -1, -1) for part in parts], dim=2)
 
 

@@ -29,17 +29,19 @@ class KernelParameters(nn.Module):
     ['log_sigma', 'log_weight']
     """
 
+    _places: Tensor
+
     def __init__(self, kernel: Kernel, dimensions: Mapping[str, int], labels: int) -> None:
         super().__init__()
         self._kernel = kernel
         self._dimensions = {part: dimensions[part] for part in kernel.widths_of_parts()}
         shape = kernel.shape(self._dimensions)
-        self._rows, self._columns = np.tril_indices(len(shape), -1)
         if shape.ndim == 1:
             self.log_sigma = _parameter(np.log(shape))
         else:
             self.log_diagonal = _parameter(np.log(np.diagonal(shape)))
-            self.lower = _parameter(shape[self._rows, self._columns])
+            self.lower = _parameter(shape[np.tril_indices(len(shape), -1)])
+            self.register_buffer("_places", torch.as_tensor(_triangular_places(len(shape))), persistent=False)
         weight = checked_weight(kernel.weight, labels)
         if weight.ndim == 2:
             self.matrix = _parameter(weight)
@@ -55,9 +57,8 @@ class KernelParameters(nn.Module):
         """Widths σ (d,), features are p/σ; or W (d, d), features are W p."""
         if hasattr(self, "log_sigma"):
             return self.log_sigma.to(dtype).exp()
-        below = torch.zeros(len(self.log_diagonal), len(self.log_diagonal), dtype=dtype, device=self.lower.device)
-        places = torch.as_tensor(self._rows, device=below.device), torch.as_tensor(self._columns, device=below.device)
-        return self.log_diagonal.to(dtype).exp().diag() + below.index_put(places, self.lower.to(dtype))
+        nothing = torch.zeros(1, dtype=dtype, device=self.lower.device)
+        return torch.cat([self.log_diagonal.to(dtype).exp(), self.lower.to(dtype), nothing])[self._places]
 
     def weight(self, dtype: torch.dtype) -> Tensor:
         """μ: (), (L,) or a symmetric (L, L)."""
@@ -93,6 +94,19 @@ def kernel_dimensions(kernel: Kernel, axes: int, channels: int) -> dict[str, int
         shape = np.shape(kernel.sigma if kernel.covariance is None else kernel.covariance)
         known[kernel.feature] = shape[0] if shape else 1
     return known
+
+
+def _triangular_places(dimension: int) -> npt.NDArray[np.int64]:
+    """Where each element of a lower triangular matrix is among its diagonal, what is below it, and one zero.
+
+    >>> _triangular_places(3).tolist()
+    [[0, 6, 6], [3, 1, 6], [4, 5, 2]]
+    """
+    below = dimension * (dimension - 1) // 2
+    places = np.full((dimension, dimension), dimension + below)
+    places[np.diag_indices(dimension)] = np.arange(dimension)
+    places[np.tril_indices(dimension, -1)] = dimension + np.arange(below)
+    return places
 
 
 def _with_widths(kernel: Kernel, sigma: Array, dimensions: Mapping[str, int]) -> Kernel:
