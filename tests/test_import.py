@@ -22,8 +22,10 @@ NUMPY_NAMES = [
     "InputError",
     "InputTypeError",
     "LatticeFilter",
+    "from_crfasrnn",
+    "from_monai",
 ]
-TORCH_NAMES = ["TorchLatticeFilter", "apply_filter", "gaussian_filter", "grid_filter"]
+TORCH_NAMES = ["DenseCRF", "TorchLatticeFilter", "apply_filter", "gaussian_filter", "grid_filter"]
 
 
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:

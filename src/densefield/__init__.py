@@ -10,11 +10,14 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from densefield.crf.convert import from_crfasrnn as from_crfasrnn
+    from densefield.crf.convert import from_monai as from_monai
     from densefield.crf.crf import CRF as CRF
     from densefield.crf.kernels import Bilateral as Bilateral
     from densefield.crf.kernels import Custom as Custom
     from densefield.crf.kernels import Kernel as Kernel
     from densefield.crf.kernels import Spatial as Spatial
+    from densefield.crf.layer import DenseCRF as DenseCRF
     from densefield.crf.refine import refine as refine
     from densefield.crf.solution import Solution as Solution
     from densefield.errors import DensefieldError as DensefieldError
@@ -35,11 +38,14 @@ if TYPE_CHECKING:
 # Public name → the module that defines it. A test keeps the imports above, which are for type checkers
 # and editors, equal to this table.
 _HOMES = {
+    "from_crfasrnn": "densefield.crf.convert",
+    "from_monai": "densefield.crf.convert",
     "CRF": "densefield.crf.crf",
     "Bilateral": "densefield.crf.kernels",
     "Custom": "densefield.crf.kernels",
     "Kernel": "densefield.crf.kernels",
     "Spatial": "densefield.crf.kernels",
+    "DenseCRF": "densefield.crf.layer",
     "refine": "densefield.crf.refine",
     "Solution": "densefield.crf.solution",
     "DensefieldError": "densefield.errors",

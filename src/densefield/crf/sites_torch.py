@@ -1,0 +1,164 @@
+"""What is known of every pixel, from tensors: checked, and with pixels in rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from densefield.crf.sites import checked_spacing
+from densefield.errors import InputError, InputTypeError
+
+
+def grid_positions(shape: Sequence[int], spacing: Sequence[float] | None = None) -> Tensor:
+    """Where each pixel of a grid is, (1, N, axes), in the order x, y(, z): the twin of sites.grid_positions.
+
+    >>> grid_positions((2, 2))[0].tolist()
+    [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    """
+    steps = checked_spacing(spacing, len(shape))
+    lines = [
+        (torch.arange(count, dtype=torch.float64) * step).to(torch.float32)
+        for count, step in zip(reversed(tuple(shape)), steps, strict=True)
+    ]
+    grids = torch.meshgrid(lines[::-1], indexing="ij")  # z, y, x: as the axes of the grid
+    return torch.stack(grids[::-1], dim=-1).reshape(1, -1, len(shape))
+
+
+def checked_scores(scores: object, labels: int) -> Tensor:
+    """Scores (B, L, …) of floating point numbers; their values are looked at by check_finite_scores."""
+    if not isinstance(scores, Tensor):
+        raise InputTypeError(
+            f"the scores are a {type(scores).__name__}, expected a torch tensor (batch, labels, rows, columns), or a "
+            "list of (labels, rows, columns). For numpy arrays use densefield.CRF."
+        )
+    if not scores.is_floating_point():
+        raise InputTypeError(
+            f"the scores have dtype {scores.dtype}, expected floating point numbers, a network's logits."
+        )
+    if scores.ndim not in (3, 4, 5):
+        raise InputError(
+            f"the scores have shape {tuple(scores.shape)}, expected (batch, labels, rows, columns), "
+            "(batch, labels, planes, rows, columns) or (batch, labels, points)."
+        )
+    if scores.shape[1] != labels:
+        hint = " They come last: use scores.movedim(-1, 1)." if scores.shape[-1] == labels else ""
+        raise InputError(
+            f"the scores have shape {tuple(scores.shape)}, which is for {scores.shape[1]} labels, but there are "
+            f"{labels}.{hint}"
+        )
+    return scores
+
+
+def check_finite_scores(scores: Tensor) -> None:
+    """Raises, and says where, if scores hold NaN or infinity."""
+    values = scores.detach()
+    # The sum is finite only if every score is; most of the time one pass settles it.
+    if bool(values.sum().isfinite()):
+        return
+    wrong = ~values.isfinite()
+    if bool(wrong.any()):
+        where = tuple(wrong.nonzero()[0].tolist())
+        raise InputError(
+            f"the scores hold NaN or infinity at {int(wrong.sum())} of {wrong.numel()} places, first at {where}. "
+            "For a label that is ruled out use a large negative score such as -1e4."
+        )
+
+
+def pixel_rows(
+    given: object,  # (B, C, …), or (1, C, …) for all items
+    name: str,
+    channels: int,
+    scores: Tensor,  # (B, L, …)
+    dtype: torch.dtype,
+) -> Tensor:
+    """An image or a feature as (B, N, C) or (1, N, C), in the precision of the computation."""
+    batch, shape = scores.shape[0], tuple(scores.shape[2:])
+    if not isinstance(given, Tensor):
+        raise InputTypeError(f"{name} is a {type(given).__name__}, expected a torch tensor (batch, channels, …).")
+    if given.dtype == torch.bool or given.is_complex():
+        raise InputTypeError(f"{name} has dtype {given.dtype}, expected whole or floating point numbers.")
+    came = tuple(given.shape)
+    if came[2:] != shape or came[0] not in (batch, 1):
+        expected = ", ".join(str(n) for n in (batch, channels, *shape))
+        hint = " Its channels come last: use image.movedim(-1, 1)." if came[1:-1] == shape else ""
+        raise InputError(
+            f"{name} has shape {came}, but the scores have {tuple(scores.shape)}: expected ({expected}).{hint}"
+        )
+    if came[1] != channels:
+        raise InputError(
+            f"{name} has {came[1]} channels, but its kernel has widths for {channels}: make the module with "
+            + (f"channels={came[1]}." if name == "the image" else f"sigma=[…], one width for each of the {came[1]}.")
+        )
+    if given.device != scores.device:
+        raise InputError(f"{name} is on {given.device}, but the scores are on {scores.device}: move one to the other.")
+    return given.flatten(2).transpose(1, 2).to(dtype)
+
+
+def present_pixels(ignore: object, scores: Tensor, dtype: torch.dtype) -> Tensor | None:
+    """1 for pixels that take part and 0 for those to ignore, (B, N)."""
+    if ignore is None:
+        return None
+    expected = (scores.shape[0], *scores.shape[2:])
+    if not isinstance(ignore, Tensor) or ignore.dtype != torch.bool or tuple(ignore.shape) != expected:
+        came = f"{ignore.dtype} {tuple(ignore.shape)}" if isinstance(ignore, Tensor) else type(ignore).__name__
+        raise InputError(f"ignore is {came}, expected a boolean tensor {expected}, True for pixels to leave out.")
+    return (~ignore).to(scores.device, dtype).flatten(1)
+
+
+def gather_sites(
+    dimensions: Mapping[str, int],  # of every part that the kernels compare
+    scores: Tensor,  # (B, L, …)
+    dtype: torch.dtype,
+    positions: Tensor | None,  # (1, N, axes)
+    image: object,
+    features: Mapping[str, object],
+) -> dict[str, Tensor]:
+    """Every part that the kernels compare, by name, each (B, N, d) or (1, N, d)."""
+    _check_feature_names(set(dimensions) - {"position", "channel"}, features)
+    sites: dict[str, Tensor] = {}
+    for part, dimension in dimensions.items():
+        if part == "position" and positions is not None:
+            sites[part] = positions
+        elif part == "channel":
+            if image is None:
+                raise InputError("a bilateral kernel compares colours, but no image was given: pass image=.")
+            sites[part] = pixel_rows(image, "the image", dimension, scores, dtype)
+        else:
+            sites[part] = pixel_rows(features[part], f"feature {part!r}", dimension, scores, dtype)
+    return sites
+
+
+def items_of_lists(
+    scores: Sequence[Tensor], image: Any, features: Mapping[str, Any], ignore: Any
+) -> Iterator[dict[str, Any]]:
+    """Lists of tensors without a batch axis as batches of one, each with the names of its arguments."""
+    lists = {"image": image, "ignore": ignore, **{f"features[{name!r}]": each for name, each in features.items()}}
+    for item in scores:
+        if not isinstance(item, Tensor):
+            raise InputTypeError(f"the scores are a list with a {type(item).__name__} in it, expected torch tensors.")
+    for name, given in lists.items():
+        if given is not None and (not isinstance(given, list | tuple) or len(given) != len(scores)):
+            came = f"a list of {len(given)}" if isinstance(given, list | tuple) else f"a {type(given).__name__}"
+            raise InputError(f"the scores are a list of {len(scores)}, but {name} is {came}: expected as many.")
+    for index, item in enumerate(scores):
+        yield {
+            "scores": item[None],
+            "image": None if image is None else image[index][None],
+            "features": {name: each[index][None] for name, each in features.items()},
+            "ignore": None if ignore is None else ignore[index][None],
+        }
+
+
+def _check_feature_names(needed: Iterable[str], features: Mapping[str, object]) -> None:
+    """Raises unless features= has exactly what the Custom kernels compare."""
+    wanted = set(needed)
+    for name in sorted(wanted - set(features)):
+        raise InputError(
+            f"a kernel compares {name!r}, but features= has {', '.join(sorted(features)) or 'nothing'}: pass "
+            f"features={{{name!r}: tensor}}."
+        )
+    for name in sorted(set(features) - wanted):
+        raise InputError(f"features= has {name!r}, which no kernel compares: add a Custom kernel of that name.")

@@ -1,0 +1,101 @@
+"""DenseCRF and wrong input: what came, what was expected, what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from densefield import Custom, InputError, InputTypeError, Spatial
+
+torch = pytest.importorskip("torch")
+from densefield import DenseCRF  # noqa: E402
+
+
+def random(*shape: int, seed: int = 4669) -> Any:
+    return torch.tensor(np.random.default_rng(seed).standard_normal(shape), dtype=torch.float32)
+
+
+def colours(*shape: int, seed: int = 201) -> Any:
+    return torch.tensor(np.random.default_rng(seed).uniform(0, 255, shape), dtype=torch.float32)
+
+
+SCORES, IMAGE = random(2, 3, 4, 5), colours(2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"labels": 0}, "labels is 0, expected a whole number, 1 or more"),
+        ({"channels": 2.5}, "channels is 2.5"),
+        ({"adjoint": "forget"}, "adjoint is 'forget', expected one of keep, recompute"),
+        ({"method": "fast"}, "method is 'fast'"),
+        ({"iterations": -1}, "iterations is -1"),
+        ({"kernels": [Spatial(3, weight=-1)]}, r"weight of the spatial kernel is -1.0.* give a matrix"),
+        ({"kernels": [Spatial(3, weight=[1.0, 0.0, 2.0])]}, r"is \[1.0, 0.0, 2.0\], expected more than 0"),
+        ({"kernels": [Spatial(3, weight=[1.0, 2.0])]}, "which is for 2 labels, but there are 3"),
+        ({"kernels": [Spatial([1, 2, 3])]}, "3 widths for position, which has 2"),
+        ({"kernels": [Custom(feature="labels")]}, "'labels', a name that the module itself uses"),
+        ({"kernels": [Custom(feature="a"), Custom(feature="a", sigma=[1, 2])]}, "one by 1 widths and one by 2"),
+    ],
+)
+def test_a_module_that_cannot_be_is_an_error(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        DenseCRF(**{"labels": 3, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("scores", "options", "message"),
+    [
+        (random(3, 4, 5), {"image": IMAGE}, "which is for 4 labels, but there are 3"),
+        (random(4, 5), {}, r"shape \(4, 5\), expected \(batch, labels, rows, columns\)"),
+        (random(2, 4, 5, 3), {"image": IMAGE}, r"They come last: use scores.movedim\(-1, 1\)"),
+        (random(2, 3, 4, 5, 6), {"image": IMAGE}, "make the module with axes=3"),
+        (SCORES, {}, "no image was given: pass image="),
+        (SCORES, {"image": colours(2, 4, 5, 3)}, r"channels come last: use image.movedim\(-1, 1\)"),
+        (SCORES, {"image": colours(2, 1, 4, 5)}, "make the module with channels=1"),
+        (SCORES, {"image": colours(3, 3, 4, 5)}, r"expected \(2, 3, 4, 5\)"),
+        (SCORES, {"image": torch.tensor(1.0)}, r"the image has shape \(\)"),
+        (SCORES, {"image": IMAGE, "features": {"depth": IMAGE}}, "'depth', which no kernel compares"),
+        (SCORES, {"image": IMAGE, "spacing": (1, 1, 1)}, "expected 2 numbers above 0"),
+        (SCORES, {"image": IMAGE, "ignore": torch.zeros(2, 4, 5)}, "expected a boolean tensor"),
+        (SCORES, {"image": IMAGE, "ignore": torch.zeros(4, 5, dtype=torch.bool)}, r"\(4, 5\), expected a boolean"),
+        (SCORES, {"image": IMAGE.to("meta")}, "the image is on meta, but the scores are on cpu"),
+        (SCORES.log(), {"image": IMAGE}, r"hold NaN or infinity at \d+ of 120 places, first at \(0, "),
+        (SCORES, {"image": IMAGE / 0}, "features hold NaN or infinity"),
+        (list(SCORES), {"image": IMAGE}, "list of 2, but image is a Tensor"),
+        (list(SCORES), {"image": [IMAGE[0]]}, "list of 2, but image is a list of 1"),
+    ],
+)
+def test_wrong_input_is_told_what_to_do(scores: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        DenseCRF(3)(scores, **options)
+
+
+@pytest.mark.parametrize(
+    ("scores", "options", "message"),
+    [
+        (SCORES.numpy(), {"image": IMAGE}, "For numpy arrays use densefield.CRF"),
+        (SCORES.long(), {"image": IMAGE}, "expected floating point numbers"),
+        (SCORES, {"image": IMAGE.numpy()}, "the image is a ndarray"),
+        (SCORES, {"image": IMAGE > 9}, "the image has dtype torch.bool"),
+        ([SCORES[0].numpy()], {"image": [IMAGE[0]]}, "a list with a ndarray in it"),
+    ],
+)
+def test_input_of_the_wrong_type_is_told_what_to_do(scores: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputTypeError, match=message):
+        DenseCRF(3)(scores, **options)
+
+
+def test_a_missing_feature_is_named() -> None:
+    crf = DenseCRF(3, [Custom(feature="depth")])
+    with pytest.raises(InputError, match="compares 'depth', but features= has nothing"):
+        crf(SCORES)
+    with pytest.raises(InputError, match="feature 'depth' has 3 channels, but its kernel has widths for 1"):
+        crf(SCORES, features={"depth": IMAGE})
+
+
+def test_large_scores_are_not_taken_for_infinite_ones() -> None:
+    scores = torch.full((1, 2, 20, 20), 6e4, dtype=torch.float16)  # whose sum is infinite in half precision
+    assert bool(DenseCRF(2)(scores, colours(1, 3, 20, 20)).isfinite().all())
