@@ -104,8 +104,6 @@ def loss_and_gradients(network: Callable[[Any], Any], model: Network, image: Any
     return loss.detach(), {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
 
-# The reference is a break in the graph; an operator of torch will not be.
-FULL_GRAPH = False
 # At a break torch looks for gradients of tensors that have none, and hides the warning of it, but not from pytest.
 at_a_break = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 
@@ -113,7 +111,7 @@ at_a_break = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor 
 def check_compiled(backend: str) -> None:
     torch.compiler.reset()
     model = Network()
-    compiled = torch.compile(model, backend=backend, fullgraph=FULL_GRAPH)
+    compiled = torch.compile(model, backend=backend, fullgraph=True)
     for image in (colours(1, 3, 7, 8), colours(2, 3, 9, 6)):  # the second time with other sizes
         loss, gradients = loss_and_gradients(compiled, model, image)
         expected, expected_gradients = loss_and_gradients(model, model, image)

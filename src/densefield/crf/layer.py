@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Literal, SupportsIndex, TypeVar, get_args, overload
+from typing import Any, SupportsIndex, TypeVar, get_args, overload
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from densefield.crf.binding import Method
 from densefield.crf.crf import CRF, PHOTO_KERNELS
 from densefield.crf.kernels import Kernel, Normalization
+from densefield.crf.native_torch import Adjoint, torch_mean_field
 from densefield.crf.parameters import Array, KernelParameters, kernel_dimensions
 from densefield.crf.reference_torch import reference_mean_field
 from densefield.crf.sites import checked_spacing
@@ -26,7 +27,6 @@ from densefield.crf.sites_torch import (
 from densefield.errors import InputError
 from densefield.filters.lattice_design import Operator
 
-Adjoint = Literal["keep", "recompute"]
 Self = TypeVar("Self", bound="DenseCRF")
 
 # Filters are built by NumPy and native code, which a compiler cannot look into.
@@ -277,7 +277,21 @@ def _mean_field(
     threads: int | None,
 ) -> Tensor:
     """Log marginals (B, L, N), by the quickest way that there is for these tensors."""
-    del adjoint  # the reference keeps
+    if method == "lattice" and scores.device.type == "cpu" and scores.dtype == torch.float32:
+        return torch_mean_field(
+            scores,
+            features,
+            shapes,
+            weights,
+            normalizations=normalizations,
+            iterations=iterations,
+            exclude_self=exclude_self,
+            present=present,
+            operator=operator,
+            halo=halo,
+            adjoint=adjoint,
+            threads=threads,
+        )
     return _reference(
         scores,
         features,

@@ -18,6 +18,7 @@ from densefield.crf.binding import Bound
 from densefield.crf.coupling import couple
 from densefield.crf.kernels import Normalization
 from densefield.crf.native import KernelGradient, Wanted, native_back_track, native_mean_field, state_floats
+from densefield.filters.autograd import torch_threads
 from densefield.filters.lattice import LatticeFilter
 from densefield.filters.lattice_design import Operator
 
@@ -38,7 +39,7 @@ def torch_mean_field(
     operator: Operator = "symmetric",
     halo: int = 0,
     adjoint: Adjoint = "keep",
-    threads: int = 1,
+    threads: int | None = None,
 ) -> Tensor:  # (B, L, N)
     """log q^T by the native loop, with every gradient (paper, Eq. 5 and Learning).
 
@@ -60,7 +61,7 @@ def torch_mean_field(
         operator,
         halo,
         differentiates and adjoint == "keep",
-        threads,
+        threads or 0,
     )[0]
     return log_q
 
@@ -233,12 +234,11 @@ def _backward(
     found = held.each(images, track)
     per_kernel = [[gradients[m] for _, gradients in found] for m in range(kernels)]
     to_scores = torch.from_numpy(np.stack([each for each, _ in found])) if images else torch.zeros_like(scores)
-    nothing = torch.empty(0)
     return [
         to_scores,
-        *[_to_features(per_kernel[m], features[m], shapes[m]) if wanted[m] else nothing for m in range(kernels)],
-        *[_to_shape(per_kernel[m], shapes[m]) if wanted[kernels + m] else nothing for m in range(kernels)],
-        *[_to_weight(per_kernel[m], weights[m]) if wanted[2 * kernels + m] else nothing for m in range(kernels)],
+        *[_to_features(per_kernel[m], features[m], shapes[m]) if wanted[m] else torch.empty(0) for m in range(kernels)],
+        *[_to_shape(per_kernel[m], shapes[m]) if wanted[kernels + m] else torch.empty(0) for m in range(kernels)],
+        *[_to_weight(per_kernel[m], weights[m]) if wanted[2 * kernels + m] else torch.empty(0) for m in range(kernels)],
     ]
 
 
@@ -272,7 +272,8 @@ def _options(
 ) -> _Options:
     names: Any = tuple(normalizations.split(",")) if normalizations else ()
     kind: Any = operator
-    return _Options(names, iterations, exclude_self, kind, halo, threads)
+    # How many threads there are by default is found out when the operator runs, not when it is compiled.
+    return _Options(names, iterations, exclude_self, kind, halo, torch_threads(threads or None))
 
 
 _forward_op = torch.library.custom_op("densefield::mean_field", _forward, mutates_args=(), device_types="cpu")

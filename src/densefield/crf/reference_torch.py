@@ -17,13 +17,12 @@ from densefield.crf.binding import FilterChoice, Method
 from densefield.crf.coupling import Coupling, couple
 from densefield.crf.kernels import Normalization
 from densefield.crf.mean_field import mean_field
-from densefield.filters.autograd import apply_filter
+from densefield.filters.autograd import apply_filter, torch_threads
 from densefield.filters.exact import ExactFilter
 from densefield.filters.lattice import LatticeFilter
 from densefield.filters.lattice_design import Operator
 from densefield.filters.lattice_torch import TorchLatticeFilter
 from densefield.filters.operator import FeatureFilter
-from densefield.filters.threads import default_threads
 
 
 def reference_mean_field(
@@ -60,7 +59,7 @@ def reference_mean_field(
         return scores.log_softmax(1)
     f = scores.transpose(1, 2)  # (B, N, L)
     here = torch.ones_like(f[..., :1]) if present is None else present[..., None].to(f.dtype)
-    choice = FilterChoice(method, operator, halo, threads)
+    choice = FilterChoice(method, operator, halo, torch_threads(threads))
     kernels = [
         [_built(x, mu.to(f.dtype), normalization, choice, exclude_self, native) for x in _scaled(p.to(f.dtype), shape)]
         for p, shape, mu, normalization in zip(features, shapes, weights, normalizations, strict=True)
@@ -106,9 +105,7 @@ def _filter(x: Tensor, choice: FilterChoice, calibrate: bool, native: bool) -> F
     if choice.method == "exact":
         return ExactFilter(x)
     if native and x.device.type == "cpu" and x.dtype == torch.float32:
-        # No more threads than torch, which data loaders keep to one.
-        threads = choice.threads or min(default_threads(), torch.get_num_threads())
         return LatticeFilter(
-            x.detach().numpy(), operator=choice.operator, halo=choice.halo, calibrate=calibrate, threads=threads
+            x.detach().numpy(), operator=choice.operator, halo=choice.halo, calibrate=calibrate, threads=choice.threads
         )
     return TorchLatticeFilter(x, operator=choice.operator, halo=choice.halo, calibrate=calibrate)

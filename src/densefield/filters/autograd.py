@@ -74,14 +74,14 @@ def _lattice(
     features: Tensor, *, threads: int | None = None, simd: str = "auto", **options: Any
 ) -> LatticeFilter | TorchLatticeFilter:
     """The native lattice where it can be, the one in torch operations elsewhere."""
-    count = _threads(threads)
+    count = torch_threads(threads)
     check_simd(simd)
     if features.device.type == "cpu" and features.dtype == torch.float32:
         return LatticeFilter(features.detach().numpy(), threads=count, simd=simd, **options)
     return TorchLatticeFilter(features, **options)
 
 
-def _threads(threads: int | None) -> int:
+def torch_threads(threads: int | None) -> int:
     """Those asked for; else what the process may use, but no more than torch, which data loaders keep to one."""
     return check_threads(threads) if threads is not None else min(default_threads(), torch.get_num_threads())
 
@@ -133,7 +133,7 @@ def grid_filter(
     extents = check_grid_shape(shape)
     widths = sigma if isinstance(sigma, Tensor) else torch.tensor(sigma, dtype=torch.float64)
     check_sigma(widths.tolist(), extents)
-    count = _threads(threads)
+    count = torch_threads(threads)
     if values.device.type != "cpu" or values.dtype != torch.float32:
         return grid_filter_dense(values, extents, widths)
     result: Tensor = _GridFiltering.apply(values, widths, extents, count)  # type: ignore[no-untyped-call]
