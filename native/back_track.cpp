@@ -106,10 +106,10 @@ class Backwards {
     const Tile at = tile(worker);
     clear_locals(unit);
     for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
-      load_planes(task_.cotangent, tiling_, first, points, at.one);
-      load_planes(task_.log_marginals, tiling_, first, points, at.two);
+      kernels_.load(task_.cotangent + first, tiling_.points, tiling_.labels, points, at.one);
+      kernels_.load(task_.log_marginals + first, tiling_.points, tiling_.labels, points, at.two);
       kernels_.log_softmax_adjoint(at.one, at.two, tiling_.labels, at.g);
-      store_planes(at.g, tiling_, first, points, task_.scores);
+      kernels_.store(at.g, tiling_.labels, points, task_.scores + first, tiling_.points);
       if (task_.iterations > 0) send(at, first, points);
     });
   }
@@ -201,7 +201,7 @@ class Backwards {
         if (with_shape(m)) take_message(m, first, points, g, at);
       }
       kernels_.softmax_adjoint(at.h, q, tiling_.labels, at.g);
-      add_planes(at.g, tiling_, first, points, task_.scores);
+      kernels_.add(at.g, tiling_.labels, points, task_.scores + first, tiling_.points);
       if (t > 1) send(at, first, points);
     });
   }

@@ -58,6 +58,9 @@ class Loop {
     while (queues_[pass].next(unit)) {
       if (pass < task_.iterations)
         for (Local& local : locals_) local.clear(unit, 1);
+      if (pass > 0)
+        for (std::size_t m = 0; m < couplings_.size(); ++m)
+          fetch_rows(couplings_[m].filter->lattice(), tiling_, unit, fields_[m].rows());
       for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
         change = std::max(change, tile_pass(worker, pass, first, points));
       });
@@ -70,18 +73,19 @@ class Loop {
     float* message = z + tiling_.plane_floats();
     float* rows = message + tiling_.plane_floats();
     float* last = remembers_ ? state_.data() + first / kTile * tiling_.plane_floats() : nullptr;
-    load_planes(task_.scores, tiling_, first, points, z);
+    kernels_.load(task_.scores + first, tiling_.points, tiling_.labels, points, z);
+    fetch_planes(task_.scores, tiling_, first + kTile);
     if (pass > 0) receive(first, points, last, message, rows, z);
     float change = 0;
     const bool may_be_last = pass == task_.iterations || task_.tolerance >= 0;
     if (task_.log_marginals && may_be_last) {
       std::memcpy(message, z, tiling_.plane_floats() * sizeof(float));
       kernels_.log_softmax(message, tiling_.labels);
-      store_planes(message, tiling_, first, points, task_.log_marginals);
+      kernels_.store(message, tiling_.labels, points, task_.log_marginals + first, tiling_.points);
       if (pass == task_.iterations && !task_.marginals && !last) return change;
     }
     kernels_.softmax(z, tiling_.labels);
-    if (task_.marginals && may_be_last) store_planes(z, tiling_, first, points, task_.marginals);
+    if (task_.marginals && may_be_last) kernels_.store(z, tiling_.labels, points, task_.marginals + first, tiling_.points);
     if (last) {
       if (pass > 0) change = kernels_.distance(z, last, tiling_.labels, points);
       std::memcpy(last, z, tiling_.plane_floats() * sizeof(float));

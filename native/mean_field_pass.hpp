@@ -5,6 +5,12 @@
 
 #include "mean_field.hpp"
 
+#if defined(__GNUC__) || defined(__clang__)
+#define DENSEFIELD_FETCH(address) __builtin_prefetch(address, 0, 2)
+#else
+#define DENSEFIELD_FETCH(address) ((void)0)
+#endif
+
 namespace densefield {
 
 // Rows of one coupling's lattice for all labels, block after block; `arrays` of them, for moments.
@@ -154,23 +160,27 @@ void for_tiles(const Tiling& tiling, std::int64_t unit, const Task& task) {
     task(first, static_cast<int>(std::min<std::int64_t>(kTile, end - first)));
 }
 
-// Copies a tile between an array (labels, points) and planes; points past the last are zero.
-inline void load_planes(const float* from, const Tiling& tiling, std::int64_t first, int points, float* planes) {
-  for (int label = 0; label < tiling.labels; ++label) {
-    float* to = planes + label * kTile;
-    std::memcpy(to, from + label * tiling.points + first, points * sizeof(float));
-    if (points < kTile) std::memset(to + points, 0, (kTile - points) * sizeof(float));
+// Fetches the rows that a unit's points will ask for, which lie anywhere, before they do.
+inline void fetch_rows(const Lattice& lattice, const Tiling& tiling, std::int64_t unit, const float* rows) {
+  const std::int64_t per_unit = tiling.unit_points / lattice.chunk_points;
+  const std::int64_t first = lattice.chunk_slots[unit * per_unit];
+  const std::int64_t last = lattice.chunk_slots[std::min((unit + 1) * per_unit, lattice.chunks())];
+  for (int block = 0; block < tiling.blocks(); ++block) {
+    const int row = tiling.block_row(block);
+    const float* of_block = rows + block * max_row * lattice.vertices;
+    for (std::int64_t slot = first; slot < last; ++slot) {
+      const float* at = of_block + std::int64_t{lattice.vertex_of_slot[slot]} * row;
+      DENSEFIELD_FETCH(at);
+      if (row > 16) DENSEFIELD_FETCH(at + row - 1);
+    }
   }
 }
 
-inline void store_planes(const float* planes, const Tiling& tiling, std::int64_t first, int points, float* to) {
+// The same for a tile of an array (labels, points), whose labels lie far apart.
+inline void fetch_planes(const float* from, const Tiling& tiling, std::int64_t first) {
+  if (first >= tiling.points) return;
   for (int label = 0; label < tiling.labels; ++label)
-    std::memcpy(to + label * tiling.points + first, planes + label * kTile, points * sizeof(float));
-}
-
-inline void add_planes(const float* planes, const Tiling& tiling, std::int64_t first, int points, float* to) {
-  for (int label = 0; label < tiling.labels; ++label)
-    for (int p = 0; p < points; ++p) to[label * tiling.points + first + p] += planes[label * kTile + p];
+    for (int p = 0; p < kTile; p += 16) DENSEFIELD_FETCH(from + label * tiling.points + std::min(first + p, tiling.points - 1));
 }
 
 }  // namespace densefield

@@ -36,6 +36,11 @@ struct TileKernels {
                                     std::int64_t stride, const float* factor, float scale, const float* rows,
                                     int width, int dimension, float* slope);
 
+  // A tile of an array (labels, points) whose first point is at `array`; points past the last are zero.
+  void (*load)(const float* array, std::int64_t stride, int labels, int points, float* planes);
+  void (*store)(const float* planes, int labels, int points, float* array, std::int64_t stride);
+  void (*add)(const float* planes, int labels, int points, float* array, std::int64_t stride);  // array += planes
+
   void (*to_planes)(const float* rows, int width, int labels, float* planes);      // planes += rows
   void (*to_rows)(const float* planes, int labels, int width, float* rows);        // padding becomes zero
   void (*softmax)(float* planes, int labels);                                      // z → q

@@ -9,6 +9,39 @@
 
 namespace densefield::DENSEFIELD_ISA {
 
+inline void load_tile(const float* array, std::int64_t stride, int labels, int points, float* planes) {
+  for (int l = 0; l < labels; ++l) {
+    const float* from = array + l * stride;
+    float* to = planes + l * kTile;
+    if (points == kTile) {
+      for (int p = 0; p < kTile; p += kVectorLanes) store(to + p, load<Vector>(from + p));
+    } else {
+      for (int p = 0; p < kTile; ++p) to[p] = p < points ? from[p] : 0.0f;
+    }
+  }
+}
+
+inline void store_tile(const float* planes, int labels, int points, float* array, std::int64_t stride) {
+  for (int l = 0; l < labels; ++l) {
+    const float* from = planes + l * kTile;
+    float* to = array + l * stride;
+    if (points == kTile) {
+      for (int p = 0; p < kTile; p += kVectorLanes) store(to + p, load<Vector>(from + p));
+    } else {
+      for (int p = 0; p < points; ++p) to[p] = from[p];
+    }
+  }
+}
+
+inline void add_tile(const float* planes, int labels, int points, float* array, std::int64_t stride) {
+  for (int l = 0; l < labels; ++l) {
+    const float* from = planes + l * kTile;
+    float* to = array + l * stride;
+    DENSEFIELD_SIMD
+    for (int p = 0; p < points; ++p) to[p] += from[p];
+  }
+}
+
 inline void to_planes(const float* rows, int width, int labels, float* planes) {
   int label = 0;
   for (; label + 4 <= labels; label += 4)
