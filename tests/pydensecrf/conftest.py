@@ -9,10 +9,6 @@ import pytest
 
 HEIGHT, WIDTH = 120, 160
 
-LAST_BIT = pytest.mark.xfail(
-    strict=True, reason="a point falls into another simplex: the lattice's scale differs from theirs in the last bit"
-)
-
 
 @pytest.fixture(scope="session")
 def photos() -> dict[str, np.ndarray]:

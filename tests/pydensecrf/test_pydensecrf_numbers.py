@@ -9,7 +9,7 @@ import pytest
 
 import densefield.pydensecrf.densecrf as ours
 
-from .conftest import HEIGHT, LAST_BIT, WIDTH, smooth_energies
+from .conftest import HEIGHT, WIDTH, smooth_energies
 
 theirs = pytest.importorskip(
     "pydensecrf.densecrf", reason="pydensecrf is not installed: pip install 'densefield[peers]'"
@@ -43,21 +43,15 @@ def assert_same(image: np.ndarray, energies: np.ndarray, parameters: tuple[float
     found, found_kl = solve(ours, image, energies, parameters, normalization)
     assert found.shape == expected.shape and found.dtype == expected.dtype
     # Single precision in another order of summation, five times over.
-    assert np.abs(found - expected).max() < 2e-3
-    assert np.abs(found - expected).mean() < 1e-4
+    assert np.abs(found - expected).max() < 1e-4
+    assert np.abs(found - expected).mean() < 1e-6
     assert found_kl == pytest.approx(expected_kl, rel=1e-4)  # they sum each pixel in single precision
     start = np.exp(-energies) / np.exp(-energies).sum(axis=0)
     assert np.abs(found - start).max() > 0.3  # the kernels count for something
 
 
-CASES = [
-    pytest.param(photo, name, marks=LAST_BIT if (photo, name) == ("astronaut", "3 & 67/3") else ())
-    for photo in ("astronaut", "chelsea", "coffee")
-    for name in PARAMETERS
-]
-
-
-@pytest.mark.parametrize("photo, parameters", CASES)
+@pytest.mark.parametrize("parameters", PARAMETERS)
+@pytest.mark.parametrize("photo", ["astronaut", "chelsea", "coffee"])
 def test_marginals_are_the_same_on_photos(photos, photo, parameters):
     for labels in (21, 2):
         energies = smooth_energies(labels, seed=6173)
@@ -97,7 +91,7 @@ def test_energies_for_labels_and_pairs_of_labels_act_with_the_same_sign(photos, 
             (30, 40), (10, 20, 30), photos["coffee"], compat=pairs * factor, normalization=getattr(crf, normalization)
         )
         results.append(np.array(d.inference(4)))
-    assert np.abs(results[1] - results[0]).max() < 1e-4  # wide kernels: no pixel hangs on the last bit
+    assert np.abs(results[1] - results[0]).max() < 1e-4
 
 
 @pytest.mark.parametrize("kernel", ["CONST_KERNEL", "DIAG_KERNEL", "FULL_KERNEL"])
