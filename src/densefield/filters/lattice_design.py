@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from dataclasses import dataclass
 from typing import Literal, SupportsIndex, get_args
 
@@ -53,7 +54,11 @@ def design_lattice(dimension: int, operator: Operator = "symmetric", halo: int =
         fineness *= _coarsening(dimension, halo)
         passes = tuple((axis, 1 / 6) for axis in forward + forward[::-1])
         magnitude = 1 / _mass_per_density(dimension, passes, fineness)
-    scale = tuple(fineness * (dimension + 1) / math.sqrt((i + 1) * (i + 2)) for i in range(dimension))
+    spread = fineness * (dimension + 1)
+    if operator == "pydensecrf":
+        # That package keeps this number in single precision, and which simplex a point falls into may hang on the bit.
+        (spread,) = struct.unpack("f", struct.pack("f", spread))
+    scale = tuple(spread / math.sqrt((i + 1) * (i + 2)) for i in range(dimension))
     return LatticeDesign(scale, passes, magnitude, single_precision=operator == "pydensecrf")
 
 

@@ -1,0 +1,108 @@
+"""What callers hand over, checked as strictly as pydensecrf does, save that any memory layout will do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, SupportsIndex, SupportsInt
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield.errors import InputError, InputTypeError
+
+Float32 = npt.NDArray[np.float32]
+
+RULED_OUT = np.float32(1e30)  # an energy beside which every other vanishes
+
+
+def checked_buffer(
+    value: object,
+    name: str,
+    axes: tuple[str, ...],  # what each axis counts, for the messages
+    dtypes: tuple[type[np.generic], ...] = (np.float32,),
+) -> npt.NDArray[Any]:
+    """The array behind an object with memory, of one of these dtypes and with these axes.
+
+    Like pydensecrf, it raises ValueError for another dtype or number of axes, and TypeError for what is no array.
+
+    >>> checked_buffer(memoryview(np.zeros((2, 3), np.float32)), "u", ("labels", "points")).shape
+    (2, 3)
+    """
+    expected = f"a {dtypes[0].__name__} array ({', '.join(axes)})"
+    array = as_array(value, name, expected)
+    if array.dtype not in dtypes:
+        raise InputError(f"{name} has dtype {array.dtype}, expected {expected}: use .astype('{dtypes[0].__name__}').")
+    if array.ndim != len(axes):
+        raise InputError(f"{name} has shape {array.shape}, expected {expected}.")
+    return array
+
+
+def as_array(value: object, name: str, expected: str) -> npt.NDArray[Any]:
+    """The array behind anything that shares its memory."""
+    try:
+        return np.asarray(value if isinstance(value, np.ndarray) else memoryview(value))  # type: ignore[arg-type]
+    except TypeError:
+        raise InputTypeError(f"{name} is a {type(value).__name__}, expected {expected}.") from None
+
+
+def checked_integer(value: object, name: str) -> int:
+    """A whole number; as in pydensecrf, what stands behind the decimal point is cut off.
+
+    >>> checked_integer(np.int64(3), "nvar"), checked_integer(160.5, "w")
+    (3, 160)
+    """
+    if not isinstance(value, (SupportsInt, SupportsIndex)):
+        raise InputTypeError(f"{name} is {value!r}, expected a whole number.")
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} is {value!r}, expected a whole number.") from None
+
+
+def checked_energies(energies: Float32) -> Float32:
+    """Energies (L, N) that leave every point a label; an infinite one rules its label out.
+
+    Infinity becomes a number so large that no other counts, and no sum meets ∞ - ∞.
+
+    >>> float(checked_energies(np.array([[0.0], [np.inf]], np.float32))[1, 0]) > 1e29
+    True
+    """
+    # The sum is finite only if every energy is; most of the time one pass settles it.
+    if math.isfinite(float(energies.sum(dtype=np.float64))):
+        return energies
+    if not (energies > -np.inf).all():  # NaN is not greater either
+        raise InputError(
+            "the unary energies hold NaN or minus infinity. An energy is -log(probability): are there NaN among the "
+            "probabilities? Plus infinity rules a label out."
+        )
+    hopeless = np.isinf(energies).all(axis=0)
+    if hopeless.any():
+        raise InputError(
+            f"the unary energies rule out every label of point {int(hopeless.argmax())}: leave at least one finite."
+        )
+    finite: Float32 = np.minimum(energies, RULED_OUT)
+    return finite
+
+
+def checked_widths(widths: object, name: str, axes: tuple[str, ...], *, exactly: bool = False) -> tuple[float, ...]:
+    """One width for all the axes, or one for each; more than there are axes is an error only where `exactly` is said.
+
+    A negative width mirrors its axis, which changes nothing but rounding.
+
+    >>> checked_widths(3, "sxy", ("x", "y")), checked_widths((5, 4), "sxy", ("x", "y"))
+    ((3.0, 3.0), (5.0, 4.0))
+    """
+    expected = f"a number, or one for each of {', '.join(axes)}"
+    try:
+        given = np.asarray(widths)
+    except ValueError:  # rows of unequal length
+        raise InputError(f"{name} is {widths!r}, expected {expected}.") from None
+    if given.dtype.kind not in "fiub":
+        raise InputTypeError(f"{name} is {widths!r}, expected {expected}.")
+    if given.ndim > 1 or (given.ndim and (len(given) < len(axes) or (exactly and len(given) > len(axes)))):
+        raise InputError(f"{name} is {widths!r}, expected {expected}.")
+    used = np.broadcast_to(given, len(axes)) if given.ndim == 0 else given[: len(axes)]
+    single = np.finfo(np.float32)
+    if not ((np.abs(used) >= single.tiny) & (np.abs(used) <= single.max)).all():  # nor NaN
+        raise InputError(f"{name} is {widths!r}, expected finite widths other than 0.")
+    return tuple(float(width) for width in used)

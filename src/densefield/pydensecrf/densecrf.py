@@ -1,0 +1,226 @@
+"""Dense CRFs by pydensecrf's interface: energies in, marginals out."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from densefield.crf.binding import Bound
+from densefield.crf.kernels import Normalization
+from densefield.errors import InputError, InputTypeError
+from densefield.pydensecrf import eigen
+from densefield.pydensecrf.buffers import Float32, checked_buffer, checked_energies, checked_integer
+from densefield.pydensecrf.inference import infer, kl_divergence
+from densefield.pydensecrf.pairwise import bind, grid_features, image_features
+
+
+class KernelType(IntEnum):
+    """How much of a kernel's shape could be learnt; inference is the same for all three."""
+
+    CONST_KERNEL = 0
+    DIAG_KERNEL = 1
+    FULL_KERNEL = 2
+
+
+class NormalizationType(IntEnum):
+    """K, K D⁻¹, D⁻¹ K or D^-½ K D^-½, with D = diag(K·1)."""
+
+    NO_NORMALIZATION = 0
+    NORMALIZE_BEFORE = 1
+    NORMALIZE_AFTER = 2
+    NORMALIZE_SYMMETRIC = 3
+
+
+CONST_KERNEL = KernelType.CONST_KERNEL
+DIAG_KERNEL = KernelType.DIAG_KERNEL
+FULL_KERNEL = KernelType.FULL_KERNEL
+NO_NORMALIZATION = NormalizationType.NO_NORMALIZATION
+NORMALIZE_BEFORE = NormalizationType.NORMALIZE_BEFORE
+NORMALIZE_AFTER = NormalizationType.NORMALIZE_AFTER
+NORMALIZE_SYMMETRIC = NormalizationType.NORMALIZE_SYMMETRIC
+
+_NAMES: dict[int, Normalization] = {
+    NO_NORMALIZATION: "none",
+    NORMALIZE_BEFORE: "before",
+    NORMALIZE_AFTER: "after",
+    NORMALIZE_SYMMETRIC: "symmetric",
+}
+
+
+class Unary:
+    """What ConstUnary and LogisticUnary have in common: energies (L, N)."""
+
+    _energies: Float32
+
+
+class ConstUnary(Unary):
+    """Unary energies u (L, N), float32."""
+
+    def __init__(self, u: object) -> None:
+        self._energies = checked_buffer(u, "u", ("labels", "points")).copy()
+
+
+class LogisticUnary(Unary):
+    """Unary energies L·f of features f (D, N), weighted for each label by L (labels, D); both float32.
+
+    >>> weights, features = np.ones((2, 3), np.float32), np.ones((3, 5), np.float32)
+    >>> crf = DenseCRF(5, 2)
+    >>> crf.setUnary(LogisticUnary(weights, features))
+    """
+
+    def __init__(self, L: object, f: object) -> None:
+        weights = checked_buffer(L, "L", ("labels", "features"))
+        features = checked_buffer(f, "f", ("features", "points"))
+        if weights.shape[1] != features.shape[0]:
+            raise InputError(
+                f"L has shape {weights.shape} and f {features.shape}, expected (labels, features) and (features, "
+                "points) with as many features in both."
+            )
+        self._energies = weights @ features
+
+
+class DenseCRF:
+    """A dense CRF over `nvar` points with `nlabels` labels.
+
+    >>> crf = DenseCRF(4, 2)
+    >>> crf.setUnaryEnergy(np.array([[0, 1, 1, 9], [1, 0, 0, 0]], np.float32))
+    >>> crf.addPairwiseEnergy(np.zeros((1, 4), np.float32), compat=3)  # all points alike: the majority wins
+    >>> np.argmax(crf.inference(5), axis=0).tolist()
+    [1, 1, 1, 1]
+    """
+
+    def __init__(self, nvar: int, nlabels: int) -> None:
+        self._points = checked_integer(nvar, "nvar")
+        self._labels = checked_integer(nlabels, "nlabels")
+        if self._points < 0 or self._labels < 1:
+            raise InputError(
+                f"got {self._points} points and {self._labels} labels, expected no fewer than 0 and 1 of them."
+            )
+        self._scores = np.zeros((self._labels, self._points), np.float32)
+        self._kernels: list[Bound] = []
+
+    def setUnary(self, u: Unary) -> None:
+        """Takes the energies of a ConstUnary or LogisticUnary."""
+        if not isinstance(u, (ConstUnary, LogisticUnary)):
+            raise InputTypeError(f"u is a {type(u).__name__}, expected ConstUnary or LogisticUnary.")
+        self._set_energies(u._energies)
+
+    def setUnaryEnergy(self, u: object, f: object = None) -> None:
+        """Unary energies u (L, N), float32: -log of probabilities. With f (D, N), they are u·f for weights u (L, D)."""
+        if f is None:
+            self._set_energies(checked_buffer(u, "u", ("labels", "points")))
+        else:
+            self.setUnary(LogisticUnary(u, f))
+
+    def addPairwiseEnergy(
+        self,
+        features: object,  # (D, N) float32, divided by the widths
+        compat: object,  # a number attracts; float32 (L,) or (L, L) are energies
+        kernel: int = DIAG_KERNEL,
+        normalization: int = NORMALIZE_SYMMETRIC,
+    ) -> None:
+        """Adds a Gaussian kernel of features of your own."""
+        rows = checked_buffer(features, "features", ("dimensions", "points")).T
+        if len(rows) != self._points:
+            raise InputError(f"features have shape {rows.T.shape}, expected (dimensions, {self._points}).")
+        self._add(rows, compat, kernel, normalization)
+
+    def inference(self, niter: int) -> eigen.MatrixXf:
+        """Marginals (L, N) after `niter` updates; ``np.array`` makes an array of them."""
+        return eigen.MatrixXf(infer(self._scores, self._kernels, max(checked_integer(niter, "niter"), 0)))
+
+    def startInference(self) -> tuple[eigen.MatrixXf, eigen.MatrixXf, eigen.MatrixXf]:
+        """The first marginals Q (L, N), and two buffers that stepInference takes but has no use for."""
+        return self.inference(0), eigen.MatrixXf(), eigen.MatrixXf()
+
+    def stepInference(self, Q: eigen.MatrixXf, tmp1: eigen.MatrixXf, tmp2: eigen.MatrixXf) -> None:
+        """Updates the marginals Q (L, N) in place, once."""
+        _check_matrix(tmp1, "tmp1")
+        _check_matrix(tmp2, "tmp2")
+        Q[...] = infer(self._scores, self._kernels, 1, start=self._marginals(Q))
+
+    def klDivergence(self, Q: eigen.MatrixXf) -> float:
+        """pydensecrf's number for marginals Q (L, N): without log Z, and with the pairwise term twice.
+
+        The free energy, with that term once, is ``densefield.crf.energy.free_energy``.
+        """
+        return kl_divergence(self._scores, self._kernels, self._marginals(Q))
+
+    def _set_energies(self, energies: Float32) -> None:
+        expected = (self._labels, self._points)
+        if energies.shape != expected:
+            hint = " Use .reshape(labels, -1)." if energies.size == self._labels * self._points else ""
+            raise InputError(f"the unary energies have shape {energies.shape}, expected {expected}.{hint}")
+        self._scores = np.negative(checked_energies(energies), order="C")
+
+    def _add(self, rows: Float32, compat: object, kernel: int, normalization: int) -> None:
+        _constant(kernel, "kernel", KernelType)
+        chosen = _constant(normalization, "normalization", NormalizationType)
+        self._kernels.append(bind(rows, compat, self._labels, _NAMES[chosen]))
+
+    def _marginals(self, q: object) -> Float32:
+        marginals = _check_matrix(q, "Q")
+        if marginals.shape != self._scores.shape:
+            raise InputError(f"Q has shape {marginals.shape}, expected {self._scores.shape}.")
+        return marginals
+
+
+class DenseCRF2D(DenseCRF):
+    """A dense CRF over the pixels of an image, `w` wide and `h` high, row by row.
+
+    >>> image = np.zeros((4, 6, 3), np.uint8)
+    >>> image[:, 3:] = 255
+    >>> energies = np.zeros((2, 24), np.float32)
+    >>> energies[1, 0] = energies[0, 5] = 4  # one hint on either side
+    >>> crf = DenseCRF2D(6, 4, 2)
+    >>> crf.setUnaryEnergy(energies)
+    >>> crf.addPairwiseBilateral(sxy=60, srgb=10, rgbim=image, compat=5)
+    >>> np.argmax(crf.inference(5), axis=0)[:6].tolist()
+    [0, 0, 0, 1, 1, 1]
+    """
+
+    def __init__(self, w: int, h: int, nlabels: int) -> None:
+        self._width, self._height = checked_integer(w, "w"), checked_integer(h, "h")
+        if self._width < 0 or self._height < 0:
+            raise InputError(f"the image is {self._width} wide and {self._height} high, expected 0 or more.")
+        super().__init__(self._width * self._height, nlabels)
+
+    def addPairwiseGaussian(
+        self,
+        sxy: object,  # a number, or (sx, sy)
+        compat: object,
+        kernel: int = DIAG_KERNEL,
+        normalization: int = NORMALIZE_SYMMETRIC,
+    ) -> None:
+        """Adds a Gaussian kernel of position, `sxy` pixels wide."""
+        features = grid_features(self._width, self._height, sxy)
+        self._add(features.reshape(-1, 2), compat, kernel, normalization)
+
+    def addPairwiseBilateral(
+        self,
+        sxy: object,  # a number, or (sx, sy)
+        srgb: object,  # a number, or (sr, sg, sb)
+        rgbim: object,  # (h, w, 3) uint8
+        compat: object,
+        kernel: int = DIAG_KERNEL,
+        normalization: int = NORMALIZE_SYMMETRIC,
+    ) -> None:
+        """Adds a Gaussian kernel of position and colour, `sxy` pixels and `srgb` levels wide."""
+        features = image_features(self._width, self._height, sxy, srgb, rgbim)
+        self._add(features.reshape(-1, 5), compat, kernel, normalization)
+
+
+def _check_matrix(matrix: object, name: str) -> eigen.MatrixXf:
+    if not isinstance(matrix, eigen.MatrixXf):
+        raise InputTypeError(
+            f"{name} is a {type(matrix).__name__}, expected what startInference or inference returned."
+        )
+    return matrix
+
+
+def _constant(value: object, name: str, kind: type[IntEnum]) -> int:
+    number = checked_integer(value, name)
+    if number not in list(kind):
+        raise InputError(f"{name} is {value!r}, expected one of {', '.join(member.name for member in kind)}.")
+    return number

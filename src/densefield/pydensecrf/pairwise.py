@@ -1,0 +1,83 @@
+"""Pairwise energies: features as pydensecrf makes them, bound to a lattice, its normalisation and compatibility."""
+
+from __future__ import annotations
+
+from numbers import Number
+
+import numpy as np
+
+from densefield.crf.binding import Bound
+from densefield.crf.coupling import couple
+from densefield.crf.kernels import Normalization
+from densefield.errors import InputError, InputTypeError
+from densefield.filters.lattice import LatticeFilter
+from densefield.pydensecrf.buffers import Float32, as_array, checked_buffer, checked_widths
+
+_COMPAT = "a number, or float32 energies (labels,) or (labels, labels)"
+
+
+def bind(
+    features: Float32,  # (N, d)
+    compat: object,
+    labels: int,
+    normalization: Normalization,
+) -> Bound:
+    """One pairwise energy: the lattice, the factors before and after it, and μ as a score."""
+    mu = score_of(compat, labels)
+    lattice = LatticeFilter(features, operator="pydensecrf", calibrate=False)
+    return Bound(lattice, couple(lattice.apply, normalization, mu, np.ones((len(features), 1), np.float32)))
+
+
+def score_of(compat: object, labels: int) -> Float32:
+    """μ as a score, (), (L,) or (L, L): a number attracts equal labels, but arrays are energies, so they repel.
+
+    >>> score_of(3, 2).tolist(), score_of(np.array([1, 2], np.float32), 2).tolist()
+    (3.0, [-1.0, -2.0])
+    """
+    if isinstance(compat, Number):
+        try:
+            weight = np.asarray(float(compat), np.float32)  # type: ignore[arg-type]
+        except TypeError:
+            raise InputTypeError(f"compat is {compat!r}, expected {_COMPAT}.") from None
+        return _checked_finite(weight)
+    count = min(as_array(compat, "compat", _COMPAT).ndim, 3)
+    if count not in (1, 2):
+        raise InputError(f"compat is an array of {np.ndim(compat)} axes, expected {_COMPAT}.")  # type: ignore[arg-type]
+    energies = checked_buffer(compat, "compat", ("labels",) * count)
+    if energies.shape != (labels,) * count:
+        raise InputError(f"compat has shape {energies.shape}, expected {_COMPAT} for {labels} labels.")
+    _checked_finite(energies)
+    return -energies if count == 1 else -(energies + energies.T) / 2
+
+
+def _checked_finite(weights: Float32) -> Float32:
+    if not np.isfinite(weights).all():
+        raise InputError("compat holds NaN or infinity, expected finite numbers.")
+    return weights
+
+
+def grid_features(width: int, height: int, sxy: object, channels: int = 0) -> Float32:
+    """(H, W, 2 + channels): x and y over their widths, and room for channels."""
+    sx, sy = checked_widths(sxy, "sxy", ("x", "y"))
+    features = np.empty((height, width, 2 + channels), np.float32)
+    # Single precision throughout, as in pydensecrf: which simplex a pixel falls into may hang on the last bit.
+    features[..., 0] = np.arange(width, dtype=np.float32) / np.float32(sx)
+    features[..., 1] = (np.arange(height, dtype=np.float32) / np.float32(sy))[:, None]
+    return features
+
+
+def image_features(width: int, height: int, sxy: object, srgb: object, rgbim: object) -> Float32:
+    """(H, W, 5): x, y, r, g, b over their widths."""
+    image = checked_buffer(rgbim, "rgbim", ("rows", "columns", "3"), (np.uint8, np.bool_))
+    if image.shape[2] != 3:
+        raise InputError(
+            f"rgbim has shape {image.shape}, expected (rows, columns, 3). For other channels make features with "
+            "utils.create_pairwise_bilateral and give them to addPairwiseEnergy."
+        )
+    if image.shape[:2] != (height, width):
+        hint = " DenseCRF2D takes the width first." if image.shape[:2] == (width, height) else ""
+        raise InputError(f"rgbim has shape {image.shape}, expected ({height}, {width}, 3).{hint}")
+    features = grid_features(width, height, sxy, channels=3)
+    for channel, width_of_channel in enumerate(checked_widths(srgb, "srgb", ("r", "g", "b"))):
+        np.divide(image[..., channel], np.float32(width_of_channel), out=features[..., 2 + channel], dtype=np.float32)
+    return features

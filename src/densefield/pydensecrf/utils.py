@@ -1,0 +1,159 @@
+"""Unary energies from labels or probabilities, and features for addPairwiseEnergy."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from typing import SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield.errors import InputError, InputTypeError
+from densefield.pydensecrf.buffers import Float32, checked_widths
+
+_log = logging.getLogger(__name__)
+
+
+def unary_from_labels(
+    labels: npt.NDArray[np.integer],  # any shape
+    n_labels: int,
+    gt_prob: float,
+    zero_unsure: bool = True,
+) -> Float32:
+    """Energies (L, N) of a labelling that is right with probability `gt_prob`.
+
+    With `zero_unsure` (the default) label 0 says "unknown", and the labels proper are 1…L.
+
+    >>> unary_from_labels(np.array([0, 1, 2]), 2, 0.8).round(2)
+    array([[0.69, 0.22, 1.61],
+           [0.69, 1.61, 0.22]], dtype=float32)
+    """
+    given = np.asarray(labels).ravel()
+    if given.dtype.kind not in "iub":
+        raise InputTypeError(f"labels have dtype {given.dtype}, expected whole numbers: use labels.astype(int).")
+    try:
+        count, confidence = n_labels.__index__(), float(gt_prob)
+    except (AttributeError, TypeError, ValueError):
+        raise InputTypeError(
+            f"n_labels is {n_labels!r} and gt_prob {gt_prob!r}, expected a whole number and a probability."
+        ) from None
+    if count < 2:
+        raise InputError(f"n_labels is {count}, expected 2 or more: one label leaves nothing to choose.")
+    if not 0 < confidence < 1:
+        raise InputError(f"gt_prob is {gt_prob!r}, expected a probability above 0 and below 1.")
+    first = 1 if zero_unsure else 0
+    index = given.astype(np.int64) - first  # wider than the labels may be, which have no -1 where they are unsigned
+    known = index >= 0 if zero_unsure else np.ones(index.shape, bool)
+    if index.size and (index.min() < -first or index.max() >= count):
+        raise InputError(
+            f"labels range from {int(given.min())} to {int(given.max())}, expected "
+            + (f"1 to {count}, and 0 where unsure." if zero_unsure else f"0 to {count - 1}.")
+        )
+    energies = np.full((count, given.size), -math.log((1 - confidence) / (count - 1)), np.float32)
+    energies[index[known], np.flatnonzero(known)] = -math.log(confidence)
+    energies[:, ~known] = -math.log(1 / count)
+    return energies
+
+
+def unary_from_softmax(
+    sm: npt.ArrayLike,  # (L, …)
+    scale: float | None = None,
+    clip: float | None = 1e-5,
+) -> Float32:
+    """Energies (L, N), -log p, of probabilities (L, …).
+
+    With `scale` s, they are first mixed with even odds, s·p + (1 - s)/L; probabilities below `clip` count as `clip`.
+
+    >>> unary_from_softmax(np.array([[0.5, 1.0], [0.5, 0.0]])).round(2)
+    array([[ 0.69, -0.  ],
+           [ 0.69, 11.51]], dtype=float32)
+    """
+    p = np.asarray(sm)
+    if p.dtype.kind not in "fiub":
+        raise InputTypeError(f"sm has dtype {p.dtype}, expected probabilities (labels, …).")
+    if p.ndim == 0 or len(p) == 0:
+        raise InputError(f"sm has shape {p.shape}, expected probabilities (labels, …).")
+    if scale is not None:
+        if not 0 < scale <= 1:
+            raise InputError(f"scale is {scale!r}, expected more than 0 and at most 1.")
+        p = (scale * p).astype(np.float64) + (1 - scale) / len(p)
+    if clip is not None:
+        p = np.clip(p, clip, 1.0)
+    energies: Float32 = -np.log(p).reshape(len(p), -1).astype(np.float32, order="C")
+    return energies
+
+
+def create_pairwise_gaussian(
+    sdims: Sequence[float],  # one width per axis
+    shape: Sequence[int],  # of the image, without channels
+) -> Float32:
+    """Features (axes, N): positions over their widths, in the order of the image's axes, so rows before columns.
+
+    >>> create_pairwise_gaussian((2, 1), (2, 3)).tolist()
+    [[0.0, 0.0, 0.0, 0.5, 0.5, 0.5], [0.0, 1.0, 2.0, 0.0, 1.0, 2.0]]
+    """
+    try:
+        sizes = tuple(size.__index__() for size in shape)
+    except (AttributeError, TypeError):
+        raise InputTypeError(f"shape is {shape!r}, expected the image's size along each axis.") from None
+    features = np.empty((len(sizes), *sizes), np.float32)
+    _fill_positions(features, sdims)
+    return features.reshape(len(sizes), math.prod(sizes))
+
+
+def create_pairwise_bilateral(
+    sdims: Sequence[float],  # one width per axis
+    schan: float | Sequence[float],  # one width for all channels, or one for each
+    img: npt.NDArray[np.generic],
+    chdim: int = -1,
+) -> Float32:
+    """Features (axes + channels, N): positions as in create_pairwise_gaussian, then channels, each over its width.
+
+    `chdim` is the axis of `img` that counts channels; -1, the default, says that there is none, not that it is the
+    last.
+
+    >>> create_pairwise_bilateral((1, 1), 10, np.zeros((4, 5, 3), np.uint8), chdim=2).shape
+    (5, 20)
+    """
+    image = np.asarray(img)
+    if image.dtype.kind not in "fiub":
+        raise InputTypeError(f"img has dtype {image.dtype}, expected numbers.")
+    if not isinstance(chdim, SupportsIndex) or not -image.ndim <= chdim.__index__() < image.ndim:
+        raise InputError(f"chdim is {chdim!r} for an image of shape {image.shape}, expected one of its axes, or -1.")
+    channels = image[None] if chdim == -1 else np.moveaxis(image, chdim, 0)
+    axes = channels.ndim - 1
+    if chdim == -1 and np.ndim(sdims) == 1 and len(sdims) == image.ndim - 1:
+        raise InputError(
+            f"sdims has {len(sdims)} widths for an image of shape {image.shape} without channels. If the last axis "
+            f"counts channels, use chdim={image.ndim - 1}."
+        )
+    widths = checked_widths(schan, "schan", tuple(f"channel {c}" for c in range(len(channels))), exactly=True)
+    features = np.empty((axes + len(channels), *channels.shape[1:]), np.float32)
+    _fill_positions(features[:axes], sdims)
+    for feature, channel, width in zip(features[axes:], channels, widths, strict=True):
+        feature[...] = channel
+        feature /= np.float32(width)
+    return features.reshape(len(features), math.prod(channels.shape[1:]))
+
+
+def compute_unary(labels: npt.NDArray[np.integer], M: int, GT_PROB: float = 0.5) -> Float32:
+    """The old name of unary_from_labels."""
+    _log.warning("compute_unary is deprecated: use unary_from_labels.")
+    return unary_from_labels(labels, M, GT_PROB)
+
+
+def softmax_to_unary(sm: npt.ArrayLike, GT_PROB: float = 1) -> Float32:
+    """The old name of unary_from_softmax, with `GT_PROB` for the scale."""
+    _log.warning("softmax_to_unary is deprecated: use unary_from_softmax.")
+    return unary_from_softmax(sm, scale=GT_PROB, clip=None)
+
+
+def _fill_positions(features: Float32, sdims: object) -> None:
+    """Writes the positions along each axis over its width into (axes, …)."""
+    sizes = features.shape[1:]
+    widths = checked_widths(sdims, "sdims", tuple(f"axis {axis}" for axis in range(len(sizes))), exactly=True)
+    for axis, (size, width) in enumerate(zip(sizes, widths, strict=True)):
+        line = np.arange(size, dtype=np.float32) / np.float32(width)
+        features[axis] = line.reshape(-1, *[1] * (len(sizes) - 1 - axis))

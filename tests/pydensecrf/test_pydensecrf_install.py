@@ -1,0 +1,111 @@
+"""install() and python -m densefield.pydensecrf: pydensecrf's name for our modules."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROBE = """
+import os, sys
+from sibling import GREETING
+import pydensecrf.densecrf
+print(GREETING, __name__, __file__, sys.argv, sys.path[0], sys.modules["__main__"].GREETING, sep="|")
+print(pydensecrf.densecrf.__name__)
+sys.exit(int(sys.argv[1]))
+"""
+
+
+def python(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=cwd
+    )
+
+
+def test_every_way_of_importing_gives_ours():
+    code = """
+import sys
+import densefield.pydensecrf
+densefield.pydensecrf.install()
+densefield.pydensecrf.install()
+import pydensecrf.densecrf as dcrf
+from pydensecrf.utils import unary_from_labels
+from pydensecrf import densecrf, eigen
+import pydensecrf.eigen
+import densefield.pydensecrf.densecrf as ours
+print(dcrf is densecrf is pydensecrf.densecrf is ours, pydensecrf.eigen is eigen is ours.eigen)
+print(dcrf.DenseCRF.__module__, unary_from_labels.__module__, pydensecrf.eigen.__name__, "torch" in sys.modules)
+"""
+    result = python("-c", code)
+    assert result.stderr == ""
+    assert result.stdout.splitlines() == [
+        "True True",
+        "densefield.pydensecrf.densecrf densefield.pydensecrf.utils densefield.pydensecrf.eigen False",
+    ]
+
+
+def test_it_refuses_to_hide_a_package_that_is_in_use():
+    code = """
+import sys, types
+sys.modules["pydensecrf"] = types.ModuleType("pydensecrf")
+import densefield.pydensecrf
+try:
+    densefield.pydensecrf.install()
+except densefield.DensefieldError as error:
+    print(error)
+print(sys.modules["pydensecrf"] is densefield.pydensecrf)
+"""
+    message, replaced = python("-c", code).stdout.splitlines()
+    assert "imported already" in message and "before the first import" in message
+    assert replaced == "False"
+
+
+def test_importing_the_drop_in_needs_no_torch():
+    code = "import sys, densefield.pydensecrf.densecrf, densefield.pydensecrf.utils; print('torch' in sys.modules)"
+    assert python("-c", code).stdout.strip() == "False"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A script beside a module that it imports, in a folder that is not the current one."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "sibling.py").write_text("GREETING = 'hello'\n", encoding="utf-8")
+    (tmp_path / "code" / "script.py").write_text(PROBE, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_script_runs_under_it(project):
+    result = python("-m", "densefield.pydensecrf", "code/script.py", "3", "--flag", cwd=project)
+    assert result.returncode == 3, result.stderr
+    facts, module = result.stdout.splitlines()
+    assert module == "densefield.pydensecrf.densecrf"
+    assert facts.split("|")[:4] == ["hello", "__main__", "code/script.py", "['code/script.py', '3', '--flag']"]
+    assert Path(facts.split("|")[4]).samefile(project / "code")
+
+
+def test_a_script_finds_what_it_finds_under_python_itself(project):
+    pytest.importorskip("pydensecrf", reason="pydensecrf is not installed: pip install 'densefield[peers]'")
+    plain = python("code/script.py", "0", "x y", cwd=project)
+    under_ours = python("-m", "densefield.pydensecrf", "code/script.py", "0", "x y", cwd=project)
+    assert plain.returncode == under_ours.returncode == 0, plain.stderr + under_ours.stderr
+    # __file__ is relative in one and absolute in the other of Python's own versions.
+    assert under_ours.stdout.splitlines()[0].split("|")[3:] == plain.stdout.splitlines()[0].split("|")[3:]
+
+
+@pytest.mark.parametrize(
+    "arguments, code, words",
+    [([], 2, "usage"), (["--help"], 0, "usage"), (["-x"], 2, "usage"), (["absent.py"], 2, "no file 'absent.py'")],
+)
+def test_without_a_script_it_says_how_it_is_used(tmp_path, arguments, code, words):
+    result = python("-m", "densefield.pydensecrf", *arguments, cwd=tmp_path)
+    assert result.returncode == code
+    assert words in (result.stderr if code else result.stdout)
+
+
+def test_an_error_in_the_script_is_its_own(project):
+    (project / "code" / "broken.py").write_text("raise KeyError('mine')\n", encoding="utf-8")
+    result = python("-m", "densefield.pydensecrf", "code/broken.py", cwd=project)
+    assert result.returncode == 1
+    assert result.stderr.strip().endswith("KeyError: 'mine'")

@@ -1,0 +1,130 @@
+"""utils: the numbers of pydensecrf's, and clear errors for what it cannot use."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+from densefield import InputError, InputTypeError
+from densefield.pydensecrf import utils as ours
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    return pytest.importorskip(
+        "pydensecrf.utils", reason="pydensecrf is not installed: pip install 'densefield[peers]'"
+    )
+
+
+def assert_same(found: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_array_equal(found, expected)  # to the last bit: which simplex a pixel falls into may hang on it
+    assert found.dtype == expected.dtype and found.flags.c_contiguous
+
+
+RANDOM = np.random.default_rng(9091)
+IMAGE = RANDOM.integers(0, 256, (11, 14, 3), dtype=np.uint8)
+PROBABILITIES = RANDOM.dirichlet(np.ones(5), (7, 6)).transpose(2, 0, 1)  # (5, 7, 6)
+LABELS = RANDOM.integers(0, 5, (7, 6))
+
+
+@pytest.mark.parametrize("zero_unsure", [True, False])
+@pytest.mark.parametrize("gt_prob", [0.1, 0.5, 0.7, 0.999])
+@pytest.mark.parametrize("n_labels", [5, 21])
+def test_unary_from_labels(theirs, n_labels, gt_prob, zero_unsure):
+    arguments = (LABELS, n_labels, gt_prob, zero_unsure)
+    assert_same(ours.unary_from_labels(*arguments), theirs.unary_from_labels(*arguments))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"scale": 0.5}, {"scale": 1}, {"scale": 0.7, "clip": None}, {"clip": 0.3}, {"clip": None}],
+    ids=repr,
+)
+def test_unary_from_softmax(theirs, options, dtype):
+    for p in (PROBABILITIES.astype(dtype), np.asfortranarray(PROBABILITIES[:, 0].astype(dtype))):
+        assert_same(ours.unary_from_softmax(p, **options), theirs.unary_from_softmax(p, **options))
+
+
+def test_the_old_names_give_the_numbers_of_the_new_ones_and_say_so_in_the_log(theirs, caplog):
+    for name, arguments in [
+        ("compute_unary", (LABELS, 5)),
+        ("compute_unary", (LABELS, 5, 0.8)),
+        ("softmax_to_unary", (PROBABILITIES,)),
+        ("softmax_to_unary", (PROBABILITIES, 0.6)),
+    ]:
+        caplog.clear()
+        assert_same(getattr(ours, name)(*arguments), getattr(theirs, name)(*arguments))
+        assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2  # one each
+        assert name in caplog.records[0].getMessage()
+
+
+@pytest.mark.parametrize(
+    "sdims, shape", [((2, 3), (20, 30)), ((2, 3.3, 0.7), (4, 5, 6)), ([1.5], [9]), ((3, 3), (2, 0))]
+)
+def test_create_pairwise_gaussian(theirs, sdims, shape):
+    assert_same(ours.create_pairwise_gaussian(sdims, shape), theirs.create_pairwise_gaussian(sdims, shape))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ((2, 3), (10, 20, 30), IMAGE, 2),
+        ((2, 3), 13, IMAGE, 2),
+        ((2, 3), (0.01,), IMAGE[..., 0] / 255),
+        ((2, 3), 0.1, IMAGE[..., 0] / 255, -1),
+        ((2, 3), 7, np.moveaxis(IMAGE, 2, 0), 0),
+        ((2, 3), 7, np.moveaxis(IMAGE, 2, 1), -2),
+        ((2, 3, 1.5), 7, IMAGE),  # a volume
+        ((2, 3), (1, 2, 3, 4, 5), RANDOM.normal(size=(6, 7, 5)), 2),
+    ],
+    ids=lambda arguments: f"{arguments[:2]} {arguments[2].shape} {arguments[3:]}",
+)
+def test_create_pairwise_bilateral(theirs, arguments):
+    assert_same(ours.create_pairwise_bilateral(*arguments), theirs.create_pairwise_bilateral(*arguments))
+
+
+def test_without_clipping_a_probability_of_nought_is_an_infinite_energy_and_numpy_warns():
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        energies = ours.unary_from_softmax(np.array([[1.0], [0.0]]), clip=None)
+    assert energies.tolist() == [[0.0], [np.inf]]
+
+
+def test_unsigned_labels_may_be_unsure():
+    signed = ours.unary_from_labels(LABELS, 5, 0.7)
+    np.testing.assert_array_equal(ours.unary_from_labels(LABELS.astype(np.uint8), 5, 0.7), signed)
+
+
+@pytest.mark.parametrize(
+    "wrong, error, words",
+    [
+        (lambda: ours.unary_from_labels(LABELS.astype(float), 5, 0.7), InputTypeError, "astype"),
+        (lambda: ours.unary_from_labels(LABELS, 3, 0.7), InputError, "1 to 3, and 0 where unsure"),
+        (lambda: ours.unary_from_labels(LABELS, 4, 0.7, zero_unsure=False), InputError, "0 to 3"),
+        (lambda: ours.unary_from_labels(LABELS - 1, 5, 0.7), InputError, "range from -1"),
+        (lambda: ours.unary_from_labels(LABELS, 1, 0.7), InputError, "2 or more"),
+        (lambda: ours.unary_from_labels(LABELS, 5.0, 0.7), InputTypeError, "n_labels"),
+        (lambda: ours.unary_from_labels(LABELS, 5, None), InputTypeError, "gt_prob"),
+        (lambda: ours.unary_from_labels(LABELS, 5, 1.0), InputError, "gt_prob"),
+        (lambda: ours.unary_from_labels(LABELS, 5, float("nan")), InputError, "gt_prob"),
+        (lambda: ours.unary_from_softmax(np.array("a")), InputTypeError, "probabilities"),
+        (lambda: ours.unary_from_softmax(np.array(1.0)), InputError, "labels"),
+        (lambda: ours.unary_from_softmax(PROBABILITIES, scale=0), InputError, "scale"),
+        (lambda: ours.unary_from_softmax(PROBABILITIES, scale=1.5), InputError, "scale"),
+        (lambda: ours.create_pairwise_gaussian((2,), (3, 4)), InputError, "axis 0, axis 1"),
+        (lambda: ours.create_pairwise_gaussian((2, 3, 4), (3, 4)), InputError, "axis 0, axis 1"),
+        (lambda: ours.create_pairwise_gaussian((2, 0), (3, 4)), InputError, "other than 0"),
+        (lambda: ours.create_pairwise_gaussian((2, 2), (3.0, 4)), InputTypeError, "shape"),
+        (lambda: ours.create_pairwise_gaussian((2, 2), 5), InputTypeError, "shape"),
+        (lambda: ours.create_pairwise_bilateral((2, 3), 7, IMAGE), InputError, "chdim=2"),
+        (lambda: ours.create_pairwise_bilateral((2, 3), (7, 8), IMAGE, 2), InputError, "channel 2"),
+        (lambda: ours.create_pairwise_bilateral((2, 3), 0, IMAGE, 2), InputError, "schan"),
+        (lambda: ours.create_pairwise_bilateral((2, 3), 7, IMAGE, 5), InputError, "chdim"),
+        (lambda: ours.create_pairwise_bilateral((2, 3), 7, IMAGE.astype(str), 2), InputTypeError, "img"),
+    ],
+)
+def test_odd_input_is_refused(wrong, error, words):
+    with pytest.raises(error, match=words):
+        wrong()
