@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from densefield.crf.crf import CRF as CRF
+    from densefield.crf.doctor import explain as explain
+    from densefield.crf.finding import Finding as Finding
     from densefield.crf.kernels import Bilateral as Bilateral
     from densefield.crf.kernels import Custom as Custom
     from densefield.crf.kernels import Kernel as Kernel
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 # and editors, equal to this table.
 _HOMES = {
     "CRF": "densefield.crf.crf",
+    "explain": "densefield.crf.doctor",
+    "Finding": "densefield.crf.finding",
     "Bilateral": "densefield.crf.kernels",
     "Custom": "densefield.crf.kernels",
     "Kernel": "densefield.crf.kernels",
