@@ -87,5 +87,6 @@ def explain(
     first = problem.unflatten(exponential(log_softmax(problem.rows)))
     moved = float(np.abs(first - solution.marginals).max())
     sound = all(finding.severity == "note" for finding in findings)
+    findings.sort(key=lambda finding: finding.severity == "note")  # stable: causes stay before what they lead to
     findings.append(doctor_result.summary(before, after, moved, float((margin < most).mean()), sound))
     return findings
