@@ -99,7 +99,7 @@ def test_explain_says_what_was_seen_on_stdout(here):
 def test_folders_are_refined_and_counted(here):
     answer = command(here, "images/", "masks/", "-o", "out/", "--threads", "2", "--format", "npy", "--explain")
     assert answer.exit_code == 0
-    assert answer.stderr == "densefield: 3 masks refined.\n"
+    assert answer.stderr == "densefield: masks refined: 3\n"
     headings = [line for line in answer.stdout.splitlines() if line.endswith(".png:")]
     assert headings == [f"{here / 'images' / name}.png:" for name in "abc"]
     for name in "abc":
@@ -112,7 +112,7 @@ def test_what_failed_is_summed_up_at_the_end_and_the_exit_code_is_1(here):
     answer = command(here, "images/", "masks/", "-o", "out/")
     assert answer.exit_code == 1
     lines = answer.stderr.splitlines()
-    assert lines[:2] == ["densefield: 1 images have no mask: c.png", "densefield: 1 masks refined."]
+    assert lines[:2] == ["densefield: images without a mask: 1 (c.png)", "densefield: masks refined: 1"]
     assert "b.png is not an image" in lines[2] and "d.png: no image has this name" in lines[3] and len(lines) == 4
     assert [path.name for path in (here / "out").iterdir()] == ["a.png"]
 
@@ -121,17 +121,15 @@ def test_an_interrupted_run_can_be_gone_on_with(here):
     command(here, "images/", "masks/", "-o", "out/")
     (here / "out" / "b.png").unlink()
     answer = command(here, "images/", "masks/", "-o", "out/", "--skip-existing")
-    assert answer.exit_code == 0 and answer.stderr == "densefield: 1 masks refined, 2 were there already.\n"
+    assert answer.exit_code == 0 and answer.stderr == "densefield: masks refined: 1; there already: 2\n"
     again = command(here, "images/", "masks/", "-o", "out/", "--skip-existing")
-    assert again.exit_code == 0 and again.stderr == "densefield: 0 masks refined, 3 were there already.\n"
+    assert again.exit_code == 0 and again.stderr == "densefield: masks refined: 0; there already: 3\n"
 
 
 def test_a_folder_of_objects_and_labels_is_remarked_on(here):
     Image.fromarray(MASK * np.uint8(2)).save(here / "masks" / "b.png")
     answer = command(here, "images/", "masks/", "-o", "out/")
-    assert (
-        answer.exit_code == 0 and "2 masks of only 0 and 255 were read as objects, 1 masks as labels" in answer.stderr
-    )
+    assert answer.exit_code == 0 and "read as objects: 2; masks read as labels: 1" in answer.stderr
     told = command(here, "images/", "masks/", "-o", "out/", "--labels", "3")
     assert told.exit_code == 0 and "objects" not in told.stderr
 

@@ -155,17 +155,17 @@ def _tell(refined: Refined, explain: bool) -> None:
     objects, grey_labels = forms.count("object"), forms.count("labels")
     if objects and grey_labels:
         typer.echo(
-            f"densefield: {objects} masks of only 0 and 255 were read as objects, {grey_labels} masks as labels. If "
-            "all are labels pass their number as --labels.",
+            f"densefield: masks of only 0 and 255, read as objects: {objects}; masks read as labels: {grey_labels}. If "
+            "all hold labels pass their number as --labels.",
             err=True,
         )
     alone = refined.pairing.images_alone
     if alone:
         names = ", ".join(path.name for path in alone[:MOST_NAMES]) + (", …" if alone[MOST_NAMES:] else "")
-        typer.echo(f"densefield: {len(alone)} images have no mask: {names}", err=True)
+        typer.echo(f"densefield: images without a mask: {len(alone)} ({names})", err=True)
     if several or refined.skipped:
         done = sum(outcome.error is None for outcome in refined.outcomes)
-        kept = f", {len(refined.skipped)} were there already" if refined.skipped else ""
-        typer.echo(f"densefield: {done} masks refined{kept}.", err=True)
+        kept = f"; there already: {len(refined.skipped)}" if refined.skipped else ""
+        typer.echo(f"densefield: masks refined: {done}{kept}", err=True)
     for failure in refined.failures:
         typer.echo(f"densefield: {failure}", err=True)

@@ -69,7 +69,7 @@ def _pair_folders(images: Path, masks: Path, out: Path, preview: Path | None, fo
         pairs.append(Pair(of_image[name][0], of_mask[name][0], out / f"{name}.{form}", shown))
     if not pairs and not ambiguous:
         raise InputError(
-            f"no image in {images} ({len(of_image)} images) has the name of a mask in {masks} ({len(of_mask)} masks): "
+            f"no image in {images} (of {len(of_image)}) has the name of a mask in {masks} (of {len(of_mask)}): "
             "cat.jpg goes with cat.png."
         )
     alone = [
