@@ -27,6 +27,7 @@ LAYERS = (
     "training",
     "evaluation",
     "report",
+    "files",
     "pydensecrf",
     "cli",
 )
@@ -34,7 +35,9 @@ LAYERS = (
 STRANGERS = {
     "nets": {"filters", "crf", "structured"},
     "data": {"filters", "crf", "structured", "nets", "segmenter"},
+    "files": {"structured", "nets", "segmenter", "losses", "metrics", "data", "training", "evaluation", "report"},
     "pydensecrf": {
+        "files",
         "structured",
         "nets",
         "segmenter",

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from densefield.crf.convert import from_crfasrnn as from_crfasrnn
     from densefield.crf.convert import from_monai as from_monai
     from densefield.crf.crf import CRF as CRF
+    from densefield.crf.doctor import explain as explain
+    from densefield.crf.finding import Finding as Finding
     from densefield.crf.kernels import Bilateral as Bilateral
     from densefield.crf.kernels import Custom as Custom
     from densefield.crf.kernels import Kernel as Kernel
@@ -41,6 +43,8 @@ _HOMES = {
     "from_crfasrnn": "densefield.crf.convert",
     "from_monai": "densefield.crf.convert",
     "CRF": "densefield.crf.crf",
+    "explain": "densefield.crf.doctor",
+    "Finding": "densefield.crf.finding",
     "Bilateral": "densefield.crf.kernels",
     "Custom": "densefield.crf.kernels",
     "Kernel": "densefield.crf.kernels",

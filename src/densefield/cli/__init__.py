@@ -1,0 +1,1 @@
+"""The command line: parsing only; each verb calls one function of the layers below. Needs typer, rich and Pillow."""

@@ -1,0 +1,5 @@
+"""`python -m densefield.cli`."""
+
+from densefield.cli.main import main
+
+main()

@@ -1,0 +1,21 @@
+"""The command `densefield` and its verbs.
+
+One file per verb. At the top it imports nothing but typer: what the verb needs is imported when the verb runs, so that
+help is quick and no verb pays for another.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from densefield.cli.refine import refine_verb
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+@app.callback()
+def densefield() -> None:
+    """Fully connected conditional random fields."""
+
+
+app.command("refine")(refine_verb)

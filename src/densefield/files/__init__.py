@@ -1,0 +1,1 @@
+"""Images and masks in files: reading, refining, writing. Needs Pillow."""

@@ -1,0 +1,68 @@
+"""The command starts quickly, takes nothing heavy along, and says what it lacks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("typer", reason="the command line needs typer")
+pytest.importorskip("rich", reason="the command line needs rich")
+pytest.importorskip("PIL", reason="the command line needs Pillow")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+def test_help_is_there_in_half_a_second():
+    def seconds() -> float:
+        start = time.perf_counter()
+        answer = run("-m", "densefield.cli", "--help")
+        assert answer.returncode == 0 and "refine" in answer.stdout
+        return time.perf_counter() - start
+
+    assert min(seconds() for _ in range(3)) < 0.5  # the best: other processes share the machine
+
+
+@pytest.mark.parametrize("arguments", ["'--help'", "'refine', '--help'"])
+def test_help_loads_nothing_heavy(arguments):
+    code = f"""
+import sys
+sys.argv = ["densefield", {arguments}]
+from densefield.cli.main import main
+try:
+    main()
+except SystemExit:
+    pass
+print("loaded:", *sorted({{"numpy", "PIL", "torch"}} & set(sys.modules)))
+"""
+    assert run("-c", code).stdout.splitlines()[-1] == "loaded:"
+
+
+@pytest.mark.parametrize("module, package", [("typer", "typer"), ("rich", "rich"), ("PIL", "pillow")])
+def test_what_is_not_installed_is_named_with_the_cure(module, package):
+    code = f"""
+import sys
+sys.modules[{module!r}] = None  # what the import system takes for "not installed"
+from densefield.cli.main import main
+main()
+"""
+    answer = run("-c", code)
+    assert answer.returncode == 1 and answer.stdout == ""
+    assert answer.stderr == (
+        f"densefield: the command line needs {package}. Install with: pip install 'densefield[cli]'\n"
+    )
+
+
+def test_without_a_verb_help_is_shown():
+    answer = run("-m", "densefield.cli")
+    assert answer.returncode == 2 and "Usage: densefield" in answer.stdout + answer.stderr
+
+
+def test_the_installed_command_is_main():
+    project = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    assert '[project.scripts]\ndensefield = "densefield.cli.main:main"\n' in project

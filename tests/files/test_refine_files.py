@@ -1,0 +1,224 @@
+"""Files are refined as arrays are; what fails is told, and the rest goes on."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
+
+from densefield import Bilateral, InputError, Spatial, refine  # noqa: E402
+from densefield.files import refining  # noqa: E402
+from densefield.files.refining import Settings, refine_files  # noqa: E402
+
+KERNELS = (Spatial(2, weight=2), Bilateral(15, 12, weight=3))
+SETTINGS = Settings(KERNELS)
+
+
+def scene(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A small photo (18, 24, 3), and a mask that is two columns off."""
+    rng = np.random.default_rng(seed)
+    mask = np.zeros((18, 24), np.uint8)
+    mask[4:14, 6:17] = 1
+    photo = np.where(mask[..., None], (180, 60, 40), (40, 90, 160)) + rng.normal(0, 8, (18, 24, 3))
+    return np.clip(photo, 0, 255).astype(np.uint8), np.roll(mask, 2, 1)
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Folders of five images and indexed masks, and the names of the folders: images, masks, out."""
+    for folder in ("images", "masks"):
+        (tmp_path / folder).mkdir()
+    for seed in range(5):
+        photo, mask = scene(7000 + seed)
+        Image.fromarray(photo).save(tmp_path / "images" / f"{seed}.png")
+        picture = Image.fromarray(mask)
+        picture.putpalette([0, 0, 0, 9, 99, 199])
+        picture.save(tmp_path / "masks" / f"{seed}.png")
+    return tmp_path / "images", tmp_path / "masks", tmp_path / "out"
+
+
+def labels_in(path: Path) -> np.ndarray:
+    with Image.open(path) as picture:
+        return np.asarray(picture)
+
+
+@pytest.mark.parametrize("form", ["labels", "probabilities", "logits", "object", "soft"])
+def test_one_pair_is_refined_as_its_arrays_are(tmp_path, form):
+    photo, mask = scene(6113)
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    path = tmp_path / ("mask.npy" if form in ("probabilities", "logits") else "mask.png")
+    probabilities = np.stack([1 - 0.2 - 0.6 * mask, 0.2 + 0.6 * mask]).astype(np.float32)
+    if form == "labels":
+        mask[0, 0] = 2
+        Image.fromarray(mask).save(path)
+        expected = refine(photo, labels=mask, kernels=KERNELS)
+    elif form == "object":
+        Image.fromarray(mask * np.uint8(255)).save(path)
+        expected = refine(photo, labels=mask, kernels=KERNELS)
+    elif form == "soft":
+        shades = np.rint(255 * probabilities[1]).astype(np.uint8)
+        Image.fromarray(shades).save(path)
+        one = shades.astype(np.float32) / 255
+        expected = refine(photo, np.stack([1 - one, one]), kernels=KERNELS)
+    elif form == "probabilities":
+        np.save(path, probabilities)
+        expected = refine(photo, probabilities, kernels=KERNELS)
+    else:
+        np.save(path, 3 * probabilities)
+        expected = refine(photo, logits=3 * probabilities, kernels=KERNELS)
+    settings = Settings(KERNELS, logits=form == "logits", soft=form == "soft")
+    refined = refine_files(tmp_path / "photo.png", path, tmp_path / "out.npy", settings)
+    assert refined.failures == [] and refined.outcomes[0].form == form
+    assert np.array_equal(np.load(tmp_path / "out.npy"), expected)
+    assert not np.array_equal(expected.argmax(0), mask)  # something was there to refine
+
+
+def test_settings_reach_refine(tmp_path, folders):
+    images, masks, _ = folders
+    settings = Settings(KERNELS[:1], iterations=2, confidence=0.8, num_labels=4)
+    refine_files(images / "0.png", masks / "0.png", tmp_path / "out.npy", settings)
+    photo, mask = scene(7000)
+    expected = refine(photo, labels=mask, num_labels=4, confidence=0.8, kernels=KERNELS[:1], iterations=2)
+    assert np.array_equal(np.load(tmp_path / "out.npy"), expected)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_folders_are_refined_pair_by_pair_in_order(folders, threads):
+    images, masks, out = folders
+    calls = []
+    refined = refine_files(
+        images, masks, out, SETTINGS, threads=threads, progress=lambda done, total: calls.append((done, total))
+    )
+    assert [outcome.pair.out.name for outcome in refined.outcomes] == [f"{n}.png" for n in range(5)]
+    assert calls == [(n, 5) for n in range(1, 6)]
+    for seed in range(5):
+        photo, mask = scene(7000 + seed)
+        assert np.array_equal(labels_in(out / f"{seed}.png"), refine(photo, labels=mask, kernels=KERNELS).argmax(0))
+
+
+def test_several_pairs_share_the_threads_and_one_pair_has_them_all(folders, monkeypatch):
+    images, masks, out = folders
+    given, workers = [], set()
+    real = refining.refine
+
+    def watched(*arguments: object, **options: object) -> object:
+        given.append(options["threads"])
+        workers.add(threading.get_ident())
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(refining, "refine", watched)
+    refine_files(images, masks, out, SETTINGS, threads=2)
+    assert given == [1] * 5 and len(workers) <= 2 and threading.get_ident() not in workers
+    given.clear()
+    refine_files(images / "0.png", masks / "0.png", out / "one.png", SETTINGS, threads=2)
+    assert given == [2]
+
+
+def test_what_fails_is_told_with_names_and_the_rest_goes_on(folders):
+    images, masks, out = folders
+    (images / "1.png").write_bytes(b"broken")
+    Image.fromarray(np.zeros((9, 24), np.uint8)).save(masks / "3.png")
+    Image.fromarray(np.zeros((2, 2), np.uint8)).save(masks / "alone.png")
+    Image.fromarray(np.zeros((2, 2), np.uint8)).save(images / "unmasked.png")
+    refined = refine_files(images, masks, out, SETTINGS)
+    assert sorted(path.name for path in out.iterdir()) == ["0.png", "2.png", "4.png"]
+    broken, size, alone = refined.failures
+    assert str(images / "1.png") in broken and "not an image" in broken
+    assert f"{images / '3.png'} has 24 × 18 pixels (width × height), but {masks / '3.png'} has 24 × 9" in size
+    assert str(masks / "alone.png") in alone and "no image" in alone
+    assert [path.name for path in refined.pairing.images_alone] == ["unmasked.png"]
+
+
+def test_errors_of_inference_are_told_with_the_name_of_the_mask(folders):
+    images, masks, out = folders
+    (failure, *_) = refine_files(images, masks, out, Settings(KERNELS, confidence=0.4)).failures
+    assert failure.startswith(f"{masks / '0.png'}: confidence is 0.4")
+
+
+def test_a_result_that_cannot_be_written_is_told(folders):
+    images, masks, out = folders
+    out.mkdir()
+    (out / "2.png").mkdir()
+    refined = refine_files(images, masks, out, SETTINGS)
+    assert len(refined.failures) == 1 and "2.png" in refined.failures[0]
+    assert sorted(path.name for path in out.iterdir()) == [f"{n}.png" for n in range(5)]
+
+
+def test_an_interrupted_run_goes_on_where_results_are_missing(folders):
+    images, masks, out = folders
+    refine_files(images, masks, out, SETTINGS)
+    (out / "3.png").unlink()
+    (out / "1.png").write_bytes(b"kept")
+    refined = refine_files(images, masks, out, SETTINGS, skip_existing=True)
+    assert [outcome.pair.out.name for outcome in refined.outcomes] == ["3.png"] and len(refined.skipped) == 4
+    assert (out / "1.png").read_bytes() == b"kept" and (out / "3.png").exists()
+    assert len(refine_files(images, masks, out, SETTINGS).outcomes) == 5  # and without it all is done again
+    assert labels_in(out / "1.png").shape == (18, 24)
+
+
+def test_previews_show_the_masks_before_and_after_in_their_own_colours(folders):
+    images, masks, out = folders
+    refine_files(images, masks, out, SETTINGS, preview=out.with_name("previews"))
+    assert len(list(out.with_name("previews").iterdir())) == 5
+    photo, mask = scene(7002)
+    picture = labels_in(out.with_name("previews") / "2.png")
+    after = labels_in(out / "2.png")
+    for column, labels in ((26, mask), (52, after)):
+        tint = np.where(labels[..., None] == 1, (9, 99, 199), (0, 0, 0))
+        assert abs(picture[:, column : column + 24] - (0.4 * photo + 0.6 * tint)).max() <= 0.5 + 1e-3  # rounding
+
+
+def test_the_doctor_is_asked_where_wanted(folders):
+    images, masks, out = folders
+    quiet = refine_files(images, masks, out, SETTINGS)
+    spoken = refine_files(images, masks, out, Settings(KERNELS, explain=True))
+    assert all(outcome.findings == () for outcome in quiet.outcomes)
+    assert all(outcome.findings[-1].what.startswith("No problem found") for outcome in spoken.outcomes)
+
+
+def test_the_doctor_speaks_of_axes_though_the_pair_fails(folders):
+    images, masks, out = folders
+    np.save(masks / "p.npy", np.full((18, 24, 2), 0.5, np.float32))
+    refined = refine_files(images / "0.png", masks / "p.npy", out / "0.png", Settings(KERNELS, explain=True))
+    assert "labels last" in refined.outcomes[0].findings[0].what
+    assert "numpy.moveaxis(array, -1, 0)" in refined.failures[0]
+
+
+def test_a_photo_that_is_shown_turned_takes_a_mask_of_either_kind(tmp_path):
+    photo, mask = scene(6917)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(photo).save(tmp_path / "photo.png", exif=exif)
+    for name, turned in (("stored", mask), ("shown", np.rot90(mask, -1))):
+        Image.fromarray(np.ascontiguousarray(turned)).save(tmp_path / f"{name}.png")
+        refined = refine_files(tmp_path / "photo.png", tmp_path / f"{name}.png", tmp_path / f"{name}-out.png", SETTINGS)
+        assert refined.failures == []
+    stored, shown = labels_in(tmp_path / "stored-out.png"), labels_in(tmp_path / "shown-out.png")
+    # The lattice is not quite the same for (x, y) and (y, x).
+    assert stored.shape == (18, 24) and shown.shape == (24, 18) and (np.rot90(stored, -1) != shown).mean() < 0.02
+
+
+def test_masks_of_voc_keep_their_palette_and_lose_their_unknown_pixels(shared, tmp_path):
+    voc = shared / "data" / "VOCdevkit" / "VOC2012"
+    mask = sorted((voc / "SegmentationClass").glob("*.png"))[11]
+    refined = refine_files(voc / "JPEGImages" / f"{mask.stem}.jpg", mask, tmp_path / "out.png")
+    assert refined.failures == []
+    with Image.open(mask) as before, Image.open(tmp_path / "out.png") as after:
+        assert after.mode == "P" and after.getpalette() == before.getpalette()
+        was, now = np.asarray(before), np.asarray(after)
+    assert (was == 255).any() and not (now == 255).any()
+    assert (was == now)[was != 255].mean() > 0.9
+
+
+def test_nothing_to_do_and_bad_threads_are_errors(folders):
+    images, masks, out = folders
+    with pytest.raises(InputError, match="threads is 0"):
+        refine_files(images, masks, out, SETTINGS, threads=0)
+    for path in masks.iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match="no image in"):
+        refine_files(images, masks, out, SETTINGS)
