@@ -54,7 +54,7 @@ def mix(values: A, mu: Any) -> A:
     return result
 
 
-def is_positive_semidefinite(mu: npt.NDArray[np.float64]) -> bool:
+def is_positive_semidefinite(mu: npt.NDArray[np.floating]) -> bool:
     """Whether no combination of labels scores below zero with itself: what convergent inference asks of μ.
 
     >>> is_positive_semidefinite(np.array([[1.0, -1.0], [-1.0, 1.0]])), is_positive_semidefinite(np.array(-1.0))
@@ -62,5 +62,7 @@ def is_positive_semidefinite(mu: npt.NDArray[np.float64]) -> bool:
     """
     if mu.ndim < 2:
         return bool((mu >= 0).all())
-    values = np.linalg.eigvalsh((mu + mu.T) / 2)
-    return bool(values.min() >= -1e-9 * max(1.0, abs(values).max()))
+    values = np.linalg.eigvalsh(mu.astype(np.float64))
+    # A matrix with the eigenvalue 0 may have one below it after rounding to its own precision.
+    rounding = 4 * len(mu) * float(np.finfo(mu.dtype).eps)
+    return bool(values.min() >= -rounding * abs(values).max())
