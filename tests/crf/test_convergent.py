@@ -208,7 +208,7 @@ def test_kernels_without_the_promise_are_refused_at_once(kernel, message):
 
 def test_the_operator_of_pydensecrf_is_refused_on_the_lattice():
     scores = np.zeros((2, 3, 4))
-    with pytest.raises(InputError, match="operator is 'pydensecrf'. Use operator='symmetric' or method='exact'"):
+    with pytest.raises(InputError, match=r"operator is 'pydensecrf'. Use operator='symmetric' or method='exact'"):
         CRF([Spatial(2)], operator="pydensecrf").solve(scores, convergent=True)
     CRF([Spatial(2)], operator="pydensecrf", method="exact").solve(scores, convergent=True)
 
