@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from numbers import Real
 from typing import get_args
@@ -18,7 +18,7 @@ from densefield.crf.kernels import Bilateral, Kernel, Spatial
 from densefield.crf.mean_field import Step, mean_field_steps
 from densefield.crf.problem import Key, Problem, checked_count, pose
 from densefield.crf.solution import Solution
-from densefield.errors import InputError
+from densefield.errors import InputError, InputTypeError
 from densefield.filters.lattice_design import Operator, design_lattice
 from densefield.filters.threads import check_threads
 
@@ -59,6 +59,8 @@ class CRF:
         halo: int = 0,
         threads: int | None = None,
     ) -> None:
+        if not isinstance(kernels, Iterable):
+            raise InputTypeError(f"kernels are a {type(kernels).__name__}, expected a list of them: use [kernel].")
         self.kernels = tuple(kernels)
         for kernel in self.kernels:
             if not isinstance(kernel, Kernel):
