@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from densefield.errors import InputError, InputTypeError
+from densefield.crf.checks import checked_numbers
+from densefield.errors import InputError
 
 A = TypeVar("A")  # numpy.ndarray or torch.Tensor
 
@@ -23,12 +24,7 @@ def checked_weight(weight: Weight, labels: int | None = None) -> npt.NDArray[np.
     >>> checked_weight(3).shape, checked_weight([1.0, 2.0], labels=2).shape
     ((), (2,))
     """
-    try:
-        mu = np.array(weight, np.float64)
-    except (TypeError, ValueError):
-        raise InputTypeError(
-            f"the weight is {weight!r}, expected a number, one per label (L,), or a symmetric matrix (L, L)."
-        ) from None
+    mu = checked_numbers(weight, "the weight", "a number, one per label (L,), or a symmetric matrix (L, L)")
     if mu.ndim > 2 or (mu.ndim == 2 and mu.shape[0] != mu.shape[1]):
         raise InputError(f"the weight has shape {mu.shape}, expected (), (L,) or (L, L).")
     if labels is not None and mu.ndim and len(mu) != labels:
@@ -39,7 +35,7 @@ def checked_weight(weight: Weight, labels: int | None = None) -> npt.NDArray[np.
         raise InputError(
             "the weight is a matrix that is not symmetric; a pair of pixels has one score. Use (w + w.T) / 2."
         )
-    return mu
+    return (mu + mu.T) / 2 if mu.ndim == 2 else mu
 
 
 def mix(values: A, mu: Any) -> A:
@@ -54,7 +50,7 @@ def mix(values: A, mu: Any) -> A:
     return result
 
 
-def is_positive_semidefinite(mu: npt.NDArray[np.float64]) -> bool:
+def is_positive_semidefinite(mu: npt.NDArray[np.floating]) -> bool:
     """Whether no combination of labels scores below zero with itself: what convergent inference asks of μ.
 
     >>> is_positive_semidefinite(np.array([[1.0, -1.0], [-1.0, 1.0]])), is_positive_semidefinite(np.array(-1.0))
@@ -62,5 +58,7 @@ def is_positive_semidefinite(mu: npt.NDArray[np.float64]) -> bool:
     """
     if mu.ndim < 2:
         return bool((mu >= 0).all())
-    values = np.linalg.eigvalsh((mu + mu.T) / 2)
-    return bool(values.min() >= -1e-9 * max(1.0, abs(values).max()))
+    values = np.linalg.eigvalsh(mu.astype(np.float64))
+    # A matrix with the eigenvalue 0 may have one below it after rounding to its own precision.
+    rounding = 4 * len(mu) * float(np.finfo(mu.dtype).eps)
+    return bool(values.min() >= -rounding * abs(values).max())

@@ -24,6 +24,11 @@ class Coupling(Generic[A]):
     own: A | None  # (N, 1): K̂(i,i), taken away from what a pixel receives
     mu: A  # (), (L,) or (L, L)
 
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether K̂ is symmetric where K is: the same factors on both sides."""
+        return self.before is self.after
+
     def smooth(self, q: A) -> A:
         """K̂ q for marginals (N, L): the second summand of the update (paper, Eq. 5) before compatibility."""
         values: Any = q

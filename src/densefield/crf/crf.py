@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from numbers import Real
 from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from densefield.crf.binding import Bound, FilterChoice, Method
+from densefield.crf.convergent import convergent_steps
 from densefield.crf.energy import free_energy
 from densefield.crf.kernels import Bilateral, Kernel, Spatial
-from densefield.crf.mean_field import mean_field_steps
+from densefield.crf.mean_field import Step, mean_field_steps
 from densefield.crf.native import native_mean_field
 from densefield.crf.problem import Key, Problem, checked_count, pose
 from densefield.crf.solution import Solution
-from densefield.errors import InputError
+from densefield.errors import InputError, InputTypeError
 from densefield.filters.lattice_design import Operator, design_lattice
 from densefield.filters.threads import check_threads
 
@@ -57,6 +60,8 @@ class CRF:
         halo: int = 0,
         threads: int | None = None,
     ) -> None:
+        if not isinstance(kernels, Iterable):
+            raise InputTypeError(f"kernels are a {type(kernels).__name__}, expected a list of them: use [kernel].")
         self.kernels = tuple(kernels)
         for kernel in self.kernels:
             if not isinstance(kernel, Kernel):
@@ -79,14 +84,25 @@ class CRF:
         ignore: npt.NDArray[np.bool_] | None = None,  # (…): pixels that neither send nor receive
         tolerance: float | None = None,
         damping: float = 0.0,
+        convergent: bool = False,
         energies: bool = False,
     ) -> Solution:
-        """Marginals after `iterations` updates, or earlier where no marginal changes by more than the tolerance."""
+        """Marginals after `iterations` updates, or earlier where no marginal changes by more than the tolerance.
+
+        With damping α, from 0 to below 1, the next log marginals are α of the last ones and 1-α of the update. With
+        `convergent` the free energy falls at every step, whether or not pixels are excluded from their own sums; the
+        kernels must be symmetric and their weights positive semi-definite.
+        """
+        if tolerance is not None and not (_is_number(tolerance) and 0 < tolerance < math.inf):
+            raise InputError(
+                f"tolerance is {tolerance!r}, expected a finite number above 0, or None for all iterations."
+            )
         problem = self.pose(scores, image, features=features, spacing=spacing, ignore=ignore)
-        if self._choice.method == "lattice" and damping == 0 and not energies:
+        updates = self._updates(problem, damping, convergent)
+        if self._choice.method == "lattice" and not (damping or convergent or energies):
             return self._solve_natively(problem, tolerance)
         solution = None
-        for solution in islice(self._steps(problem, damping, energies, tolerance), self.iterations + 1):
+        for solution in islice(self._steps(problem, updates, energies, tolerance), self.iterations + 1):
             if solution.converged:
                 break
         assert solution is not None  # q⁰ is always there
@@ -101,11 +117,12 @@ class CRF:
         spacing: Sequence[float] | None = None,
         ignore: npt.NDArray[np.bool_] | None = None,
         damping: float = 0.0,
+        convergent: bool = False,
         energies: bool = False,
     ) -> Iterator[Solution]:
         """q⁰, q¹, q², … one at a time and without end, for those who watch it converge."""
         problem = self.pose(scores, image, features=features, spacing=spacing, ignore=ignore)
-        return self._steps(problem, damping, energies, None)
+        return self._steps(problem, self._updates(problem, damping, convergent), energies, None)
 
     def pose(
         self,
@@ -159,11 +176,27 @@ class CRF:
         converged = None if tolerance is None else bool(changes and changes[-1] <= tolerance)
         return Solution(q.reshape(shape), log_q.reshape(shape), steps, changes, None, converged)
 
-    def _steps(self, problem: Problem, damping: float, energies: bool, tolerance: float | None) -> Iterator[Solution]:
+    def _updates(self, problem: Problem, damping: float, convergent: bool) -> Iterator[Step[Array]]:
+        if not (_is_number(damping) and 0 <= damping < 1):
+            raise InputError(f"damping is {damping!r}, expected a number from 0, which is none, to below 1.")
+        if not convergent:
+            return mean_field_steps(problem.rows, problem.couplings, damping)
+        if damping:
+            raise InputError(f"damping is {damping} with convergent=True, which needs none: leave one of them out.")
+        if self._choice.method == "lattice" and self._choice.operator != "symmetric":
+            raise InputError(
+                f"convergent inference expects symmetric kernel matrices, but operator is {self._choice.operator!r}. "
+                "Use operator='symmetric' or method='exact'."
+            )
+        return convergent_steps(problem.rows, problem.couplings)
+
+    def _steps(
+        self, problem: Problem, updates: Iterator[Step[Array]], energies: bool, tolerance: float | None
+    ) -> Iterator[Solution]:
         f, couplings = problem.rows, problem.couplings
         residuals: list[float] = []
         levels: list[float] = []
-        for count, step in enumerate(mean_field_steps(f, couplings, damping)):
+        for count, step in enumerate(updates):
             if count:
                 residuals.append(step.residual)
             if energies:
@@ -176,3 +209,7 @@ class CRF:
                 tuple(levels) if energies else None,
                 None if tolerance is None else step.residual <= tolerance,
             )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

@@ -10,8 +10,9 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from densefield.crf.checks import checked_numbers
 from densefield.crf.compatibility import Weight, checked_weight
-from densefield.errors import InputError, InputTypeError
+from densefield.errors import InputError
 
 Normalization = Literal["symmetric", "after", "before", "none"]
 Widths = float | Sequence[float] | npt.NDArray[np.floating]
@@ -36,6 +37,8 @@ class Kernel(ABC):
         checked_weight(self.weight)
         for widths in self.widths_of_parts().values():
             checked_widths(widths)
+        if self.covariance is not None:
+            checked_covariance(self.covariance)
 
     @property
     @abstractmethod
@@ -57,7 +60,13 @@ class Kernel(ABC):
         parts = self.widths_of_parts()
         d = sum(dimensions[part] for part in parts)
         if self.covariance is not None:
-            return _whitening(np.asarray(self.covariance, np.float64), d)
+            covariance = checked_covariance(self.covariance)
+            if len(covariance) != d:
+                raise InputError(
+                    f"the covariance has shape {covariance.shape}, expected ({d}, {d}) for {', '.join(parts)}, in this "
+                    "order."
+                )
+            return np.asarray(np.linalg.inv(np.linalg.cholesky(covariance)))
         each = []
         for part, given in parts.items():
             widths = checked_widths(given)
@@ -142,10 +151,7 @@ class Custom(Kernel):
 
 def checked_widths(widths: Widths) -> Matrix:
     """Widths as an array () or (n,) of finite numbers above 0."""
-    try:
-        array = np.array(widths, np.float64)
-    except (TypeError, ValueError):
-        raise InputTypeError(f"sigma is {widths!r}, expected a width, or one for each axis.") from None
+    array = checked_numbers(widths, "sigma", "a width, or one for each axis")
     if array.ndim > 1:
         raise InputError(f"sigma has shape {array.shape}, expected a width, or one for each axis.")
     if not (np.isfinite(array).all() and (array > 0).all()):
@@ -153,16 +159,26 @@ def checked_widths(widths: Widths) -> Matrix:
     return array
 
 
-def _whitening(covariance: Matrix, dimension: int) -> Matrix:
-    """W with WᵀW = Σ⁻¹: the inverse of Σ's Cholesky factor."""
-    if covariance.shape != (dimension, dimension):
-        raise InputError(
-            f"the covariance has shape {covariance.shape}, expected ({dimension}, {dimension}) for these features."
-        )
-    if not np.allclose(covariance, covariance.T):
-        raise InputError("the covariance is not symmetric.")
+def checked_covariance(given: npt.ArrayLike) -> Matrix:
+    """A covariance as an array (d, d), symmetric and positive definite.
+
+    >>> checked_covariance([[4, 0], [0, 1]]).tolist()
+    [[4.0, 0.0], [0.0, 1.0]]
+    """
+    covariance = checked_numbers(given, "the covariance", "a symmetric matrix (d, d)")
+    if covariance.ndim != 2 or covariance.shape[0] != covariance.shape[1]:
+        raise InputError(f"the covariance has shape {covariance.shape}, expected a square matrix (d, d).")
+    if not np.isfinite(covariance).all():
+        raise InputError("the covariance holds NaN or infinity, expected finite numbers.")
+    if not np.allclose(covariance, covariance.T, rtol=1e-5, atol=1e-8 * np.abs(covariance).max(initial=0)):
+        raise InputError("the covariance is not symmetric. Use (c + c.T) / 2.")
+    symmetric: Matrix = (covariance + covariance.T) / 2
     try:
-        factor = np.linalg.cholesky(covariance)
+        np.linalg.cholesky(symmetric)
     except np.linalg.LinAlgError:
-        raise InputError("the covariance is not positive definite.") from None
-    return np.asarray(np.linalg.inv(factor))
+        least = float(np.linalg.eigvalsh(symmetric)[0])
+        raise InputError(
+            f"the covariance is not positive definite: its least eigenvalue is {least:.3g}, expected all above 0. "
+            "Add a small multiple of the unit matrix, numpy.eye(d)."
+        ) from None
+    return symmetric

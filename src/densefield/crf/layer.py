@@ -244,7 +244,7 @@ class DenseCRF(nn.Module):
         key = (shape, steps, scores.device, dtype)
         if key not in self._positions:
             with torch.inference_mode(False):  # what is kept may be needed for training later
-                self._positions = {key: grid_positions(shape, steps).to(scores.device, dtype)}
+                self._positions = {key: grid_positions(shape, spacing).to(scores.device, dtype)}
         return self._positions[key]
 
     def _set_learning(self: Self, patterns: tuple[str, ...], learning: bool) -> Self:

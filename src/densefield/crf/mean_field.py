@@ -61,4 +61,10 @@ def mean_field_steps(scores: A, couplings: Sequence[Coupling[A]], damping: float
         z: Any = update(scores, couplings, q)
         log_q = log_softmax(z if damping == 0 else (1 - damping) * z + damping * log_q)
         last, q = q, exponential(log_q)
-        yield Step(q, log_q, float(abs(q - last).max()))
+        yield Step(q, log_q, largest_change(q, last))
+
+
+def largest_change(q: A, last: A) -> float:
+    """max_il of the change of a marginal; 0 where there are no pixels."""
+    change: Any = abs(q - last)  # type: ignore[operator]
+    return float(change.max()) if len(change) else 0.0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
+from densefield.crf.checks import checked_numbers
 from densefield.crf.crf import CRF, PHOTO_KERNELS
 from densefield.crf.kernels import Kernel
 from densefield.errors import InputError, InputTypeError
@@ -81,8 +83,10 @@ def scores_from_probabilities(probabilities: object) -> npt.NDArray[np.float32]:
             "use labels=."
         )
     p = np.asarray(probabilities, np.float32)
-    if p.ndim < 2 or p.size == 0:
+    if p.ndim < 2 or len(p) == 0:
         raise InputError(f"probabilities have shape {p.shape}, expected (labels, rows, columns).")
+    if p.size == 0:
+        return p
     low, high = float(p.min()), float(p.max())
     if not (low >= -1e-4 and high <= 1 + 1e-4):
         raise InputError(
@@ -104,26 +108,34 @@ def scores_from_labels(labels: object, num_labels: int | None, confidence: float
     """log of the confidence for the label of each pixel, and of an equal share of the rest for the others."""
     if not isinstance(labels, np.ndarray) or not np.issubdtype(labels.dtype, np.integer):
         came = labels.dtype if isinstance(labels, np.ndarray) else type(labels).__name__
-        raise InputTypeError(f"labels are {came}, expected an array of whole numbers (rows, columns).")
+        raise InputTypeError(
+            f"labels are {came}, expected an array of whole numbers (rows, columns). Use labels.astype(numpy.uint8)."
+        )
     known = labels != VOID
     used = labels[known]
     most = int(used.max()) + 1 if used.size else 1
-    count = max(most, 2) if num_labels is None else num_labels
+    count = max(most, 2) if num_labels is None else _checked_labels(num_labels)
     if used.size and (int(used.min()) < 0 or most > count):
         raise InputError(
             f"labels range from {int(used.min())} to {most - 1}, expected 0 to {count - 1}, or {VOID} where unknown."
         )
-    if not 1 / count < confidence < 1:
+    if not 1 / count < checked_numbers(confidence, "confidence", "a number") < 1:
         raise InputError(
             f"confidence is {confidence}, expected more than {1 / count:.3g}, an even guess among {count} labels, and "
             "less than 1."
         )
     chosen = np.log(confidence)
-    other = np.log((1 - confidence) / (count - 1)) if count > 1 else 0.0
+    other = np.log((1 - confidence) / (count - 1))
     scores = np.full((count, *labels.shape), other, np.float32)
     np.put_along_axis(scores, np.where(known, labels, 0)[None].astype(np.intp), np.float32(chosen), axis=0)
     scores[:, ~known] = -np.log(count)
     return scores
+
+
+def _checked_labels(count: object) -> int:
+    if isinstance(count, bool) or not isinstance(count, SupportsIndex) or count.__index__() < 2:
+        raise InputError(f"num_labels is {count!r}, expected a whole number, 2 or more; None takes it from the labels.")
+    return count.__index__()
 
 
 def _named(probabilities: object, labels: object, logits: object) -> list[tuple[str, object]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from densefield.crf.checks import checked_numbers
 from densefield.crf.kernels import Kernel
 from densefield.errors import InputError, InputTypeError
 
@@ -16,14 +17,15 @@ Array = npt.NDArray[np.floating]
 MOST_CHANNELS = 16  # as many as a lattice has dimensions
 
 
-def grid_positions(shape: Sequence[int], spacing: Sequence[float] | None = None) -> npt.NDArray[np.float32]:
+def grid_positions(shape: Sequence[int], spacing: Sequence[float] | None = None) -> Array:
     """Where each pixel of a grid is, (N, axes), in the order x, y(, z), times the spacing, which is in that order too.
 
     >>> grid_positions((2, 3)).tolist()
     [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
     """
     steps = checked_spacing(spacing, len(shape))
-    positions = np.empty((*shape, len(shape)), np.float32)
+    # Whole numbers are exact in single precision, multiples of a spacing are not.
+    positions = np.empty((*shape, len(shape)), np.float32 if spacing is None else np.float64)
     for axis, count in enumerate(reversed(tuple(shape))):
         line = np.arange(count) * steps[axis]
         positions[..., axis] = line.reshape(-1, *[1] * axis)
@@ -34,11 +36,10 @@ def checked_spacing(spacing: Sequence[float] | None, axes: int) -> tuple[float, 
     """The size of a pixel along x, y(, z); 1 where none is given."""
     if spacing is None:
         return (1.0,) * axes
-    steps = np.asarray(spacing, np.float64)
+    expected = f"{axes} numbers above 0, one per axis in the order x, y(, z)"
+    steps = checked_numbers(spacing, "spacing", expected)
     if steps.shape != (axes,) or not (np.isfinite(steps).all() and (steps > 0).all()):
-        raise InputError(
-            f"spacing is {spacing!r}, expected {axes} numbers above 0, one per axis in the order x, y(, z)."
-        )
+        raise InputError(f"spacing is {spacing!r}, expected {expected}.")
     return tuple(steps.tolist())
 
 
@@ -49,13 +50,16 @@ def image_channels(image: object, shape: tuple[int, ...]) -> npt.NDArray[np.gene
             f"the image is a {type(image).__name__}, expected a numpy array. Use numpy.asarray(image)."
         )
     if image.dtype == np.bool_ or not np.issubdtype(image.dtype, np.number) or np.iscomplexobj(image):
-        raise InputTypeError(f"the image has dtype {image.dtype}, expected whole or floating point numbers.")
+        raise InputTypeError(
+            f"the image has dtype {image.dtype}, expected whole or floating point numbers. "
+            "Use image.astype(numpy.float32)."
+        )
     if image.shape[: len(shape)] != shape or image.ndim not in (len(shape), len(shape) + 1):
         raise InputError(_size_message(image.shape, shape))
-    channels = image.reshape(math.prod(shape), -1 if image.size else image.shape[-1])
-    if not 1 <= channels.shape[1] <= MOST_CHANNELS:
-        raise InputError(f"the image has {channels.shape[1]} channels, expected 1 to {MOST_CHANNELS}.")
-    return channels
+    channels = image.shape[-1] if image.ndim > len(shape) else 1
+    if not 1 <= channels <= MOST_CHANNELS:
+        raise InputError(f"the image has {channels} channels, expected 1 to {MOST_CHANNELS}.")
+    return image.reshape(math.prod(shape), channels)
 
 
 def _size_message(image: tuple[int, ...], shape: tuple[int, ...]) -> str:
@@ -102,11 +106,14 @@ def gather_sites(
 
 
 def _checked_feature(name: str, feature: object, shape: tuple[int, ...]) -> npt.NDArray[np.generic]:
-    if not isinstance(feature, np.ndarray) or not np.issubdtype(feature.dtype, np.number):
-        raise InputTypeError(f"feature {name!r} is not a numpy array of numbers.")
     points = math.prod(shape)
+    expected = f"({', '.join(str(n) for n in shape)}, d) or ({points}, d)"
+    if not isinstance(feature, np.ndarray) or feature.dtype.kind not in "iuf":
+        came = feature.dtype if isinstance(feature, np.ndarray) else f"a {type(feature).__name__}"
+        raise InputTypeError(f"feature {name!r} is {came}, expected a numpy array {expected} of numbers.")
     if feature.shape[: len(shape)] == shape and feature.ndim == len(shape) + 1:
         return feature.reshape(points, feature.shape[-1])
     if feature.ndim == 2 and len(feature) == points:
         return feature
-    raise InputError(f"feature {name!r} has shape {feature.shape}, expected {(*shape, 'd')} or ({points}, d).")
+    hint = " For one number per pixel use feature[..., None]." if feature.shape == shape else ""
+    raise InputError(f"feature {name!r} has shape {feature.shape}, expected {expected}.{hint}")

@@ -19,8 +19,9 @@ def grid_positions(shape: Sequence[int], spacing: Sequence[float] | None = None)
     [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
     """
     steps = checked_spacing(spacing, len(shape))
+    dtype = torch.float32 if spacing is None else torch.float64
     lines = [
-        (torch.arange(count, dtype=torch.float64) * step).to(torch.float32)
+        (torch.arange(count, dtype=torch.float64) * step).to(dtype)
         for count, step in zip(reversed(tuple(shape)), steps, strict=True)
     ]
     grids = torch.meshgrid(lines[::-1], indexing="ij")  # z, y, x: as the axes of the grid

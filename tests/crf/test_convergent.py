@@ -1,0 +1,218 @@
+"""Convergent inference: the free energy falls at every step."""
+
+from __future__ import annotations
+
+from itertools import islice, pairwise
+
+import numpy as np
+import pytest
+
+from densefield import CRF, Bilateral, ExactFilter, Spatial
+from densefield.crf.convergent import convergent_steps
+from densefield.crf.coupling import Coupling, couple
+from densefield.crf.energy import free_energy
+from densefield.crf.mean_field import Step, mean_field_steps, update
+from densefield.crf.softmax import log_softmax
+from densefield.errors import InputError
+
+EPS = np.finfo(np.float64).eps
+EPS_SINGLE = np.finfo(np.float32).eps
+
+Model = tuple[np.ndarray, list[Coupling[np.ndarray]]]
+
+
+def random_weight(random: np.random.Generator, labels: int, strength: float) -> np.ndarray:
+    kind = random.integers(3)
+    if kind == 0:
+        return np.array(strength)
+    if kind == 1:
+        return strength * random.random(labels)
+    w = random.normal(size=(labels, int(random.integers(1, labels + 1))))
+    return strength * w @ w.T / labels
+
+
+def random_model(seed: int) -> Model:
+    """Up to 40 pixels, 6 labels and 3 kernels, of any strength, in float64 with exact filters."""
+    random = np.random.default_rng(seed)
+    points, labels = int(random.choice([1, 2, 3, random.integers(4, 41)])), int(random.integers(1, 7))
+    spread = float(random.choice([0.0, 0.1, 3.0, 10.0, 100.0, 1e4]))
+    scores = spread * random.normal(size=(points, labels))
+    exclude_self = bool(random.integers(2))
+    couplings = []
+    for _ in range(random.integers(1, 4)):
+        features = random.normal(size=(points, int(random.integers(1, 6)))) * 10 ** random.uniform(-2, 0.7)
+        k = ExactFilter(features)
+        mu = random_weight(random, labels, float(random.choice([0.1, 1.0, 10.0]) * random.choice([1.0, spread])))
+        normalization = "symmetric" if random.integers(2) else "none"
+        present = (random.random((points, 1)) > 0.1).astype(np.float64)
+        couplings.append(couple(k.apply, normalization, mu, present, k.diagonal() if exclude_self else None))
+    return scores, couplings
+
+
+def size_of_terms(step: Step[np.ndarray], scores: np.ndarray, couplings: list[Coupling[np.ndarray]]) -> float:
+    """What the free energy adds up, without signs: rounding is relative to this."""
+    terms = np.abs(step.q * step.log_q).sum() + np.abs(step.q * scores).sum()
+    return float(terms + sum(np.abs(step.q * coupling.message(step.q)).sum() for coupling in couplings))
+
+
+def assert_falls(steps: list[Step[np.ndarray]], model: Model, rounding: float) -> None:
+    levels = [free_energy(step.q, step.log_q, *model) for step in steps]
+    assert np.isfinite(levels).all()
+    for step, (before, after) in zip(steps, pairwise(levels), strict=False):
+        assert after - before <= rounding * size_of_terms(step, *model)
+
+
+@pytest.mark.parametrize("first_seed", range(70_000, 70_400, 40))
+def test_the_free_energy_never_rises(first_seed):
+    for seed in range(first_seed, first_seed + 40):
+        model = random_model(seed)
+        steps = list(islice(convergent_steps(*model), 12))
+        for step in steps:
+            assert np.isfinite(step.log_q).all()
+            assert np.abs(step.q.sum(axis=1) - 1).max() <= 16 * EPS
+        # Each of the sums over up to 40·6 terms is rounded in blocks; so are the solutions.
+        assert_falls(steps, model, 8 * EPS)
+
+
+def test_the_parallel_update_rises_on_some_of_these_models():
+    rising = 0
+    for seed in range(70_000, 70_400):
+        model = random_model(seed)
+        steps = list(islice(mean_field_steps(*model), 12))
+        levels = [free_energy(step.q, step.log_q, *model) for step in steps]
+        rising += any(after - before > 1e-6 * abs(before) for before, after in pairwise(levels))
+    assert rising >= 3
+
+
+def opposed() -> tuple[CRF, np.ndarray]:
+    """Two pixels that attract each other more strongly than their scores part them."""
+    crf = CRF([Spatial(100, weight=10, normalization="none")], iterations=30, exclude_self=True, method="exact")
+    return crf, np.array([[[2.0, 0.0]], [[0.0, 2.0]]])
+
+
+def test_two_pixels_that_take_each_others_label_oscillate_without_it():
+    crf, scores = opposed()
+    energies = crf.solve(scores, energies=True).energies
+    rises = np.diff(energies)
+    assert (rises[0::2] > 1).all() and (rises[1::2] < -1).all()
+
+
+def test_the_same_two_pixels_descend_with_it():
+    crf, scores = opposed()
+    solution = crf.solve(scores, convergent=True, energies=True, tolerance=1e-9)
+    assert solution.converged
+    assert solution.steps < 30
+    assert (np.diff(solution.energies) <= 8 * EPS * 20).all()
+    assert solution.energies[-1] < min(crf.solve(scores, energies=True).energies) - 1
+
+
+def test_where_pixels_count_among_their_own_neighbours_it_is_the_parallel_update():
+    random = np.random.default_rng(16_103)
+    scores, k = random.normal(size=(20, 3)), ExactFilter(random.normal(size=(20, 2)))
+    couplings = [couple(k.apply, "symmetric", np.array(4.0), np.ones((20, 1)))]
+    for found, expected in islice(
+        zip(convergent_steps(scores, couplings), mean_field_steps(scores, couplings), strict=True), 6
+    ):
+        assert np.array_equal(found.log_q, expected.log_q)
+        assert found.residual == expected.residual
+
+
+def converge(steps, tolerance: float) -> Step[np.ndarray] | None:
+    return next((step for step in islice(steps, 3000) if step.residual <= tolerance), None)
+
+
+def test_what_it_converges_to_is_a_fixed_point_of_mean_field():
+    converged = 0
+    for seed in range(70_400, 70_500):
+        scores, couplings = random_model(seed)
+        step = converge(convergent_steps(scores, couplings), 1e-13)
+        if step is not None:
+            converged += 1
+            z = update(scores, couplings, step.q)
+            # q solves its equation with the last q in the linear part, which moved by 1e-13, times the coupling.
+            strength = max(np.abs(coupling.mu).max() for coupling in couplings)
+            close = 1e-11 * (1 + strength)
+            assert np.allclose(np.exp(log_softmax(z)), step.q, rtol=0, atol=close)
+    assert converged >= 90
+
+
+def test_weakly_coupled_models_have_one_fixed_point_and_both_ways_lead_to_it():
+    for seed in range(70_500, 70_540):
+        random = np.random.default_rng(seed)
+        k = ExactFilter(random.normal(size=(15, 2)))
+        mu = random_weight(random, 4, 0.5)
+        model = random.normal(size=(15, 4)), [couple(k.apply, "symmetric", mu, np.ones((15, 1)), k.diagonal())]
+        found, expected = converge(convergent_steps(*model), 1e-14), converge(mean_field_steps(*model), 1e-14)
+        assert np.allclose(found.q, expected.q, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("exclude_self", [False, True])
+@pytest.mark.parametrize("normalization", ["symmetric", "none"])
+@pytest.mark.parametrize("weight", [5.0, [1.0, 3.0, 0.5, 4.0], "matrix"])
+def test_it_falls_on_the_lattice(exclude_self, normalization, weight):
+    random = np.random.default_rng(28_657)
+    w = random.normal(size=(4, 4))
+    weight = w @ w.T if weight == "matrix" else weight
+    image = (random.random((12, 16, 3)) * 255).astype(np.uint8)
+    image[:, 8:] //= 4
+    kernels = (
+        Spatial(2, weight=3, normalization=normalization),
+        Bilateral(9, 60, weight=weight, normalization=normalization),
+    )
+    crf = CRF(kernels, exclude_self=exclude_self)
+    problem = crf.pose(3 * random.normal(size=(4, 12, 16)), image)
+    model = problem.rows, problem.couplings
+    steps = list(islice(convergent_steps(*model), 60))
+    # The operator is symmetric and positive semi-definite; its sums are rounded in single precision, each once for
+    # the step and once for the energy.
+    assert_falls(steps, model, 4 * EPS_SINGLE)
+    levels = [free_energy(step.q, step.log_q, *model) for step in steps]
+    assert levels[5] < levels[0] - 1
+
+
+def test_solving_gives_the_last_of_the_steps():
+    random = np.random.default_rng(36_529)
+    scores, image = random.normal(size=(3, 5, 6)), random.random((5, 6, 3)) * 255
+    crf = CRF([Bilateral(3, 80, weight=4)], iterations=4, exclude_self=True, method="exact")
+    solution = crf.solve(scores, image, convergent=True, energies=True)
+    steps = list(islice(crf.steps(scores, image, convergent=True, energies=True), 5))
+    assert np.array_equal(steps[-1].marginals, solution.marginals)
+    assert steps[-1].energies == solution.energies
+    assert not np.array_equal(crf.solve(scores, image).marginals, solution.marginals)
+
+
+def test_no_pixels_converge_at_once():
+    solution = CRF([Spatial(2)], exclude_self=True).solve(np.empty((3, 0, 4)), convergent=True, tolerance=1e-3)
+    assert solution.converged and solution.steps == 1
+    assert solution.marginals.shape == (3, 0, 4)
+
+
+@pytest.mark.parametrize(
+    "kernel, message",
+    [
+        (Spatial(2, normalization="after"), "kernel 2 of 2 is normalised on one side only.*'symmetric' or 'none'"),
+        (Spatial(2, normalization="before"), "normalised on one side only.*damping="),
+        (Spatial(2, weight=-1), "weight of kernel 2 of 2 is not.*damping="),
+        (Spatial(2, weight=[1, -0.1]), "expects positive semi-definite weights"),
+        (Spatial(2, weight=[[0, 1], [1, 0]]), "expects positive semi-definite weights"),
+    ],
+)
+def test_kernels_without_the_promise_are_refused_at_once(kernel, message):
+    scores = np.zeros((2, 3, 4))
+    with pytest.raises(InputError, match=message):
+        CRF([Spatial(1), kernel]).solve(scores, convergent=True)
+    with pytest.raises(InputError, match=message):
+        CRF([Spatial(1), kernel]).steps(scores, convergent=True)
+    assert np.isfinite(CRF([Spatial(1), kernel]).solve(scores, damping=0.5).marginals).all()
+
+
+def test_the_operator_of_pydensecrf_is_refused_on_the_lattice():
+    scores = np.zeros((2, 3, 4))
+    with pytest.raises(InputError, match=r"operator is 'pydensecrf'. Use operator='symmetric' or method='exact'"):
+        CRF([Spatial(2)], operator="pydensecrf").solve(scores, convergent=True)
+    CRF([Spatial(2)], operator="pydensecrf", method="exact").solve(scores, convergent=True)
+
+
+def test_damping_beside_it_is_refused():
+    with pytest.raises(InputError, match=r"damping is 0.5 with convergent=True.*leave one of them out"):
+        CRF([Spatial(2)]).solve(np.zeros((2, 3, 4)), convergent=True, damping=0.5)

@@ -1,0 +1,104 @@
+"""One kernel bound to its points, against dense matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from densefield import ExactFilter, LatticeFilter
+from densefield.crf.coupling import Coupling, couple
+
+NORMALIZATIONS = ["symmetric", "after", "before", "none"]
+
+
+def points(seed: int = 15_013, count: int = 25) -> tuple[ExactFilter, np.ndarray]:
+    """A filter and its dense matrix."""
+    k = ExactFilter(np.random.default_rng(seed).normal(size=(count, 2)))
+    return k, k.to_dense()
+
+
+def dense_normalised(k: np.ndarray, normalization: str) -> np.ndarray:
+    """The formulas as the conventions write them."""
+    d = np.diag(k.sum(axis=1))
+    if normalization == "symmetric":
+        root = np.linalg.inv(np.sqrt(d))
+        return root @ k @ root
+    if normalization == "after":
+        return np.linalg.inv(d) @ k
+    if normalization == "before":
+        return k @ np.linalg.inv(d)
+    return k
+
+
+def dense(coupling: Coupling[np.ndarray], count: int) -> np.ndarray:
+    return coupling.smooth(np.eye(count))
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_a_normalisation_is_its_formula(normalization):
+    k, matrix = points()
+    coupling = couple(k.apply, normalization, np.array(1.0), np.ones((25, 1)))
+    assert np.allclose(dense(coupling, 25), dense_normalised(matrix, normalization), rtol=1e-13)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_without_itself_a_pixel_has_a_zero_on_the_diagonal(normalization):
+    k, matrix = points()
+    coupling = couple(k.apply, normalization, np.array(1.0), np.ones((25, 1)), k.diagonal())
+    expected = dense_normalised(matrix, normalization)
+    np.fill_diagonal(expected, 0)
+    assert np.allclose(dense(coupling, 25), expected, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("exclude_self", [False, True])
+def test_pixels_that_are_absent_are_as_if_they_were_not(normalization, exclude_self):
+    k, matrix = points()
+    here = np.random.default_rng(5).random(25) > 0.4
+    diagonal = k.diagonal() if exclude_self else None
+    coupling = couple(k.apply, normalization, np.array(1.0), here[:, None].astype(np.float64), diagonal)
+    among = dense_normalised(matrix[np.ix_(here, here)], normalization)
+    if exclude_self:
+        np.fill_diagonal(among, 0)
+    expected = np.zeros((25, 25))
+    expected[np.ix_(here, here)] = among
+    assert np.allclose(dense(coupling, 25), expected, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("exclude_self", [False, True])
+def test_where_nobody_is_present_nothing_is_sent(normalization, exclude_self):
+    k, _ = points()
+    diagonal = k.diagonal() if exclude_self else None
+    coupling = couple(k.apply, normalization, np.array(1.0), np.zeros((25, 1)), diagonal)
+    assert not dense(coupling, 25).any()
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_the_factors_are_the_same_on_both_sides_where_the_matrix_is_symmetric(normalization):
+    k, _ = points()
+    coupling = couple(k.apply, normalization, np.array(1.0), np.ones((25, 1)))
+    matrix = dense(coupling, 25)
+    assert coupling.is_symmetric == np.allclose(matrix, matrix.T, rtol=1e-13)
+
+
+@pytest.mark.parametrize("mu", [np.array(2.0), np.array([1.0, 2.0, 3.0]), np.arange(9.0).reshape(3, 3)])
+def test_a_message_is_smoothed_then_mixed(mu):
+    k, matrix = points()
+    q = np.random.default_rng(8_627).dirichlet(np.ones(3), 25)
+    full = mu if mu.ndim == 2 else mu * np.eye(3)
+    message = couple(k.apply, "after", mu, np.ones((25, 1))).message(q)
+    expected = np.einsum("ij,jm,lm->il", dense_normalised(matrix, "after"), q, full)
+    assert np.allclose(message, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_on_the_lattice_the_diagonal_is_that_of_the_lattice(normalization):
+    features = np.random.default_rng(14_051).normal(size=(25, 3))
+    k = LatticeFilter(features)
+    matrix = dense_normalised(k.to_dense().astype(np.float64), normalization)
+    np.fill_diagonal(matrix, 0)
+    coupling = couple(k.apply, normalization, np.array(1.0, np.float32), np.ones((25, 1), np.float32), k.diagonal())
+    found = coupling.smooth(np.eye(25, dtype=np.float32))
+    # Single precision: the diagonal, of size one, cancels to its rounding.
+    assert np.abs(found - matrix).max() < 1e-6

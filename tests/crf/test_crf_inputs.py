@@ -1,0 +1,136 @@
+"""What the CRF refuses, and what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from densefield import CRF, Bilateral, Custom, InputError, InputTypeError, Spatial
+
+SCORES = np.zeros((2, 3, 4))
+IMAGE = np.zeros((3, 4, 3), np.uint8)
+
+
+@pytest.mark.parametrize(
+    "options, error, message",
+    [
+        ({"kernels": [3]}, InputError, "a kernel is 3, expected Spatial, Bilateral or Custom"),
+        ({"kernels": [Spatial]}, InputError, "a kernel is .*expected Spatial, Bilateral or Custom"),
+        ({"kernels": Spatial(3)}, InputTypeError, r"kernels are a Spatial, expected a list of them: use \[kernel\]"),
+        ({"kernels": None}, InputTypeError, "kernels are a NoneType, expected a list"),
+        ({"iterations": -1}, InputError, "iterations is -1, expected a whole number, 0 or more"),
+        ({"iterations": 2.5}, InputError, "iterations is 2.5, expected a whole number, 0 or more"),
+        ({"iterations": True}, InputError, "iterations is True, expected a whole number"),
+        ({"method": "fast"}, InputError, "method is 'fast', expected one of lattice, exact"),
+        ({"operator": "best"}, InputError, "operator is 'best', expected one of symmetric, pydensecrf"),
+        ({"halo": -1}, InputError, "halo is -1, expected a whole number"),
+        ({"threads": 0}, InputError, "threads is 0, expected 1 to"),
+        ({"threads": "all"}, InputTypeError, "threads is 'all', expected a whole number or None"),
+    ],
+)
+def test_options_that_make_no_crf_are_refused_at_once(options, error, message):
+    with pytest.raises(error, match=message):
+        CRF(**options)
+
+
+@pytest.mark.parametrize(
+    "scores, error, message",
+    [
+        ([[1.0]], InputTypeError, "scores are a list, expected a numpy array"),
+        (
+            np.zeros((2, 3, 4), int),
+            InputTypeError,
+            r"dtype int64, expected floating point.*refine\(image, labels=mask\)",
+        ),
+        (np.zeros((2, 3, 4), complex), InputTypeError, "dtype complex128, expected floating point"),
+        (np.zeros(4), InputError, r"shape \(4,\), expected \(labels, rows, columns\)"),
+        (np.zeros((1, 2, 3, 4, 5)), InputError, r"shape \(1, 2, 3, 4, 5\), expected \(labels, rows, columns\)"),
+        (np.zeros((0, 3, 4)), InputError, r"shape \(0, 3, 4\), expected at least one label"),
+        (np.full((2, 3, 4), np.nan), InputError, r"NaN or infinity at 24 of 24 places, first at \(0, 0, 0\).*-1e4"),
+        (
+            np.where(np.arange(24).reshape(2, 3, 4) == 17, -np.inf, 0),
+            InputError,
+            r"1 of 24 places, first at \(1, 1, 1\)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("method", ["lattice", "exact"])
+def test_what_is_no_score_is_refused(scores, error, message, method):
+    for call in ("solve", "steps", "pose"):
+        with pytest.raises(error, match=message):
+            getattr(CRF([Spatial(2)], method=method), call)(scores)
+
+
+@pytest.mark.parametrize(
+    "given, error, message",
+    [
+        ({}, InputError, "compares colours, but no image was given: pass image="),
+        ({"image": np.zeros((4, 3, 3))}, InputError, "Rows and columns are swapped"),
+        ({"image": np.zeros((3, 3, 4))}, InputError, "channels come first"),
+        ({"image": [1, 2]}, InputTypeError, "the image is a list, expected a numpy array"),
+        ({"image": np.zeros((3, 4, 3), bool)}, InputTypeError, "dtype bool, expected whole or floating point numbers"),
+        ({"image": np.full((3, 4, 3), np.nan)}, InputError, "NaN or infinity"),
+        ({"image": IMAGE, "spacing": (1, 2, 3)}, InputError, r"spacing is \(1, 2, 3\), expected 2 numbers above 0"),
+        (
+            {"image": IMAGE, "ignore": np.zeros((3, 4))},
+            InputError,
+            r"ignore is float64 \(3, 4\), expected a boolean array",
+        ),
+        (
+            {"image": IMAGE, "ignore": np.zeros((4, 3), bool)},
+            InputError,
+            r"expected a boolean array \(3, 4\), True for",
+        ),
+        ({"image": IMAGE, "ignore": [True]}, InputError, "ignore is list, expected a boolean array"),
+        ({"image": IMAGE, "features": {"depth": np.zeros((3, 4, 1))}}, InputError, "depth, which no kernel compares"),
+    ],
+)
+@pytest.mark.parametrize("method", ["lattice", "exact"])
+def test_what_does_not_fit_the_scores_is_refused(given, error, message, method):
+    for call in ("solve", "steps", "pose"):
+        with pytest.raises(error, match=message):
+            getattr(CRF([Bilateral(2, 3)], method=method), call)(SCORES, **given)
+
+
+@pytest.mark.parametrize("damping", [-0.1, 1.0, 2, np.nan, np.inf, "much", None, True])
+def test_damping_outside_zero_to_one_is_refused(damping):
+    for call in ("solve", "steps"):
+        with pytest.raises(InputError, match=r"damping is .*expected a number from 0, which is none, to below 1"):
+            getattr(CRF([Spatial(2)]), call)(SCORES, damping=damping)
+
+
+@pytest.mark.parametrize("tolerance", [0, -1e-3, np.nan, np.inf, "tight", True])
+def test_a_tolerance_that_is_not_above_zero_is_refused(tolerance):
+    with pytest.raises(InputError, match=r"tolerance is .*expected a finite number above 0, or None"):
+        CRF([Spatial(2)]).solve(SCORES, tolerance=tolerance)
+
+
+def test_damping_and_tolerance_may_be_numbers_of_numpy():
+    CRF([Spatial(2)]).solve(SCORES, damping=np.float32(0.5), tolerance=np.float64(1e-3))
+    CRF([Spatial(2)]).solve(SCORES, damping=0, tolerance=1)
+
+
+@pytest.mark.parametrize(
+    "weight, message",
+    [([1.0, 2.0, 3.0], r"shape \(3,\), which is for 3 labels, but there are 2"), (np.eye(3), "for 3 labels")],
+)
+def test_weights_for_other_labels_are_refused_when_the_scores_come(weight, message):
+    crf = CRF([Spatial(2, weight=weight)])
+    with pytest.raises(InputError, match=message):
+        crf.solve(SCORES)
+
+
+def test_features_that_are_too_many_for_a_lattice_are_refused():
+    features: dict[str, Any] = {"many": np.zeros((3, 4, 17))}
+    with pytest.raises(InputError, match="17 dimensions"):
+        CRF([Custom("many")]).solve(SCORES, features=features)
+
+
+def test_a_refused_image_leaves_the_crf_as_it_was():
+    crf = CRF([Spatial(2), Bilateral(2, 3)])
+    before = crf.solve(SCORES, IMAGE).marginals
+    with pytest.raises(InputError):
+        crf.solve(SCORES)
+    assert np.array_equal(crf.solve(SCORES, IMAGE).marginals, before)

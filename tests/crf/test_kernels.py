@@ -1,0 +1,156 @@
+"""Kernels: what is compared, how wide, and what is refused before any data is seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from densefield import CRF, Bilateral, Custom, ExactFilter, InputError, InputTypeError, Kernel, Spatial
+
+DIMENSIONS = {"position": 2, "channel": 3, "depth": 1}
+
+
+@pytest.mark.parametrize(
+    "kernel, name, parts",
+    [
+        (Spatial(4), "spatial", ["position"]),
+        (Bilateral(40, 8), "bilateral", ["position", "channel"]),
+        (Custom("depth", 0.5), "depth", ["depth"]),
+    ],
+)
+def test_a_kernel_has_a_name_and_parts(kernel, name, parts):
+    assert isinstance(kernel, Kernel)
+    assert kernel.name == name
+    assert list(kernel.widths_of_parts()) == parts
+
+
+def test_one_width_is_that_of_every_axis():
+    assert Spatial(4).shape(DIMENSIONS).tolist() == [4, 4]
+    assert Spatial(4).shape({"position": 3}).tolist() == [4, 4, 4]
+    assert Bilateral(40, 8).shape(DIMENSIONS).tolist() == [40, 40, 8, 8, 8]
+    assert Custom("depth", 0.5).shape(DIMENSIONS).tolist() == [0.5]
+
+
+def test_every_axis_may_have_its_own_width():
+    assert Spatial([4, 5]).shape(DIMENSIONS).tolist() == [4, 5]
+    assert Bilateral((40, 50), np.array([8.0, 9.0, 10.0])).shape(DIMENSIONS).tolist() == [40, 50, 8, 9, 10]
+    assert Bilateral(40, (8, 9, 10)).shape(DIMENSIONS).tolist() == [40, 40, 8, 9, 10]
+
+
+def test_the_defaults_are_the_papers_kernel_of_weight_one():
+    assert Spatial().weight == 1 and Spatial().normalization == "symmetric" and Spatial().covariance is None
+
+
+def test_a_covariance_whitens():
+    random = np.random.default_rng(51_199)
+    root = random.normal(size=(5, 5))
+    covariance = root @ root.T + np.eye(5)
+    w = Bilateral(covariance=covariance).shape(DIMENSIONS)
+    assert np.allclose(w.T @ w, np.linalg.inv(covariance), rtol=1e-12)
+
+
+def solve(kernel: Kernel, features: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    return CRF([kernel], method="exact").solve(scores, features={"here": features}).marginals
+
+
+def test_a_diagonal_covariance_is_its_widths():
+    random = np.random.default_rng(7_919)
+    features, scores = random.normal(size=(30, 3)), random.normal(size=(4, 30))
+    widths = np.array([0.5, 1.0, 2.0])
+    found = solve(Custom("here", weight=6, covariance=np.diag(widths**2)), features, scores)
+    # Whitening is a matrix product instead of a division: one rounding more.
+    assert np.allclose(found, solve(Custom("here", widths, weight=6), features, scores), rtol=1e-13)
+
+
+def test_a_rotated_covariance_is_rotated_features():
+    random = np.random.default_rng(9_973)
+    features, scores = random.normal(size=(30, 3)), random.normal(size=(4, 30))
+    rotation = np.linalg.qr(random.normal(size=(3, 3)))[0]
+    widths = np.array([0.5, 1.0, 2.0])
+    covariance = rotation @ np.diag(widths**2) @ rotation.T
+    found = solve(Custom("here", weight=6, covariance=covariance), features, scores)
+    assert np.allclose(found, solve(Custom("here", widths, weight=6), features @ rotation, scores), rtol=1e-12)
+    assert not np.allclose(found, solve(Custom("here", widths, weight=6), features, scores), atol=1e-3)
+
+
+def test_a_covariance_is_that_of_the_papers_formula():
+    random = np.random.default_rng(12_347)
+    image = random.random((3, 4, 3)) * 255
+    root = random.normal(size=(5, 5)) * [2, 2, 50, 50, 50]
+    covariance = root @ root.T + np.diag([1.0, 1.0, 100.0, 100.0, 100.0])
+    crf = CRF([Bilateral(covariance=covariance, normalization="none")], method="exact")
+    coupling = crf.pose(np.zeros((2, 3, 4)), image).couplings[0]
+    y, x = np.mgrid[:3, :4]
+    p = np.concatenate([np.stack([x, y], axis=-1), image], axis=-1).reshape(-1, 5)
+    difference = p[:, None] - p[None]
+    expected = np.exp(-0.5 * np.einsum("ijk,kl,ijl->ij", difference, np.linalg.inv(covariance), difference))
+    assert np.allclose(coupling.smooth(np.eye(12)), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_widths_divide_the_features_that_the_filter_sees():
+    coupling = CRF([Spatial((2, 4), normalization="none")], method="exact").pose(np.zeros((1, 3, 5))).couplings[0]
+    y, x = np.mgrid[:3, :5]
+    features = np.stack([x / 2, y / 4], axis=-1).reshape(-1, 2)
+    assert np.allclose(coupling.smooth(np.eye(15)), ExactFilter(features).to_dense(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("sigma", [0, -1, np.inf, np.nan, [1, 0], [3, np.nan]])
+def test_widths_that_are_not_above_zero_and_finite_are_refused(sigma):
+    for make in (Spatial, lambda s: Bilateral(s, 3), lambda s: Bilateral(3, s), lambda s: Custom("depth", s)):
+        with pytest.raises(InputError, match=r"sigma is .*expected finite numbers above 0"):
+            make(sigma)
+
+
+def test_widths_that_are_not_numbers_are_refused():
+    with pytest.raises(InputTypeError, match="sigma is 'wide', expected a width, or one for each axis"):
+        Spatial("wide")
+    with pytest.raises(InputTypeError, match="sigma is None, expected a width"):
+        Spatial(None)
+    with pytest.raises(InputError, match=r"sigma has shape \(2, 2\), expected a width"):
+        Spatial(np.ones((2, 2)))
+
+
+def test_too_many_widths_are_refused_once_the_data_is_known():
+    with pytest.raises(InputError, match="the bilateral kernel has 2 widths for channel, which has 3 numbers"):
+        Bilateral(3, [4, 5]).shape(DIMENSIONS)
+    with pytest.raises(InputError, match="the spatial kernel has 3 widths for position, which has 2 numbers"):
+        CRF([Spatial([1, 2, 3])]).solve(np.zeros((2, 4, 5)))
+
+
+def test_a_normalisation_that_there_is_not_is_refused():
+    with pytest.raises(InputError, match="normalization is 'both', expected one of symmetric, after, before, none"):
+        Spatial(3, normalization="both")
+
+
+@pytest.mark.parametrize(
+    "covariance, error, message",
+    [
+        ("round", InputTypeError, "covariance is 'round', expected a symmetric matrix"),
+        ([[1.0, 0.0]], InputError, r"covariance has shape \(1, 2\), expected a square matrix"),
+        (3.0, InputError, r"covariance has shape \(\), expected a square matrix"),
+        ([[1.0, np.nan], [np.nan, 1.0]], InputError, "covariance holds NaN or infinity"),
+        ([[1.0, 0.5], [0.0, 1.0]], InputError, r"covariance is not symmetric.*\(c \+ c.T\) / 2"),
+        ([[1.0, 2.0], [2.0, 1.0]], InputError, "covariance is not positive definite: its least eigenvalue is -1"),
+        ([[1.0, 0.0], [0.0, 0.0]], InputError, "covariance is not positive definite"),
+    ],
+)
+def test_a_covariance_that_is_none_is_refused_at_once(covariance, error, message):
+    with pytest.raises(error, match=message):
+        Spatial(covariance=covariance)
+
+
+def test_a_covariance_of_the_wrong_size_is_refused_once_the_data_is_known():
+    with pytest.raises(InputError, match=r"covariance has shape \(2, 2\), expected \(5, 5\) for position, channel"):
+        Bilateral(covariance=np.eye(2)).shape(DIMENSIONS)
+
+
+@pytest.mark.parametrize("name", ["", "two words", "1st", 3, None])
+def test_a_feature_needs_a_name(name):
+    with pytest.raises(InputError, match="expected a name such as 'depth'"):
+        Custom(name)
+
+
+@pytest.mark.parametrize("name", ["position", "channel", "spatial", "bilateral"])
+def test_a_name_that_is_taken_is_refused(name):
+    with pytest.raises(InputError, match="a name that is taken: choose another"):
+        Custom(name)
