@@ -78,18 +78,20 @@ void demand_state(const Array& kept, int iterations, const Tiling& tiling) {
          "kept must be (iterations, state_floats)");
 }
 
-int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes& scores, int iterations,
-                   std::optional<PlanesOut> marginals, std::optional<PlanesOut> log_marginals,
+int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes& scores, std::optional<Planes> start,
+                   int iterations, std::optional<PlanesOut> marginals, std::optional<PlanesOut> log_marginals,
                    std::optional<PlanesOut> kept, std::optional<VectorOut> residuals, double tolerance, int threads,
                    const std::string& simd) {
   const Sizes sizes = sizes_of(scores, iterations, threads);
   const std::vector<Coupling> couplings = couplings_of(bound, sizes.labels);
   const Tiling tiling(couplings, sizes.points, sizes.labels);
+  if (start) demand_like(*start, scores);
   if (marginals) demand_like(*marginals, scores);
   if (log_marginals) demand_like(*log_marginals, scores);
   if (kept) demand_state(*kept, iterations, tiling);
   demand(!residuals || static_cast<int>(residuals->shape(0)) == iterations, "residuals must be (iterations,)");
   const Inference task{scores.data(),
+                       start ? start->data() : nullptr,
                        iterations,
                        static_cast<float>(tolerance),
                        marginals ? marginals->data() : nullptr,
@@ -174,8 +176,8 @@ void bind_mean_field(nb::module_& module) {
       "state_floats",
       [](std::int64_t points, int labels) { return (points + kTile - 1) / kTile * kTile * labels; },
       nb::arg("points"), nb::arg("labels"));
-  module.def("mean_field", &run_mean_field, nb::arg("couplings"), nb::arg("scores"), nb::arg("iterations"),
-             nb::arg("marginals").none(), nb::arg("log_marginals").none(), nb::arg("kept").none(),
+  module.def("mean_field", &run_mean_field, nb::arg("couplings"), nb::arg("scores"), nb::arg("start").none(),
+             nb::arg("iterations"), nb::arg("marginals").none(), nb::arg("log_marginals").none(), nb::arg("kept").none(),
              nb::arg("residuals").none(), nb::arg("tolerance"), nb::arg("threads"), nb::arg("simd"));
   module.def("back_track", &run_back_track, nb::arg("couplings"), nb::arg("cotangent"), nb::arg("log_marginals"),
              nb::arg("kept"), nb::arg("iterations"), nb::arg("scores"), nb::arg("gradients"), nb::arg("threads"),

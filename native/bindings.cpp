@@ -11,5 +11,5 @@ NB_MODULE(_core, module) {
   densefield::bind_lattice(module);
   densefield::bind_grid(module);
   densefield::bind_mean_field(module);
-  densefield::bind_features(module);
+  densefield::bind_arrays(module);
 }

@@ -12,6 +12,6 @@ namespace densefield {
 void bind_lattice(nanobind::module_& module);
 void bind_grid(nanobind::module_& module);
 void bind_mean_field(nanobind::module_& module);
-void bind_features(nanobind::module_& module);
+void bind_arrays(nanobind::module_& module);
 
 }  // namespace densefield

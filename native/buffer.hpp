@@ -1,4 +1,4 @@
-// Uninitialised, aligned memory for plain numbers; large buffers ask for huge pages, which halves page faults' cost.
+// Uninitialised, aligned memory for plain numbers; large buffers come in huge pages, which halves page faults' cost.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
+#include "memory.hpp"
 
 namespace densefield {
 
@@ -25,12 +23,12 @@ class Buffer {
     if (size == 0) return;
     if (size > (std::numeric_limits<std::size_t>::max() - huge_page) / sizeof(T)) throw std::bad_alloc();
     const std::size_t bytes = size * sizeof(T);
-    const std::size_t alignment = bytes >= huge_page ? huge_page : 64;
-    data_ = static_cast<T*>(::operator new(bytes, std::align_val_t{alignment}));
-    alignment_ = alignment;
-#ifdef __linux__
-    if (alignment == huge_page) madvise(data_, bytes, MADV_HUGEPAGE);
-#endif
+    if (bytes >= huge_page) {
+      block_ = bytes;
+      data_ = static_cast<T*>(take_block(block_));
+    } else {
+      data_ = static_cast<T*>(::operator new(bytes, std::align_val_t{64}));
+    }
   }
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
@@ -38,7 +36,10 @@ class Buffer {
     return *this;
   }
   ~Buffer() {
-    if (data_) ::operator delete(data_, std::align_val_t{alignment_});
+    if (block_)
+      give_block(data_, block_);
+    else if (data_)
+      ::operator delete(data_, std::align_val_t{64});
   }
 
   T* data() { return data_; }
@@ -48,17 +49,15 @@ class Buffer {
   const T& operator[](std::size_t index) const { return data_[index]; }
 
  private:
-  static constexpr std::size_t huge_page = std::size_t{1} << 21;
-
   void swap(Buffer& other) {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
-    std::swap(alignment_, other.alignment_);
+    std::swap(block_, other.block_);
   }
 
   T* data_ = nullptr;
   std::size_t size_ = 0;
-  std::size_t alignment_ = 64;
+  std::size_t block_ = 0;  // bytes of a large block
 };
 
 }  // namespace densefield

@@ -84,7 +84,10 @@ class Loop {
       kernels_.store(message, tiling_.labels, points, task_.log_marginals + first, tiling_.points);
       if (pass == task_.iterations && !task_.marginals && !last) return change;
     }
-    kernels_.softmax(z, tiling_.labels);
+    if (pass == 0 && task_.start)
+      kernels_.load(task_.start + first, tiling_.points, tiling_.labels, points, z);
+    else
+      kernels_.softmax(z, tiling_.labels);
     if (task_.marginals && may_be_last) kernels_.store(z, tiling_.labels, points, task_.marginals + first, tiling_.points);
     if (last) {
       if (pass > 0) change = kernels_.distance(z, last, tiling_.labels, points);

@@ -48,7 +48,8 @@ inline int worth_starting(int threads, const Tiling& tiling) {
 }
 
 struct Inference {
-  const float* scores;  // (labels, points)
+  const float* scores;   // (labels, points)
+  const float* start;    // (labels, points): q⁰; the softmax of the scores where it is null
   int iterations;
   float tolerance;       // the loop ends where no marginal changes by more; negative: never
   float* marginals;      // (labels, points), or null

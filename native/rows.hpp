@@ -25,7 +25,8 @@ struct Row {
   }
 
   // this + factor * x
-  Row plus(float factor, const Row& x) const {
+  template <class Number>
+  Row plus(Number factor, const Row& x) const {
     return {multiply_add(x.head, factor, head), tail.plus(factor, x.tail)};
   }
 
@@ -58,7 +59,10 @@ struct Row<0> {
   static Row zero() { return {}; }
   static Row load(const float*) { return {}; }
   void store(float*) const {}
-  Row plus(float, const Row&) const { return {}; }
+  template <class Number>
+  Row plus(Number, const Row&) const {
+    return {};
+  }
   Row operator+(const Row&) const { return {}; }
   float dot(const Row&) const { return 0; }
 };

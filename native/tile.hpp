@@ -7,39 +7,64 @@
 
 namespace densefield::DENSEFIELD_ISA {
 
-template <int V>
-void collect(const Chunk& chunk, std::int64_t first, int points, const float* source, const float* factor,
-             float scale, float* rows, int width) {
-  const int corners = chunk.corners;
+// C is the number of corners where it is known to the compiler, which then unrolls; 0 where it is not.
+template <int V, int C>
+void collect_at(const Chunk& chunk, std::int64_t first, int points, const float* source, const float* factor,
+                float scale, float* rows, int width) {
+  const int corners = C ? C : chunk.corners;
   const std::uint16_t* ids = chunk.ids + first * corners;
   const float* weights = chunk.weights + first * corners;
+  const std::int32_t* vertices = chunk.vertices;
   for (int p = 0; p < points; ++p) {
     Row<V> sum = Row<V>::zero();
+    DENSEFIELD_UNROLL
     for (int k = 0; k < corners; ++k)
-      sum = sum.plus(weights[k], Row<V>::load(source + std::int64_t{chunk.vertices[ids[k]]} * V));
-    Row<V>::load(rows).plus(scale * factor[p], sum).store(rows);
+      sum = sum.plus(Factor(weights[k]), Row<V>::load(source + std::int64_t{vertices[ids[k]]} * V));
+    Row<V>::load(rows).plus(Factor(scale * factor[p]), sum).store(rows);
     ids += corners;
     weights += corners;
     rows += width;
   }
 }
 
-template <int V>
-void spread(const Chunk& chunk, std::int64_t first, int points, const float* rows, int width, const float* factor,
-            float* local) {
-  const int corners = chunk.corners;
+template <int V, int C>
+void spread_at(const Chunk& chunk, std::int64_t first, int points, const float* rows, int width, const float* factor,
+               float* local) {
+  const int corners = C ? C : chunk.corners;
   const std::uint16_t* ids = chunk.ids + first * corners;
   const float* weights = chunk.weights + first * corners;
   for (int p = 0; p < points; ++p) {
-    const Row<V> row = Row<V>::zero().plus(factor[p], Row<V>::load(rows));
+    const Row<V> row = Row<V>::zero().plus(Factor(factor[p]), Row<V>::load(rows));
+    DENSEFIELD_UNROLL
     for (int k = 0; k < corners; ++k) {
       float* to = local + std::int64_t{ids[k]} * V;
-      Row<V>::load(to).plus(weights[k], row).store(to);
+      Row<V>::load(to).plus(Factor(weights[k]), row).store(to);
     }
     ids += corners;
     weights += corners;
     rows += width;
   }
+}
+
+// Images have lattices of two dimensions, and of five with colours; volumes of three; grey images of three too.
+template <int V>
+void collect(const Chunk& chunk, std::int64_t first, int points, const float* source, const float* factor,
+             float scale, float* rows, int width) {
+  const auto at = chunk.corners == 3   ? collect_at<V, 3>
+                  : chunk.corners == 4 ? collect_at<V, 4>
+                  : chunk.corners == 6 ? collect_at<V, 6>
+                                       : collect_at<V, 0>;
+  at(chunk, first, points, source, factor, scale, rows, width);
+}
+
+template <int V>
+void spread(const Chunk& chunk, std::int64_t first, int points, const float* rows, int width, const float* factor,
+            float* local) {
+  const auto at = chunk.corners == 3   ? spread_at<V, 3>
+                  : chunk.corners == 4 ? spread_at<V, 4>
+                  : chunk.corners == 6 ? spread_at<V, 6>
+                                       : spread_at<V, 0>;
+  at(chunk, first, points, rows, width, factor, local);
 }
 
 template <int V>

@@ -13,11 +13,9 @@ namespace densefield {
 
 inline constexpr int kTile = 64;
 
-// Floats of a row of all labels, and where each block of at most max_row labels starts in it.
-inline constexpr int row_width(int labels) {
-  const int blocks = (labels - 1) / max_row;
-  return blocks * max_row + padded_row(labels - blocks * max_row);
-}
+// Floats of a row of all labels: as they are up to four, else rounded up to a multiple of four. Blocks of at most
+// max_row labels lie one after the other in it.
+inline constexpr int row_width(int labels) { return padded_row(labels); }
 
 struct TileKernels {
   // rows[p] += scale · factor_p · Σ_k weight_k · source[vertex_k] for the points first … first + points - 1 of a chunk

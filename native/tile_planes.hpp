@@ -42,48 +42,47 @@ inline void add_tile(const float* planes, int labels, int points, float* array, 
   }
 }
 
+// Rows of more than four labels are padded to a multiple of four, so that four can be moved at a time.
 inline void to_planes(const float* rows, int width, int labels, float* planes) {
-  int label = 0;
-  for (; label + 4 <= labels; label += 4)
-    for (int p = 0; p < kTile; p += 4)
-      transpose_add(rows + p * width + label, width, planes + label * kTile + p, kTile);
-  for (; label < labels; ++label)
-    for (int p = 0; p < kTile; ++p) planes[label * kTile + p] += rows[p * width + label];
+  if (width < 4) {
+    for (int l = 0; l < labels; ++l)
+      for (int p = 0; p < kTile; ++p) planes[l * kTile + p] += rows[p * width + l];
+    return;
+  }
+  for (int l = 0; l < labels; l += 4)
+    for (int p = 0; p < kTile; p += kVectorLanes)
+      add_columns(rows + p * width + l, width, labels - l, planes + l * kTile + p, kTile);
 }
 
 inline void to_rows(const float* planes, int labels, int width, float* rows) {
-  int label = 0;
-  for (; label + 4 <= labels; label += 4)
-    for (int p = 0; p < kTile; p += 4)
-      transpose(planes + label * kTile + p, kTile, rows + p * width + label, width);
-  for (; label < width; ++label)
-    for (int p = 0; p < kTile; ++p) rows[p * width + label] = label < labels ? planes[label * kTile + p] : 0.0f;
+  if (width < 4) {
+    for (int l = 0; l < labels; ++l)
+      for (int p = 0; p < kTile; ++p) rows[p * width + l] = planes[l * kTile + p];
+    return;
+  }
+  for (int l = 0; l < labels; l += 4)
+    for (int p = 0; p < kTile; p += kVectorLanes)
+      store_columns(planes + l * kTile + p, kTile, labels - l, rows + p * width + l, width);
 }
 
-// Largest score of each point, which is then taken away from all.
-inline void shift_by_largest(float* planes, int labels) {
-  float largest[kTile];
-  std::memcpy(largest, planes, sizeof largest);
+// Largest score of each point: taken away from all before they are powers, it keeps them from overflowing.
+inline void largest_of(const float* planes, int labels, float* largest) {
+  std::memcpy(largest, planes, kTile * sizeof(float));
   for (int l = 1; l < labels; ++l) {
     const float* z = planes + l * kTile;
     DENSEFIELD_SIMD
     for (int p = 0; p < kTile; ++p) largest[p] = z[p] > largest[p] ? z[p] : largest[p];
   }
-  for (int l = 0; l < labels; ++l) {
-    float* z = planes + l * kTile;
-    DENSEFIELD_SIMD
-    for (int p = 0; p < kTile; ++p) z[p] -= largest[p];
-  }
 }
 
 inline void softmax(float* planes, int labels) {
-  shift_by_largest(planes, labels);
-  float sum[kTile] = {};
+  float largest[kTile], sum[kTile] = {};
+  largest_of(planes, labels, largest);
   for (int l = 0; l < labels; ++l) {
     float* z = planes + l * kTile;
     DENSEFIELD_SIMD
     for (int p = 0; p < kTile; ++p) {
-      const float power = exponential(z[p]);
+      const float power = exponential(z[p] - largest[p]);
       z[p] = power;
       sum[p] += power;
     }
@@ -98,18 +97,19 @@ inline void softmax(float* planes, int labels) {
 }
 
 inline void log_softmax(float* planes, int labels) {
-  shift_by_largest(planes, labels);
-  float sum[kTile] = {};
+  float largest[kTile], sum[kTile] = {};
+  largest_of(planes, labels, largest);
   for (int l = 0; l < labels; ++l) {
     const float* z = planes + l * kTile;
     DENSEFIELD_SIMD
-    for (int p = 0; p < kTile; ++p) sum[p] += exponential(z[p]);
+    for (int p = 0; p < kTile; ++p) sum[p] += exponential(z[p] - largest[p]);
   }
   for (int p = 0; p < kTile; ++p) sum[p] = logf(sum[p]);
   for (int l = 0; l < labels; ++l) {
     float* z = planes + l * kTile;
+    // In this order: a difference of large scores is exact where that of one and a logarithm is not.
     DENSEFIELD_SIMD
-    for (int p = 0; p < kTile; ++p) z[p] -= sum[p];
+    for (int p = 0; p < kTile; ++p) z[p] = (z[p] - largest[p]) - sum[p];
   }
 }
 

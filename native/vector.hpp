@@ -101,11 +101,35 @@ inline Quad multiply_add(Quad a, float b, Quad sum) { return _mm_fmadd_ps(a, _mm
 inline Vector multiply_add(Vector a, float b, Vector sum) {
   return _mm512_fmadd_ps(a, _mm512_set1_ps(b), sum);
 }
+inline Vector multiply_add_vectors(Vector a, Vector b, Vector sum) { return _mm512_fmadd_ps(a, b, sum); }
+inline Quad low_quad(Vector a) { return _mm512_castps512_ps128(a); }
 #else
 inline Vector multiply_add(Vector a, float b, Vector sum) {
   return _mm256_fmadd_ps(a, _mm256_set1_ps(b), sum);
 }
+inline Vector multiply_add_vectors(Vector a, Vector b, Vector sum) { return _mm256_fmadd_ps(a, b, sum); }
+inline Quad low_quad(Vector a) { return _mm256_castps256_ps128(a); }
 #endif
+#endif
+
+// A factor for vectors of several widths, spread over the widest register once.
+#if defined(DENSEFIELD_FMA_INTRINSICS)
+struct Factor {
+  explicit Factor(float factor) : all(Vector{} + factor) {}
+  float one() const { return all[0]; }
+
+  Vector all;
+};
+inline Vector multiply_add(Vector a, Factor b, Vector sum) { return multiply_add_vectors(a, b.all, sum); }
+inline Quad multiply_add(Quad a, Factor b, Quad sum) { return _mm_fmadd_ps(a, low_quad(b.all), sum); }
+inline float multiply_add(float a, Factor b, float sum) { return multiply_add(a, b.one(), sum); }
+#if defined(__AVX512F__)
+inline VectorType<8> multiply_add(VectorType<8> a, Factor b, VectorType<8> sum) {
+  return _mm256_fmadd_ps(a, _mm512_castps512_ps256(b.all), sum);
+}
+#endif
+#else
+using Factor = float;
 #endif
 
 }  // namespace densefield::DENSEFIELD_ISA

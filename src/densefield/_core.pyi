@@ -83,6 +83,7 @@ def state_floats(points: int, labels: int) -> int: ...
 def mean_field(
     couplings: list[Coupling],
     scores: _Float32,
+    start: _Float32 | None,
     iterations: int,
     marginals: _Float32 | None,
     log_marginals: _Float32 | None,
@@ -106,3 +107,5 @@ def back_track(
 def fill_features(
     part: npt.NDArray[np.generic], widths: list[float], out: _Float32, offset: int, threads: int
 ) -> None: ...
+def all_finite(values: _Float32, threads: int) -> bool: ...
+def negate(values: _Float32, out: _Float32, threads: int) -> bool: ...

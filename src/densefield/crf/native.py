@@ -28,11 +28,13 @@ def native_mean_field(
     kept: Float32 | None = None,  # (T, state_floats), filled with q⁰ … q^(T-1) where given
     residuals: Float32 | None = None,  # (T,), filled where given
     tolerance: float | None = None,
+    start: Float32 | None = None,  # (L, N): q⁰; the softmax of the scores where it is None
 ) -> int:
     """Up to T updates (paper, Eq. 5); returns how many were made. Equal to mean_field() up to rounding."""
     return _core.mean_field(
         [_native(bound) for bound in bounds],
         scores,
+        start,
         iterations,
         marginals,
         log_marginals,

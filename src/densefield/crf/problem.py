@@ -10,6 +10,7 @@ from typing import SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from densefield import _core
 from densefield.crf.binding import Bound, FilterChoice, bind
 from densefield.crf.coupling import Coupling
 from densefield.crf.kernels import Kernel
@@ -57,7 +58,7 @@ def pose(
     kept: dict[Key, Bound],
 ) -> Problem:
     """Checks everything and builds the filters; those of positions alone are looked for in `kept`, and left there."""
-    f = checked_scores(scores, choice.method == "exact")
+    f = checked_scores(scores, choice.method == "exact", choice.threads)
     labels, shape = f.shape[0], f.shape[1:]
     present = _present(ignore, shape, f.dtype)
     sites = gather_sites(kernels, shape, image, features, spacing)
@@ -77,7 +78,7 @@ def pose(
     return Problem(f.reshape(labels, -1), shape, tuple(bounds))
 
 
-def checked_scores(scores: object, keep_double: bool = False) -> Array:
+def checked_scores(scores: object, keep_double: bool, threads: int) -> Array:
     """Scores (L, …) as float32, or as float64 where they are and that is to be kept."""
     if not isinstance(scores, np.ndarray):
         raise InputTypeError(
@@ -97,14 +98,13 @@ def checked_scores(scores: object, keep_double: bool = False) -> Array:
         raise InputError(f"the scores have shape {scores.shape}, expected at least one label.")
     dtype = np.float64 if keep_double and scores.dtype == np.float64 else np.float32
     f = np.ascontiguousarray(scores, dtype)
-    check_finite_scores(f)
+    check_finite_scores(f, threads)
     return f
 
 
-def check_finite_scores(scores: Array) -> None:
+def check_finite_scores(scores: Array, threads: int) -> None:
     """Raises, and says where, if scores hold NaN or infinity."""
-    # The sum is finite only if every score is; most of the time one pass settles it.
-    if scores.size == 0 or math.isfinite(float(scores.sum(dtype=np.float64))):
+    if scores.dtype == np.float32 and _core.all_finite(scores.reshape(-1), threads):
         return
     finite = np.isfinite(scores)
     if not finite.all():

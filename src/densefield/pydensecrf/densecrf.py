@@ -6,9 +6,11 @@ from enum import IntEnum
 
 import numpy as np
 
+from densefield import _core
 from densefield.crf.binding import Bound
 from densefield.crf.kernels import Normalization
 from densefield.errors import InputError, InputTypeError
+from densefield.filters.threads import default_threads
 from densefield.pydensecrf import eigen
 from densefield.pydensecrf.buffers import Float32, checked_buffer, checked_energies, checked_integer
 from densefield.pydensecrf.inference import infer, kl_divergence
@@ -152,7 +154,11 @@ class DenseCRF:
         if energies.shape != expected:
             hint = " Use .reshape(labels, -1)." if energies.size == self._labels * self._points else ""
             raise InputError(f"the unary energies have shape {energies.shape}, expected {expected}.{hint}")
-        self._scores = np.negative(checked_energies(energies), order="C")
+        scores = np.empty(expected, np.float32)
+        flat = np.ascontiguousarray(energies).reshape(-1)
+        if not _core.negate(flat, scores.reshape(-1), default_threads()):
+            scores = np.negative(checked_energies(energies), order="C")
+        self._scores = scores
 
     def _add(self, rows: Float32, compat: object, kernel: int, normalization: int) -> None:
         _constant(kernel, "kernel", KernelType)

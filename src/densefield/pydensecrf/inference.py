@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from densefield.crf.binding import Bound
-from densefield.crf.mean_field import mean_field, update
-from densefield.crf.softmax import log_softmax
+from densefield.crf.native import native_mean_field
+from densefield.filters.threads import default_threads
 from densefield.pydensecrf.buffers import Float32
 
 
@@ -23,15 +23,9 @@ def infer(
     >>> infer(np.array([[0.0, 0.0], [0.0, 9.0]], np.float32), [], 3).round(3).tolist()
     [[0.5, 0.0], [0.5, 1.0]]
     """
-    f = np.ascontiguousarray(scores.T)
-    couplings = [kernel.coupling for kernel in kernels]
-    if start is None:
-        q = np.exp(mean_field(f, couplings, iterations))
-    else:
-        q = np.ascontiguousarray(start.T)
-        for _ in range(iterations):
-            q = np.exp(log_softmax(update(f, couplings, q)))
-    return np.ascontiguousarray(q.T, np.float32)
+    q = np.empty(scores.shape, np.float32)
+    native_mean_field(kernels, scores, iterations, default_threads(), marginals=q, start=start)
+    return q
 
 
 def kl_divergence(

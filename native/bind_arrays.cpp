@@ -1,4 +1,5 @@
-// Features out of what is known of every pixel: columns over their widths, over all threads.
+// Passes over whole arrays that NumPy would make one after the other on one thread.
+#include <cmath>
 #include <stdexcept>
 
 #include "bindings.hpp"
@@ -46,9 +47,56 @@ void fill_features(const Part& part, const std::vector<float>& widths, const Fea
     throw std::invalid_argument("columns must be uint8, float32 or float64");
 }
 
+using Flat = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using FlatOut = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// Calls task(first, last) on pieces of an array until one says no; true where none does.
+template <class Task>
+bool all_pieces(std::int64_t count, int threads, const Task& task) {
+  if (threads < 1 || threads > 1024) throw std::invalid_argument("threads must be 1 to 1024");
+  const std::int64_t piece = 1 << 18;
+  std::atomic<bool> good{true};
+  const nb::gil_scoped_release release;
+  parallel_for(threads, (count + piece - 1) / piece, [&](std::int64_t i, int) {
+    if (!task(i * piece, std::min((i + 1) * piece, count))) good.store(false, std::memory_order_relaxed);
+  });
+  return good;
+}
+
+// A number times zero is zero unless it is NaN or infinite; sums of such zeros vectorise.
+bool finite(const float* values, std::int64_t first, std::int64_t last) {
+  float sums[16] = {};
+  std::int64_t i = first;
+  for (; i + 16 <= last; i += 16)
+    for (int lane = 0; lane < 16; ++lane) sums[lane] += values[i + lane] * 0.0f;
+  for (; i < last; ++i) sums[0] += values[i] * 0.0f;
+  for (const float sum : sums)
+    if (!(sum == 0)) return false;
+  return true;
+}
+
+bool all_finite(const Flat& values, int threads) {
+  const float* from = values.data();
+  return all_pieces(static_cast<std::int64_t>(values.shape(0)), threads,
+                    [&](std::int64_t first, std::int64_t last) { return finite(from, first, last); });
+}
+
+// out = -values; whether all are finite.
+bool negate(const Flat& values, const FlatOut& out, int threads) {
+  if (values.shape(0) != out.shape(0)) throw std::invalid_argument("arrays differ in size");
+  const float* from = values.data();
+  float* to = out.data();
+  return all_pieces(static_cast<std::int64_t>(values.shape(0)), threads, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) to[i] = -from[i];
+    return finite(from, first, last);
+  });
+}
+
 }  // namespace
 
-void bind_features(nb::module_& module) {
+void bind_arrays(nb::module_& module) {
+  module.def("all_finite", &all_finite, nb::arg("values"), nb::arg("threads"));
+  module.def("negate", &negate, nb::arg("values"), nb::arg("out"), nb::arg("threads"));
   module.def("fill_features", &fill_features, nb::arg("part"), nb::arg("widths"), nb::arg("out"), nb::arg("offset"),
              nb::arg("threads"));
 }
