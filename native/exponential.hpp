@@ -13,8 +13,8 @@
 namespace densefield::DENSEFIELD_ISA {
 
 // x = n·ln 2 + r with |r| ≤ ½ ln 2; exp(r) by its Taylor polynomial of degree 7 (error below 1e-7 there).
-inline float exponential(float x) {
-  x = x < -87.0f ? -87.0f : x;
+inline float exponential(float given) {
+  const float x = given < -87.0f ? -87.0f : given;
   const float rounder = 12582912.0f;  // 1.5 · 2²³: adding and taking it away rounds to an integer
   const float n = (x * 1.44269504f + rounder) - rounder;
   const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -29,7 +29,7 @@ inline float exponential(float x) {
   const std::int32_t bits = (static_cast<std::int32_t>(n) + 127) << 23;
   float power;
   std::memcpy(&power, &bits, sizeof power);
-  return p * power;
+  return given < -87.0f ? 0.0f : p * power;  // which float32 could not hold to its full precision
 }
 
 }  // namespace densefield::DENSEFIELD_ISA

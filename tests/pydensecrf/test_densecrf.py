@@ -77,7 +77,8 @@ def test_an_update_adds_the_message_of_the_exact_kernel_where_all_points_are_ali
 def test_inference_is_the_readable_mean_field():
     d = full_crf()
     expected = np.exp(mean_field(np.ascontiguousarray(-energies().T), [k.coupling for k in d._kernels], 4)).T
-    np.testing.assert_array_equal(np.array(d.inference(4)), expected)
+    # The native loop sums in another order.
+    np.testing.assert_allclose(np.array(d.inference(4)), expected, atol=2e-6)
 
 
 def test_steps_in_place_are_inference():
