@@ -41,7 +41,7 @@ class Stopwatch {
 
 // A thread takes some 50 µs to start: fewer numbers than these do not pay for it.
 int LatticeFilter::worth(int threads, Shape shape) const {
-  constexpr std::int64_t numbers = 1 << 17;
+  constexpr std::int64_t numbers = 1 << 15;
   const std::int64_t most = std::min(lattice_.chunks(), shape.batch * shape.channels * lattice_.points / numbers);
   return static_cast<int>(std::clamp<std::int64_t>(most, 1, threads));
 }

@@ -62,7 +62,7 @@ def couple(
         total = total + TINY
         if normalization == "symmetric":
             # Where no pixel is present the sum may be nothing but rounding, of either sign.
-            before = after = here * (here * total + (1 - here)) ** -0.5
+            before = after = here / (here * total + (1 - here)) ** 0.5
         else:
             factor = here / (here * total + (1 - here))
             before, after = (factor, here) if normalization == "before" else (here, factor)

@@ -14,7 +14,7 @@ from densefield.filters.threads import default_threads
 from densefield.pydensecrf import eigen
 from densefield.pydensecrf.buffers import Float32, checked_buffer, checked_energies, checked_integer
 from densefield.pydensecrf.inference import infer, kl_divergence
-from densefield.pydensecrf.pairwise import bind, grid_features, image_features
+from densefield.pydensecrf.pairwise import bind, bind_grid, image_features
 
 
 class KernelType(IntEnum):
@@ -161,9 +161,7 @@ class DenseCRF:
         self._scores = scores
 
     def _add(self, rows: Float32, compat: object, kernel: int, normalization: int) -> None:
-        _constant(kernel, "kernel", KernelType)
-        chosen = _constant(normalization, "normalization", NormalizationType)
-        self._kernels.append(bind(rows, compat, self._labels, _NAMES[chosen]))
+        self._kernels.append(bind(rows, compat, self._labels, _normalization(kernel, normalization)))
 
     def _marginals(self, q: object) -> Float32:
         marginals = _check_matrix(q, "Q")
@@ -200,8 +198,8 @@ class DenseCRF2D(DenseCRF):
         normalization: int = NORMALIZE_SYMMETRIC,
     ) -> None:
         """Adds a Gaussian kernel of position, `sxy` pixels wide."""
-        features = grid_features(self._width, self._height, sxy)
-        self._add(features.reshape(-1, 2), compat, kernel, normalization)
+        chosen = _normalization(kernel, normalization)
+        self._kernels.append(bind_grid(self._width, self._height, sxy, compat, self._labels, chosen))
 
     def addPairwiseBilateral(
         self,
@@ -223,6 +221,11 @@ def _check_matrix(matrix: object, name: str) -> eigen.MatrixXf:
             f"{name} is a {type(matrix).__name__}, expected what startInference or inference returned."
         )
     return matrix
+
+
+def _normalization(kernel: int, normalization: int) -> Normalization:
+    _constant(kernel, "kernel", KernelType)
+    return _NAMES[_constant(normalization, "normalization", NormalizationType)]
 
 
 def _constant(value: object, name: str, kind: type[IntEnum]) -> int:

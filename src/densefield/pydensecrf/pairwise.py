@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import lru_cache
 from numbers import Number
 
 import numpy as np
@@ -13,6 +15,7 @@ from densefield.errors import InputError, InputTypeError
 from densefield.filters.lattice import LatticeFilter
 from densefield.pydensecrf.buffers import Float32, as_array, checked_buffer, checked_widths
 
+MOST_SHARED = 1 << 20  # pixels; the lattice of so many takes 40 MB, which is as much as is kept for the next image
 _COMPAT = "a number, or float32 energies (labels,) or (labels, labels)"
 
 
@@ -23,9 +26,31 @@ def bind(
     normalization: Normalization,
 ) -> Bound:
     """One pairwise energy: the lattice, the factors before and after it, and μ as a score."""
-    mu = score_of(compat, labels)
+    return with_compat(_normalised(features, normalization), compat, labels)
+
+
+def bind_grid(width: int, height: int, sxy: object, compat: object, labels: int, normalization: Normalization) -> Bound:
+    """The same for the positions of an image's pixels, which the next image of the size shares."""
+    widths = checked_widths(sxy, "sxy", ("x", "y"))
+    if width * height > MOST_SHARED:
+        return bind(grid_features(width, height, widths).reshape(-1, 2), compat, labels, normalization)
+    return with_compat(_shared(width, height, tuple(widths), normalization), compat, labels)
+
+
+def with_compat(bound: Bound, compat: object, labels: int) -> Bound:
+    """The kernel with these compatibilities as scores."""
+    return replace(bound, coupling=replace(bound.coupling, mu=score_of(compat, labels)))
+
+
+def _normalised(features: Float32, normalization: Normalization) -> Bound:
     lattice = LatticeFilter(features, operator="pydensecrf", calibrate=False)
-    return Bound(lattice, couple(lattice.apply, normalization, mu, np.ones((len(features), 1), np.float32)))
+    ones = np.ones((len(features), 1), np.float32)
+    return Bound(lattice, couple(lattice.apply, normalization, np.float32(1).reshape(()), ones))
+
+
+@lru_cache(maxsize=2)
+def _shared(width: int, height: int, sxy: tuple[float, ...], normalization: Normalization) -> Bound:
+    return _normalised(grid_features(width, height, sxy).reshape(-1, 2), normalization)
 
 
 def score_of(compat: object, labels: int) -> Float32:
