@@ -10,7 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from densefield.crf.kernels import Kernel
-    from densefield.files.refining import Refined
+    from densefield.refining import Refined
 
 MOST_NAMES = 10  # of images without a mask: folders of images often hold many more
 
@@ -83,7 +83,7 @@ def refine_verb(
     begun.
     """
     from densefield.errors import DensefieldError
-    from densefield.files.refining import Settings, refine_files
+    from densefield.refining import Settings, refine_files
 
     try:
         kernels = _kernels(sigma, weight, sigma_xy, sigma_rgb, bilateral_weight)

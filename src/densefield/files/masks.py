@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from densefield.crf.refine import VOID
 from densefield.errors import InputError
 from densefield.files.images import open_image
 
 Form = Literal["indexed", "labels", "object", "soft", "probabilities", "logits"]
 
+VOID = 255  # the label of pixels that no one labelled; the same in all layers
 ARRAYS = (".npy", ".npz")
 MOST_GREYS = 100  # more different values than this are shades, unless someone says that they are labels
 
