@@ -123,7 +123,9 @@ def test_masks_of_colours_are_refused_with_the_cure(tmp_path):
         read_labels(path, 21)
 
 
-def test_jpeg_masks_and_floating_point_are_refused(tmp_path):
+def test_formats_that_do_not_keep_labels_are_refused_for_masks(tmp_path):
+    with pytest.raises(InputError, match=r"mask\.gif is a GIF, which renumbers labels: save masks as PNG"):
+        read_labels(save(tmp_path / "mask.gif", LABELS), 21)
     with pytest.raises(InputError, match=r"mask\.jpg is a JPEG, which blurs labels: save masks as PNG"):
         read_labels(save(tmp_path / "mask.jpg", LABELS), 21)
     with pytest.raises(InputError, match=r"mask\.tif has pixels of mode F.*convert it"):

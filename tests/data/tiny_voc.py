@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 import zlib
 from pathlib import Path
 
@@ -80,3 +82,12 @@ def write_sbd(folder: Path) -> Path:
     write_list(base / "train.txt", (EXTRA[0], VAL[0]))
     write_list(base / "val.txt", (EXTRA[1], TRAIN[0]))
     return base
+
+
+def packed(folder: Path, mode: str) -> bytes:
+    """A tar archive of what is in a folder."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=mode) as tar:
+        for path in sorted(folder.iterdir()):
+            tar.add(path, path.name)
+    return buffer.getvalue()

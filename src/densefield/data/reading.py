@@ -18,6 +18,9 @@ from densefield.files.palette import voc_palette
 
 Bytes = npt.NDArray[np.uint8]
 
+# Formats that do not keep labels. Programs that write GIF, Pillow too, renumber the palette.
+SPOILERS = {"JPEG": "blurs labels", "GIF": "renumbers labels"}
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -80,8 +83,8 @@ def _picture_labels(path: Path) -> npt.NDArray[np.integer]:
         picture = open_image(path)
     except InputError as error:
         raise InputError(f"{error} Fetch it again, or take its name out of the split.") from error
-    if picture.format == "JPEG":
-        raise InputError(f"{path} is a JPEG, which blurs labels: save masks as PNG.")
+    if picture.format in SPOILERS:
+        raise InputError(f"{path} is a {picture.format}, which {SPOILERS[picture.format]}: save masks as PNG.")
     if picture.mode in ("P", "L", "1", *SIXTEEN_BITS):
         return np.asarray(picture).astype(np.uint8) if picture.mode == "1" else np.asarray(picture)
     raise InputError(_colour_coded(path, picture))
