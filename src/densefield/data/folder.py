@@ -31,9 +31,16 @@ class FolderDataset:
     split "test" may be without masks. Line l of `classes.txt` names label l, or `classes` does; without either, the
     highest label in any mask says how many there are, which reads all of them once.
 
-    >>> dataset = FolderDataset("cells", "train")  # doctest: +SKIP
-    >>> dataset.classes, dataset[0].image.shape  # doctest: +SKIP
-    (('background', 'cell'), (512, 512, 3))
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     for folder, shape in (("images", (4, 6, 3)), ("masks", (4, 6))):
+    ...         Path(root, folder).mkdir()
+    ...         Image.fromarray(np.ones(shape, np.uint8)).save(Path(root, folder, "a.png"))
+    ...     dataset = FolderDataset(root, classes=["background", "cell"])
+    ...     sample = dataset[0]
+    >>> dataset.ids, dataset.classes, sample.image.shape, sample.label.shape
+    (('a',), ('background', 'cell'), (4, 6, 3), (4, 6))
     """
 
     def __init__(
