@@ -22,9 +22,11 @@ NUMPY_NAMES = [
     "InputError",
     "InputTypeError",
     "LatticeFilter",
+    "Sample",
     "from_crfasrnn",
     "from_monai",
 ]
+PILLOW_NAMES = ["FolderDataset", "VOC2012"]
 TORCH_NAMES = ["DenseCRF", "TorchLatticeFilter", "apply_filter", "gaussian_filter", "grid_filter"]
 
 
@@ -63,10 +65,18 @@ def test_numpy_names_do_not_load_torch(name):
     assert "torch" not in loaded_modules(f"import densefield; densefield.{name}")
 
 
+@pytest.mark.parametrize("name", PILLOW_NAMES)
+def test_reading_data_loads_neither_torch_nor_scipy(name):
+    pytest.importorskip("PIL", reason="the name needs Pillow")
+    assert not {"torch", "scipy"} & loaded_modules(f"import densefield; densefield.{name}")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_public_name_resolves_to_an_object_of_that_name(name):
     if name in TORCH_NAMES:
         pytest.importorskip("torch", reason="the name needs torch")
+    if name in PILLOW_NAMES:
+        pytest.importorskip("PIL", reason="the name needs Pillow")
     assert getattr(densefield, name).__name__ == name
 
 
@@ -83,18 +93,22 @@ def test_an_unknown_name_is_an_attribute_error():
         densefield.LatticeFlter  # noqa: B018
 
 
-@pytest.mark.parametrize("name", TORCH_NAMES)
-def test_without_torch_the_error_names_the_cure(name):
+@pytest.mark.parametrize(
+    "name, module, cure",
+    [(name, "torch", "pip install 'densefield[torch]'") for name in TORCH_NAMES]
+    + [(name, "PIL", "pip install pillow") for name in PILLOW_NAMES],
+)
+def test_without_what_it_needs_the_error_names_the_cure(name, module, cure):
     code = f"""
 import sys
-sys.modules["torch"] = None  # what the import system takes for "not installed"
+sys.modules[{module!r}] = None  # what the import system takes for "not installed"
 import densefield
 try:
     densefield.{name}
 except ImportError as error:
     print(error)
 """
-    assert "pip install 'densefield[torch]'" in run_python("-c", code).stdout
+    assert run_python("-c", code).stdout.rstrip().endswith(f"Install it with: {cure}")
 
 
 def test_type_checkers_see_the_names_that_exist_at_run_time():

@@ -23,11 +23,12 @@ LAYERS = (
     "segmenter",
     "losses",
     "metrics",
+    "files",
     "data",
     "training",
     "evaluation",
     "report",
-    "files",
+    "refining",
     "pydensecrf",
     "cli",
 )
@@ -35,9 +36,11 @@ LAYERS = (
 STRANGERS = {
     "nets": {"filters", "crf", "structured"},
     "data": {"filters", "crf", "structured", "nets", "segmenter"},
-    "files": {"structured", "nets", "segmenter", "losses", "metrics", "data", "training", "evaluation", "report"},
+    "files": {"_core", "filters", "crf", "structured", "nets", "segmenter", "losses", "metrics"},
+    "refining": {"structured", "nets", "segmenter", "losses", "metrics", "data", "training", "evaluation", "report"},
     "pydensecrf": {
         "files",
+        "refining",
         "structured",
         "nets",
         "segmenter",
@@ -118,6 +121,8 @@ def test_every_module_under_the_root_has_its_layer():
         ("densefield.filters.exact", "def f():\n    from densefield.cli import main"),
         ("densefield.nets.vgg", "from densefield.crf import mean_field"),
         ("densefield.data.voc", "import densefield.crf.layer"),
+        ("densefield.data.voc", "from densefield.refining import refine_files"),
+        ("densefield.files.masks", "from densefield.crf.refine import VOID"),
     ],
 )
 def test_the_rule_catches(importer, source):
@@ -136,6 +141,7 @@ def test_the_rule_catches(importer, source):
             "from .operator import GaussianFilter\nfrom . import grid\nfrom .. import errors",
         ),
         ("densefield.crf.layer", "from densefield.filters.lattice import LatticeFilter"),
+        ("densefield.data.voc", "from densefield.files.palette import voc_palette"),
         (
             "densefield.segmenter",
             "from densefield.nets import build\nfrom densefield.crf.layer import DenseCRF",

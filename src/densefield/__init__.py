@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from densefield.crf.layer import DenseCRF as DenseCRF
     from densefield.crf.refine import refine as refine
     from densefield.crf.solution import Solution as Solution
+    from densefield.data.folder import FolderDataset as FolderDataset
+    from densefield.data.sample import Sample as Sample
+    from densefield.data.voc import VOC2012 as VOC2012
     from densefield.errors import DensefieldError as DensefieldError
     from densefield.errors import InputError as InputError
     from densefield.errors import InputTypeError as InputTypeError
@@ -52,6 +55,9 @@ _HOMES = {
     "DenseCRF": "densefield.crf.layer",
     "refine": "densefield.crf.refine",
     "Solution": "densefield.crf.solution",
+    "FolderDataset": "densefield.data.folder",
+    "Sample": "densefield.data.sample",
+    "VOC2012": "densefield.data.voc",
     "DensefieldError": "densefield.errors",
     "InputError": "densefield.errors",
     "InputTypeError": "densefield.errors",
@@ -66,6 +72,9 @@ _HOMES = {
     "GaussianFilter": "densefield.filters.operator",
 }
 
+# Module that may be missing → what it is called, and how to get it.
+_CURES = {"torch": ("torch", "pip install 'densefield[torch]'"), "PIL": ("Pillow", "pip install pillow")}
+
 __all__ = ["__version__", *_HOMES]
 
 
@@ -73,11 +82,11 @@ def _load(name: str) -> object:
     try:
         home = importlib.import_module(_HOMES[name])
     except ModuleNotFoundError as error:
-        if error.name != "torch":
+        if error.name not in _CURES:
             raise
+        needed, cure = _CURES[error.name]
         raise ModuleNotFoundError(
-            f"densefield.{name} needs torch, which is not installed. Install it with: pip install 'densefield[torch]'",
-            name="torch",
+            f"densefield.{name} needs {needed}, which is not installed. Install it with: {cure}", name=error.name
         ) from error
     value: object = getattr(home, name)
     return value

@@ -28,7 +28,7 @@ def test_help_is_there_in_half_a_second():
     assert min(seconds() for _ in range(3)) < 0.5  # the best: other processes share the machine
 
 
-@pytest.mark.parametrize("arguments", ["'--help'", "'refine', '--help'"])
+@pytest.mark.parametrize("arguments", ["'--help'", "'refine', '--help'", "'data', 'check', '--help'"])
 def test_help_loads_nothing_heavy(arguments):
     code = f"""
 import sys

@@ -8,7 +8,7 @@ import pytest
 Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
 from densefield.errors import InputError  # noqa: E402
-from densefield.files.masks import read_mask  # noqa: E402
+from densefield.files.masks import VOID, read_mask  # noqa: E402
 
 LABELS = np.array([[0, 1, 2], [3, 255, 0]], np.uint8)
 SOFT = np.random.default_rng(8087).dirichlet([1.0] * 4, (2, 3)).transpose(2, 0, 1)
@@ -161,3 +161,9 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
             read_mask(tmp_path / name)
     with pytest.raises(InputError, match=r"two\.npz holds 2 arrays \(a, b\)"):
         read_mask(tmp_path / "two.npz")
+
+
+def test_void_is_the_same_label_as_in_the_crf():
+    from densefield.crf.refine import VOID as VOID_OF_THE_CRF  # the layers do not know each other
+
+    assert VOID == VOID_OF_THE_CRF

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from densefield.cli.bar import Bar
+
 if TYPE_CHECKING:
     from densefield.crf.kernels import Kernel
-    from densefield.files.refining import Refined
+    from densefield.refining import Refined
 
 MOST_NAMES = 10  # of images without a mask: folders of images often hold many more
 
@@ -83,12 +85,12 @@ def refine_verb(
     begun.
     """
     from densefield.errors import DensefieldError
-    from densefield.files.refining import Settings, refine_files
+    from densefield.refining import Settings, refine_files
 
     try:
         kernels = _kernels(sigma, weight, sigma_xy, sigma_rgb, bilateral_weight)
         settings = Settings(kernels, iterations, confidence, labels, logits, soft, explain)
-        with _Bar(shown=image.is_dir()) as bar:
+        with Bar("refine", shown=image.is_dir()) as bar:
             refined = refine_files(
                 image,
                 mask,
@@ -116,30 +118,6 @@ def _kernels(
 
     kernels = (Spatial(sigma, weight=weight), Bilateral(sigma_xy, sigma_rgb, weight=bilateral_weight))
     return tuple(kernel for kernel in kernels if kernel.weight != 0)
-
-
-class _Bar:
-    """A bar of progress on stderr, for folders."""
-
-    def __init__(self, shown: bool) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        console = Console(stderr=True)
-        # Elsewhere than on a terminal it would only leave its last state behind.
-        self._progress = Progress(console=console, disable=not (shown and console.is_terminal), transient=True)
-        self._task = self._progress.add_task("refine", total=None)
-
-    def __enter__(self) -> _Bar:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def advance(self, done: int, total: int) -> None:
-        """Shows that so many are done."""
-        self._progress.update(self._task, completed=done, total=total)
 
 
 def _tell(refined: Refined, explain: bool) -> None:

@@ -1,1 +1,1 @@
-"""Images and masks in files: reading, refining, writing. Needs Pillow."""
+"""Images and masks in files: reading, pairing, writing. Needs Pillow."""

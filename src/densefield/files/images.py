@@ -39,7 +39,7 @@ def read_image(path: Path, size: tuple[int, int] | None = None) -> Pixels:
         return np.asarray(image.convert("L"))
     if image.mode == "P":
         image = image.convert("RGBA")  # Pillow warns of palettes with transparency otherwise
-    return np.asarray(image.convert("RGB"))
+    return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
 
 
 def open_image(path: Path) -> Image.Image:

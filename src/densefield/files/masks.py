@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from densefield.crf.refine import VOID
 from densefield.errors import InputError
 from densefield.files.images import open_image
 
 Form = Literal["indexed", "labels", "object", "soft", "probabilities", "logits"]
 
+VOID = 255  # the label of pixels that no one labelled; the same in all layers
 ARRAYS = (".npy", ".npz")
 MOST_GREYS = 100  # more different values than this are shades, unless someone says that they are labels
 
@@ -113,7 +113,7 @@ def _picture_mask(path: Path, soft: bool, num_labels: int | None) -> Mask:
         palette = np.array(picture.getpalette("RGB"), np.uint8).reshape(-1, 3)
         return Mask("indexed", np.asarray(picture), palette)
     if picture.mode not in ("1", "L"):
-        raise InputError(_not_labels(path, picture))
+        raise InputError(not_labels(path, picture))
     greys = np.asarray(picture.convert("L"))
     different = np.unique(greys)
     # More than two labels were asked for: then 255 is not one of them.
@@ -127,7 +127,8 @@ def _picture_mask(path: Path, soft: bool, num_labels: int | None) -> Mask:
     return Mask("labels", greys)
 
 
-def _not_labels(path: Path, picture: Image.Image) -> str:
+def not_labels(path: Path, picture: Image.Image) -> str:
+    """What is wrong with a picture whose pixels are no labels, and the cure."""
     what = f"{path} has pixels of mode {picture.mode}, expected an indexed or grey picture whose values are labels"
     if picture.mode not in ("RGB", "RGBA"):
         return f"{what}: convert it."

@@ -57,8 +57,8 @@ def _pair_folders(images: Path, masks: Path, out: Path, preview: Path | None, fo
         if folder is not None and folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file, but images and masks are folders: expected a folder.")
     _keep_apart({"images": images, "masks": masks, "outputs": out, "previews": preview})
-    of_image = _by_name(images, image_suffixes())
-    of_mask = _by_name(masks, image_suffixes() | set(ARRAYS))
+    of_image = by_name(images, image_suffixes())
+    of_mask = by_name(masks, image_suffixes() | set(ARRAYS))
     pairs, ambiguous = [], []
     for name in sorted(of_image.keys() & of_mask.keys()):
         several = [found for found in (of_image[name], of_mask[name]) if len(found) > 1]
@@ -79,7 +79,7 @@ def _pair_folders(images: Path, masks: Path, out: Path, preview: Path | None, fo
     return Pairing(tuple(pairs), alone[0], alone[1], tuple(ambiguous))
 
 
-def _by_name(folder: Path, suffixes: set[str]) -> dict[str, list[Path]]:
+def by_name(folder: Path, suffixes: set[str]) -> dict[str, list[Path]]:
     """Files of a folder that have one of these endings, by name without it; hidden files do not count."""
     found: dict[str, list[Path]] = {}
     for path in sorted(folder.iterdir()):

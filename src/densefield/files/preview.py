@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from densefield.crf.refine import VOID
 from densefield.files.images import Pixels
+from densefield.files.masks import VOID
 from densefield.files.outputs import write_whole
 from densefield.files.palette import voc_palette
 

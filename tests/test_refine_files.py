@@ -10,9 +10,8 @@ import pytest
 
 Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
-from densefield import Bilateral, InputError, Spatial, refine  # noqa: E402
-from densefield.files import refining  # noqa: E402
-from densefield.files.refining import Settings, refine_files  # noqa: E402
+from densefield import Bilateral, InputError, Spatial, refine, refining  # noqa: E402
+from densefield.refining import Settings, refine_files  # noqa: E402
 
 KERNELS = (Spatial(2, weight=2), Bilateral(15, 12, weight=3))
 SETTINGS = Settings(KERNELS)

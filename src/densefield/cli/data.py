@@ -1,0 +1,121 @@
+"""`densefield data`: fetching and checking datasets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from densefield.cli.bar import Bar
+
+if TYPE_CHECKING:
+    from densefield.data.check import Report
+
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all processors by default.")]
+
+
+def voc2012_verb(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to put it.", show_default=False)],
+    voc_url: Annotated[
+        str | None, typer.Option(help="A mirror of VOCtrainval_11-May-2012.tar; its checksum must be the same.")
+    ] = None,
+    sbd_url: Annotated[
+        str | None, typer.Option(help="A mirror of SBD's benchmark.tgz; its checksum must be the same.")
+    ] = None,
+    threads: Threads = None,
+) -> None:
+    """Download PASCAL VOC 2012 and SBD (2.0 and 1.4 GB), unpack and check them.
+
+    An interrupted download goes on where it stopped, and what is complete is not fetched again. Exit status: 0 if all
+    is there and sound, 1 if something is missing or bad, 2 if nothing could be begun.
+    """
+    from densefield.data import voc_download
+    from densefield.errors import DensefieldError
+
+    voc, sbd = voc_download.VOC_ARCHIVE, voc_download.SBD_ARCHIVE
+    archives = (replace(voc, url=voc_url or voc.url), replace(sbd, url=sbd_url or sbd.url))
+    try:
+        with _Stages() as stages:
+            fetched = voc_download.fetch_voc2012(folder, archives=archives, threads=threads, progress=stages.advance)
+    except DensefieldError as error:
+        typer.echo(f"densefield: {error}", err=True)
+        raise typer.Exit(2) from error
+    _tell(fetched.report)
+    for failure in fetched.failures:
+        typer.echo(f"missing: {failure}")
+    if fetched.failures or fetched.report.problems or not fetched.report.complete:
+        raise typer.Exit(1)
+
+
+def check_verb(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="A folder with images/ and masks/, or PASCAL VOC 2012 in its own layout, whole or in part.",
+            show_default=False,
+        ),
+    ],
+    sbd: Annotated[
+        Path | None, typer.Option(help="The folder of SBD, where it is not in DIR.", show_default=False)
+    ] = None,
+    threads: Threads = None,
+) -> None:
+    """Read every image and mask of every split, and list what is wrong.
+
+    Exit status: 0 if all is sound, 1 if a file is bad or missing, 2 if DIR holds no dataset.
+    """
+    from densefield.data.check import check_data
+    from densefield.errors import DensefieldError
+
+    try:
+        with Bar("check") as bar:
+            report = check_data(folder, sbd=sbd, threads=threads, progress=bar.advance)
+    except DensefieldError as error:
+        typer.echo(f"densefield: {error}", err=True)
+        raise typer.Exit(2) from error
+    _tell(report)
+    if report.problems:
+        raise typer.Exit(1)
+
+
+class _Stages:
+    """One bar after the other, each under a line that says what is done."""
+
+    def __init__(self) -> None:
+        self._what = ""
+        self._bar: Bar | None = None
+
+    def __enter__(self) -> _Stages:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.__exit__()
+
+    def advance(self, what: str, done: int, total: int | None) -> None:
+        """Shows that so much of it is done."""
+        if what != self._what or self._bar is None:
+            self.__exit__()
+            typer.echo(f"densefield: {what}", err=True)
+            self._what, self._bar = what, Bar(what, in_bytes=what != "check").__enter__()
+        self._bar.advance(done, total)
+
+
+def _tell(report: Report) -> None:
+    for line in report.splits:
+        typer.echo(line)
+    counts = ", ".join(f"{name} {count}" for name, count in report.images_per_class.items())
+    typer.echo(f"images per class: {counts}")
+    for note in report.notes:
+        typer.echo(f"note: {note}")
+    for problem in report.problems:
+        typer.echo(f"problem: {problem}")
+    typer.echo(f"images checked: {report.checked}; problems: {len(report.problems)}")
+
+
+data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Fetch and check images with labels.")
+data_app.command("voc2012")(voc2012_verb)
+data_app.command("check")(check_verb)

@@ -1,0 +1,103 @@
+"""Reading an image and its labels from files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from densefield.data.sample import Sample
+from densefield.data.sbd import read_segmentation
+from densefield.errors import InputError
+from densefield.files.images import SIXTEEN_BITS, open_image, read_image
+from densefield.files.masks import VOID, not_labels
+from densefield.files.palette import voc_palette
+
+Bytes = npt.NDArray[np.uint8]
+
+# Formats that do not keep labels. Programs that write GIF, Pillow too, renumber the palette.
+SPOILERS = {"JPEG": "blurs labels", "GIF": "renumbers labels"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where one sample is: its image, and its mask unless it has none."""
+
+    id: str
+    image: Path
+    mask: Path | None
+
+
+def read_sample(entry: Entry, num_classes: int) -> Sample:
+    """The sample, checked: labels within 0, …, L-1 or 255, and of the image's size."""
+    if entry.mask is None:
+        return Sample(read_colours(entry.image), None, entry.id)
+    label = read_labels(entry.mask, num_classes)
+    image = read_colours(entry.image, label.shape)
+    check_size(entry, image, label)
+    return Sample(image, label, entry.id)
+
+
+def read_colours(path: Path, size: tuple[int, ...] | None = None) -> Bytes:
+    """Colours 0…255 of an image, (H, W, 3); grey gives three equal channels, and 16 bits are scaled.
+
+    `size` is that of the mask, (rows, columns): an image that fits it only once it is turned as EXIF says is turned.
+    """
+    try:
+        pixels = read_image(path, None if size is None else (size[0], size[1]))
+    except InputError as error:
+        raise InputError(f"{error} Fetch it again, or take its name out of the split.") from error
+    whole = pixels if pixels.dtype == np.uint8 else np.rint(pixels)
+    colours = whole.astype(np.uint8)  # a copy, since what Pillow gives cannot be written to
+    return colours if colours.ndim == 3 else np.repeat(colours[..., None], 3, axis=2)
+
+
+def read_labels(path: Path, num_classes: int) -> Bytes:
+    """Labels (H, W) of an indexed or grey picture, or of a .mat file of SBD; 255 is void."""
+    labels = read_segmentation(path) if path.suffix == ".mat" else _picture_labels(path)
+    wrong = ((labels >= num_classes) | (labels < 0)) & (labels != VOID)
+    if wrong.any():
+        row, column = np.unravel_index(wrong.argmax(), wrong.shape)
+        raise InputError(
+            f"{path} has label {labels[row, column]} at row {row}, column {column}, expected 0 to {num_classes - 1} "
+            f"(there are {num_classes} classes), or {VOID} for void. Renumber the mask, or name the missing classes."
+        )
+    return labels.astype(np.uint8)
+
+
+def check_size(entry: Entry, image: Bytes, label: Bytes) -> None:
+    """Raises where image and mask differ in size."""
+    if image.shape[:2] != label.shape:
+        raise InputError(
+            f"{entry.mask} has {label.shape[1]} × {label.shape[0]} pixels (width × height), but {entry.image} has "
+            f"{image.shape[1]} × {image.shape[0]}: expected the same size. Take the mask that belongs to this image, "
+            "or resize the mask without blending its labels."
+        )
+
+
+def _picture_labels(path: Path) -> npt.NDArray[np.integer]:
+    try:
+        picture = open_image(path)
+    except InputError as error:
+        raise InputError(f"{error} Fetch it again, or take its name out of the split.") from error
+    if picture.format in SPOILERS:
+        raise InputError(f"{path} is a {picture.format}, which {SPOILERS[picture.format]}: save masks as PNG.")
+    if picture.mode in ("P", "L", "1", *SIXTEEN_BITS):
+        return np.asarray(picture).astype(np.uint8) if picture.mode == "1" else np.asarray(picture)
+    raise InputError(_colour_coded(path, picture))
+
+
+def _colour_coded(path: Path, picture: Image.Image) -> str:
+    """What is wrong with a mask of colours; those of VOC are numbered by its palette, not by their order."""
+    message = not_labels(path, picture)
+    if picture.mode not in ("RGB", "RGBA"):
+        return message
+    colours = np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)
+    grey = (colours == colours[:, :1]).all()
+    palette = {tuple(colour) for colour in voc_palette().tolist()}
+    if not grey and {tuple(colour) for colour in colours.tolist()} <= palette:
+        return f"{message} They are colours of PASCAL VOC, so number them by voc_palette() of densefield.files.palette."
+    return message

@@ -1,0 +1,129 @@
+"""`densefield data`: exit codes tell, reports name files."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer", reason="the command line needs typer")
+pytest.importorskip("rich", reason="the command line needs rich")
+Image = pytest.importorskip("PIL.Image", reason="the command line needs Pillow")
+
+from typer.testing import CliRunner  # noqa: E402
+
+from densefield.cli.app import app  # noqa: E402
+from densefield.data import voc, voc_download  # noqa: E402
+from tests.data.range_server import serve  # noqa: E402
+from tests.data.tiny_voc import OFFICIAL, TRAIN, packed, write_sbd, write_voc  # noqa: E402
+
+
+def command(*arguments: object):
+    return CliRunner().invoke(app, ["data", *map(str, arguments)])
+
+
+@pytest.fixture
+def official(monkeypatch):
+    """The numbers of images that make the small copy of PASCAL VOC complete."""
+    for split, count in OFFICIAL.items():
+        monkeypatch.setitem(voc.OFFICIAL, split, count)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in "ab":
+        for place, shape in (("images", (6, 5, 3)), ("masks", (6, 5))):
+            (tmp_path / place).mkdir(exist_ok=True)
+            Image.fromarray(np.full(shape, 1, np.uint8)).save(tmp_path / place / f"{name}.png")
+    (tmp_path / "classes.txt").write_text("ground\nsky\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_a_sound_dataset_exits_with_0(folder):
+    answer = command("check", folder)
+    assert answer.exit_code == 0
+    assert answer.stdout.splitlines() == [
+        f"{folder.name}, all: 2 images",
+        "images per class: ground 0, sky 2",
+        "note: classes that occur in no mask: ground.",
+        "images checked: 2; problems: 0",
+    ]
+
+
+def test_bad_files_are_listed_and_exit_with_1(folder):
+    Image.fromarray(np.full((6, 5), 2, np.uint8)).save(folder / "masks" / "a.png")
+    (folder / "masks" / "b.png").unlink()
+    answer = command("check", folder, "--threads", 1)
+    assert answer.exit_code == 1
+    first, second, last = answer.stdout.splitlines()[-3:]
+    assert first.startswith("problem: ") and "b.png has no mask" in first
+    assert second.startswith("problem: ") and "a.png has label 2" in second
+    assert last == "images checked: 1; problems: 2"
+
+
+def test_a_folder_without_a_dataset_exits_with_2(tmp_path):
+    answer = command("check", tmp_path)
+    assert answer.exit_code == 2 and answer.stdout == "" and "neither images/ and masks/" in answer.stderr
+
+
+def test_sbd_may_be_named(tmp_path, official):
+    write_voc(tmp_path / "voc")
+    write_sbd(tmp_path / "more")
+    answer = command("check", tmp_path / "voc", "--sbd", tmp_path / "more")
+    assert answer.exit_code == 0 and "train_aug: 5 of 5 images" in answer.stdout
+
+
+@pytest.fixture
+def mirror(tmp_path, official, monkeypatch):
+    """A server with small archives whose checksums are the published ones."""
+    pytest.importorskip("scipy", reason=".mat files need scipy")
+    write_voc(tmp_path / "voc")
+    write_sbd(tmp_path / "sbd")
+    files = {"voc.tar": packed(tmp_path / "voc", "w"), "sbd.tgz": packed(tmp_path / "sbd", "w:gz")}
+    for name, file in (("VOC_ARCHIVE", "voc.tar"), ("SBD_ARCHIVE", "sbd.tgz")):
+        archive = replace(getattr(voc_download, name), sha256=hashlib.sha256(files[file]).hexdigest())
+        monkeypatch.setattr(voc_download, name, archive)
+    with serve(files) as server:
+        yield server
+
+
+def test_voc2012_is_fetched_from_mirrors(mirror, tmp_path):
+    options = ("--voc-url", f"{mirror.url}/voc.tar", "--sbd-url", f"{mirror.url}/sbd.tgz")
+    answer = command("voc2012", tmp_path / "data", *options)
+    assert answer.exit_code == 0, answer.stderr
+    assert "PASCAL VOC 2012, train_aug: 5 of 5 images" in answer.stdout
+    assert answer.stdout.splitlines()[-1] == "images checked: 7; problems: 0"
+    assert [line.removeprefix("densefield: ") for line in answer.stderr.splitlines()] == [
+        "download PASCAL VOC 2012",
+        "unpack PASCAL VOC 2012",
+        "download SBD",
+        "unpack SBD",
+        "check",
+    ]
+
+
+def test_what_could_not_be_fetched_is_said_and_exits_with_1(mirror, tmp_path):
+    options = ("--voc-url", f"{mirror.url}/voc.tar", "--sbd-url", f"{mirror.url}/gone")
+    answer = command("voc2012", tmp_path / "data", *options)
+    assert answer.exit_code == 1
+    assert answer.stdout.splitlines()[-1].startswith("missing: SBD: ") and "404" in answer.stdout
+
+
+def test_an_incomplete_archive_exits_with_1(mirror, tmp_path, monkeypatch):
+    folder = tmp_path / "voc" / "VOCdevkit" / "VOC2012"
+    for path in (folder / "JPEGImages" / f"{TRAIN[0]}.jpg", folder / "SegmentationClass" / f"{TRAIN[0]}.png"):
+        path.unlink()
+    mirror.files["voc.tar"] = packed(tmp_path / "voc", "w")
+    sha256 = hashlib.sha256(mirror.files["voc.tar"]).hexdigest()
+    monkeypatch.setattr(voc_download, "VOC_ARCHIVE", replace(voc_download.VOC_ARCHIVE, sha256=sha256))
+    options = ("--voc-url", f"{mirror.url}/voc.tar", "--sbd-url", f"{mirror.url}/sbd.tgz")
+    answer = command("voc2012", tmp_path / "data", *options)
+    assert answer.exit_code == 1 and "train: 2 of 3 images (a partial copy)" in answer.stdout
+
+
+def test_if_nothing_can_be_fetched_it_exits_with_2(mirror, tmp_path):
+    options = ("--voc-url", f"{mirror.url}/gone", "--sbd-url", f"{mirror.url}/gone")
+    answer = command("voc2012", tmp_path / "data", *options)
+    assert answer.exit_code == 2 and answer.stdout == "" and "404 Not Found" in answer.stderr

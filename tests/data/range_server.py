@@ -1,0 +1,69 @@
+"""A web server on this machine, with the faults that servers have."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class Served:
+    """What the server gives, what is wrong with it, and what it was asked for."""
+
+    files: dict[str, bytes]
+    url: str = ""
+    ranges: bool = True  # honours Range
+    drop_after: int | None = None  # closes the connection after so many bytes of an answer
+    length: bool = True  # says how long an answer is
+    errors: list[int] = field(default_factory=list)  # answers the next requests so
+    asked: list[str | None] = field(default_factory=list)  # the Range of each request
+
+
+@contextmanager
+def serve(files: dict[str, bytes]) -> Iterator[Served]:
+    """Serves the files for as long as the context lasts."""
+    served = Served(files)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            served.asked.append(self.headers.get("Range"))
+            if served.errors:
+                self.send_error(served.errors.pop(0))
+                return
+            content = served.files.get(self.path.lstrip("/"))
+            if content is None:
+                self.send_error(404)
+                return
+            asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or "")
+            start = int(asked[1]) if asked and served.ranges else 0
+            if start >= len(content) and start:
+                self.send_response(416)
+                self.send_header("Content-Range", f"bytes */{len(content)}")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            self.send_response(206 if start else 200)
+            if start:
+                self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+            if served.length:
+                self.send_header("Content-Length", str(len(content) - start))
+            self.end_headers()
+            self.wfile.write(content[start:][: served.drop_after])
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    served.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
