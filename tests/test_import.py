@@ -25,7 +25,14 @@ NUMPY_NAMES = [
     "from_crfasrnn",
     "from_monai",
 ]
-TORCH_NAMES = ["DenseCRF", "TorchLatticeFilter", "apply_filter", "gaussian_filter", "grid_filter"]
+TORCH_NAMES = [
+    "DenseCRF",
+    "TorchLatticeFilter",
+    "apply_filter",
+    "gaussian_filter",
+    "grid_filter",
+    "log_likelihood_loss",
+]
 
 
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from densefield.filters.lattice_torch import TorchLatticeFilter as TorchLatticeFilter
     from densefield.filters.operator import FeatureFilter as FeatureFilter
     from densefield.filters.operator import GaussianFilter as GaussianFilter
+    from densefield.losses import log_likelihood_loss as log_likelihood_loss
 
     __version__: str
 
@@ -64,6 +65,7 @@ _HOMES = {
     "TorchLatticeFilter": "densefield.filters.lattice_torch",
     "FeatureFilter": "densefield.filters.operator",
     "GaussianFilter": "densefield.filters.operator",
+    "log_likelihood_loss": "densefield.losses",
 }
 
 __all__ = ["__version__", *_HOMES]
