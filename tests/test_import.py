@@ -22,6 +22,9 @@ NUMPY_NAMES = [
     "InputError",
     "InputTypeError",
     "LatticeFilter",
+    "SegmentationResult",
+    "bootstrap_interval",
+    "compare_methods",
     "from_crfasrnn",
     "from_monai",
 ]
@@ -33,6 +36,7 @@ TORCH_NAMES = [
     "grid_filter",
     "log_likelihood_loss",
 ]
+TRAIN_NAMES = ["SegmentationScores"]
 
 
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -74,6 +78,8 @@ def test_numpy_names_do_not_load_torch(name):
 def test_every_public_name_resolves_to_an_object_of_that_name(name):
     if name in TORCH_NAMES:
         pytest.importorskip("torch", reason="the name needs torch")
+    if name in TRAIN_NAMES:
+        pytest.importorskip("torchmetrics", reason="the name needs torchmetrics")
     assert getattr(densefield, name).__name__ == name
 
 
@@ -102,6 +108,21 @@ except ImportError as error:
     print(error)
 """
     assert "pip install 'densefield[torch]'" in run_python("-c", code).stdout
+
+
+@pytest.mark.parametrize("name", TRAIN_NAMES)
+def test_without_torchmetrics_the_error_names_the_cure(name):
+    pytest.importorskip("torch", reason="torch is asked for first")
+    code = f"""
+import sys
+sys.modules["torchmetrics"] = None
+import densefield
+try:
+    densefield.{name}
+except ImportError as error:
+    print(error)
+"""
+    assert "pip install 'densefield[train]'" in run_python("-c", code).stdout
 
 
 def test_type_checkers_see_the_names_that_exist_at_run_time():

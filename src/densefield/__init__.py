@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from densefield.filters.operator import FeatureFilter as FeatureFilter
     from densefield.filters.operator import GaussianFilter as GaussianFilter
     from densefield.losses import log_likelihood_loss as log_likelihood_loss
+    from densefield.metrics.bootstrap import bootstrap_interval as bootstrap_interval
+    from densefield.metrics.bootstrap import compare_methods as compare_methods
+    from densefield.metrics.result import SegmentationResult as SegmentationResult
+    from densefield.metrics.scores import SegmentationScores as SegmentationScores
 
     __version__: str
 
@@ -66,7 +70,13 @@ _HOMES = {
     "FeatureFilter": "densefield.filters.operator",
     "GaussianFilter": "densefield.filters.operator",
     "log_likelihood_loss": "densefield.losses",
+    "bootstrap_interval": "densefield.metrics.bootstrap",
+    "compare_methods": "densefield.metrics.bootstrap",
+    "SegmentationResult": "densefield.metrics.result",
+    "SegmentationScores": "densefield.metrics.scores",
 }
+# Package that may be missing → the extra that brings it.
+_EXTRAS = {"torch": "torch", "torchmetrics": "train"}
 
 __all__ = ["__version__", *_HOMES]
 
@@ -75,11 +85,12 @@ def _load(name: str) -> object:
     try:
         home = importlib.import_module(_HOMES[name])
     except ModuleNotFoundError as error:
-        if error.name != "torch":
+        if error.name not in _EXTRAS:
             raise
         raise ModuleNotFoundError(
-            f"densefield.{name} needs torch, which is not installed. Install it with: pip install 'densefield[torch]'",
-            name="torch",
+            f"densefield.{name} needs {error.name}, which is not installed. Install it with: "
+            f"pip install 'densefield[{_EXTRAS[error.name]}]'",
+            name=error.name,
         ) from error
     value: object = getattr(home, name)
     return value
