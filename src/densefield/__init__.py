@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from densefield.filters.lattice_torch import TorchLatticeFilter as TorchLatticeFilter
     from densefield.filters.operator import FeatureFilter as FeatureFilter
     from densefield.filters.operator import GaussianFilter as GaussianFilter
+    from densefield.losses import log_likelihood_loss as log_likelihood_loss
+    from densefield.metrics.bootstrap import bootstrap_interval as bootstrap_interval
+    from densefield.metrics.bootstrap import compare_methods as compare_methods
+    from densefield.metrics.result import SegmentationResult as SegmentationResult
+    from densefield.metrics.scores import SegmentationScores as SegmentationScores
 
     __version__: str
 
@@ -70,10 +75,18 @@ _HOMES = {
     "TorchLatticeFilter": "densefield.filters.lattice_torch",
     "FeatureFilter": "densefield.filters.operator",
     "GaussianFilter": "densefield.filters.operator",
+    "log_likelihood_loss": "densefield.losses",
+    "bootstrap_interval": "densefield.metrics.bootstrap",
+    "compare_methods": "densefield.metrics.bootstrap",
+    "SegmentationResult": "densefield.metrics.result",
+    "SegmentationScores": "densefield.metrics.scores",
 }
-
 # Module that may be missing → what it is called, and how to get it.
-_CURES = {"torch": ("torch", "pip install 'densefield[torch]'"), "PIL": ("Pillow", "pip install pillow")}
+_CURES = {
+    "torch": ("torch", "pip install 'densefield[torch]'"),
+    "torchmetrics": ("torchmetrics", "pip install 'densefield[train]'"),
+    "PIL": ("Pillow", "pip install pillow"),
+}
 
 __all__ = ["__version__", *_HOMES]
 

@@ -1,0 +1,22 @@
+"""The examples of docs/measures.md run."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("torchmetrics")
+
+PAGE = Path(__file__).parents[2] / "docs" / "measures.md"
+
+
+def test_the_examples_of_the_page_run():
+    text = "\n".join("" if line.startswith("```") else line for line in PAGE.read_text(encoding="utf-8").splitlines())
+    examples = doctest.DocTestParser().get_doctest(text, {}, PAGE.name, str(PAGE), 0)
+    assert len(examples.examples) >= 10
+    report: list[str] = []
+    failed, _ = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(examples, out=report.append)
+    assert failed == 0, "".join(report)
