@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typer
 
+from densefield.cli.data import data_app
 from densefield.cli.refine import refine_verb
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
@@ -19,3 +20,4 @@ def densefield() -> None:
 
 
 app.command("refine")(refine_verb)
+app.add_typer(data_app, name="data")

@@ -1,0 +1,1 @@
+"""Images with labels: datasets, synthetic scenes, transforms, loading."""
