@@ -14,6 +14,7 @@ import densefield
 
 NAMES = sorted(set(densefield.__all__) - {"__version__"})
 NUMPY_NAMES = [
+    "Augmentation",
     "DensefieldError",
     "ExactFilter",
     "FeatureFilter",
@@ -22,10 +23,22 @@ NUMPY_NAMES = [
     "InputError",
     "InputTypeError",
     "LatticeFilter",
+    "SceneDataset",
+    "draw_scene",
     "from_crfasrnn",
     "from_monai",
+    "write_scenes",
 ]
-TORCH_NAMES = ["DenseCRF", "TorchLatticeFilter", "apply_filter", "gaussian_filter", "grid_filter"]
+TORCH_NAMES = [
+    "ColourScale",
+    "DenseCRF",
+    "TorchLatticeFilter",
+    "apply_filter",
+    "evaluation_batches",
+    "gaussian_filter",
+    "grid_filter",
+    "training_batches",
+]
 
 
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from densefield.crf.layer import DenseCRF as DenseCRF
     from densefield.crf.refine import refine as refine
     from densefield.crf.solution import Solution as Solution
+    from densefield.data.examples import ColourScale as ColourScale
+    from densefield.data.loading import evaluation_batches as evaluation_batches
+    from densefield.data.loading import training_batches as training_batches
+    from densefield.data.scene_files import write_scenes as write_scenes
+    from densefield.data.scenes import SceneDataset as SceneDataset
+    from densefield.data.scenes import draw_scene as draw_scene
+    from densefield.data.transforms import Augmentation as Augmentation
     from densefield.errors import DensefieldError as DensefieldError
     from densefield.errors import InputError as InputError
     from densefield.errors import InputTypeError as InputTypeError
@@ -52,6 +59,13 @@ _HOMES = {
     "DenseCRF": "densefield.crf.layer",
     "refine": "densefield.crf.refine",
     "Solution": "densefield.crf.solution",
+    "ColourScale": "densefield.data.examples",
+    "evaluation_batches": "densefield.data.loading",
+    "training_batches": "densefield.data.loading",
+    "write_scenes": "densefield.data.scene_files",
+    "SceneDataset": "densefield.data.scenes",
+    "draw_scene": "densefield.data.scenes",
+    "Augmentation": "densefield.data.transforms",
     "DensefieldError": "densefield.errors",
     "InputError": "densefield.errors",
     "InputTypeError": "densefield.errors",
