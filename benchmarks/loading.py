@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +23,7 @@ import torch
 from clock import machine
 from PIL import Image, features
 
-from densefield import Augmentation, draw_scene, evaluation_batches, training_batches, write_scenes
+from densefield import Augmentation, draw_scene, evaluation_batches, training_batches
 from densefield.data.jpeg import read_jpeg
 from densefield.data.sample import Sample
 
@@ -63,17 +65,20 @@ def images_per_second(batches: Iterator[int], seconds: float) -> float:
 
 
 def report_scenes(seconds: float) -> None:
-    """Drawn alone, and drawn and written by two workers."""
-    print("\nscenes, 10 classes, images/s: drawn by one process; drawn and written as files by 1 and 2 workers")
+    """Drawn alone, and drawn and written by the command."""
+    print("\nscenes, 10 classes, images/s: drawn by one process; by the whole command, 1 and 2 workers")
     for side in (96, 128, 256, 512):
         drawn = images_per_second((len([draw_scene(3, k, (side, side))]) for k in range(10**9)), seconds / 2)
         count, rates = max(20, int(drawn * seconds / 2)), []
         for workers in (1, 2):
             with tempfile.TemporaryDirectory() as folder:
+                command = (
+                    f"-m densefield.cli data scenes {folder}/scenes --images {count} --size {side} --workers {workers}"
+                )
                 start = time.perf_counter()
-                write_scenes(Path(folder) / "scenes", count, (side, side), workers=workers)
+                subprocess.run([sys.executable, *command.split()], check=True, stderr=subprocess.DEVNULL)
                 rates.append(count / (time.perf_counter() - start))
-        print(f"  {side:3d} px: {drawn:6.0f}; {rates[0]:6.0f}, {rates[1]:6.0f}, with the start of processes")
+        print(f"  {side:3d} px: {drawn:6.0f}; {rates[0]:6.0f}, {rates[1]:6.0f}")
 
 
 def report_decoding(photos: Photos, voc: Path, seconds: float) -> None:
