@@ -14,6 +14,7 @@ import densefield
 
 NAMES = sorted(set(densefield.__all__) - {"__version__"})
 NUMPY_NAMES = [
+    "Augmentation",
     "DensefieldError",
     "ExactFilter",
     "FeatureFilter",
@@ -26,18 +27,24 @@ NUMPY_NAMES = [
     "SegmentationResult",
     "bootstrap_interval",
     "compare_methods",
+    "SceneDataset",
+    "draw_scene",
     "from_crfasrnn",
     "from_monai",
+    "write_scenes",
 ]
-PILLOW_NAMES = ["FolderDataset", "VOC2012"]
 TORCH_NAMES = [
+    "ColourScale",
     "DenseCRF",
     "TorchLatticeFilter",
     "apply_filter",
+    "evaluation_batches",
     "gaussian_filter",
     "grid_filter",
     "log_likelihood_loss",
+    "training_batches",
 ]
+PILLOW_NAMES = ["FolderDataset", "VOC2012"]
 TRAIN_NAMES = ["SegmentationScores"]
 
 

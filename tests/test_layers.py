@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +99,21 @@ def module_name(path: Path) -> str:
 @pytest.mark.parametrize("path", source_files(), ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_a_layer_imports_only_what_lies_below(path):
     assert broken_rules(path.read_text(encoding="utf-8"), module_name(path)) == []
+
+
+def test_data_does_not_load_the_crf_by_a_detour():
+    modules = [module_name(path) for path in source_files() if layer_of(module_name(path)) == "data"]
+    code = f"""
+import importlib, sys
+for module in {[module for module in modules if not module.endswith("__init__")]}:
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        assert error.name in ("torch", "PIL"), error
+print(*sys.modules)
+"""
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert modules and [name for name in answer.stdout.split() if name.startswith("densefield.crf")] == []
 
 
 def test_every_module_under_the_root_has_its_layer():

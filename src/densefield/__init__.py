@@ -22,8 +22,15 @@ if TYPE_CHECKING:
     from densefield.crf.layer import DenseCRF as DenseCRF
     from densefield.crf.refine import refine as refine
     from densefield.crf.solution import Solution as Solution
+    from densefield.data.examples import ColourScale as ColourScale
     from densefield.data.folder import FolderDataset as FolderDataset
+    from densefield.data.loading import evaluation_batches as evaluation_batches
+    from densefield.data.loading import training_batches as training_batches
     from densefield.data.sample import Sample as Sample
+    from densefield.data.scene_files import write_scenes as write_scenes
+    from densefield.data.scenes import SceneDataset as SceneDataset
+    from densefield.data.scenes import draw_scene as draw_scene
+    from densefield.data.transforms import Augmentation as Augmentation
     from densefield.data.voc import VOC2012 as VOC2012
     from densefield.errors import DensefieldError as DensefieldError
     from densefield.errors import InputError as InputError
@@ -63,6 +70,13 @@ _HOMES = {
     "FolderDataset": "densefield.data.folder",
     "Sample": "densefield.data.sample",
     "VOC2012": "densefield.data.voc",
+    "ColourScale": "densefield.data.examples",
+    "evaluation_batches": "densefield.data.loading",
+    "training_batches": "densefield.data.loading",
+    "write_scenes": "densefield.data.scene_files",
+    "SceneDataset": "densefield.data.scenes",
+    "draw_scene": "densefield.data.scenes",
+    "Augmentation": "densefield.data.transforms",
     "DensefieldError": "densefield.errors",
     "InputError": "densefield.errors",
     "InputTypeError": "densefield.errors",

@@ -11,9 +11,10 @@ Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
 from densefield.errors import InputError  # noqa: E402
 from densefield.files.masks import Mask  # noqa: E402
-from densefield.files.outputs import write_result, write_whole  # noqa: E402
+from densefield.files.outputs import write_result  # noqa: E402
 from densefield.files.palette import voc_palette  # noqa: E402
 from densefield.files.preview import OPACITY, preview  # noqa: E402
+from densefield.files.whole import write_whole  # noqa: E402
 
 PROBABILITIES = np.random.default_rng(7753).dirichlet([1.0] * 3, (4, 5)).transpose(2, 0, 1).astype(np.float32)
 BEST = PROBABILITIES.argmax(0)

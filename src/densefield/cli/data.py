@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from densefield.cli.bar import Bar
+from densefield.cli.data_scenes import scenes_command
 
 if TYPE_CHECKING:
     from densefield.data.check import Report
@@ -116,6 +117,7 @@ def _tell(report: Report) -> None:
     typer.echo(f"images checked: {report.checked}; problems: {len(report.problems)}")
 
 
-data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Fetch and check images with labels.")
+data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Fetch, draw and check images with labels.")
 data_app.command("voc2012")(voc2012_verb)
 data_app.command("check")(check_verb)
+data_app.command("scenes")(scenes_command)

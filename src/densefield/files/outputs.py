@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from io import BytesIO
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from PIL import Image
 from densefield.errors import InputError
 from densefield.files.masks import Mask
 from densefield.files.palette import voc_palette
+from densefield.files.whole import write_whole
 
 FORMATS = (".png", ".npy", ".npz")
 
@@ -51,14 +50,3 @@ def result_picture(path: Path, probabilities: npt.NDArray[np.float32], mask: Mas
         more = voc_palette()[len(mask.palette) : count]
         picture.putpalette(np.concatenate([mask.palette, more]).tobytes())
     return picture
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes under a passing name and renames, so that no one ever sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    passing = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
-    try:
-        passing.write_bytes(content)
-        os.replace(passing, path)
-    finally:
-        passing.unlink(missing_ok=True)

@@ -11,8 +11,8 @@ from PIL import Image
 
 from densefield.files.images import Pixels
 from densefield.files.masks import VOID
-from densefield.files.outputs import write_whole
 from densefield.files.palette import voc_palette
+from densefield.files.whole import write_whole
 
 OPACITY = 0.6  # of the labels' colours over the image
 SEPARATOR = 2  # pixels
