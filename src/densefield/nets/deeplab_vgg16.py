@@ -56,6 +56,9 @@ def deeplab_vgg16(labels: int = 21, fc6: FC6 = "7x7", weights: Weights | None = 
 class DeepLabVGG16(nn.Module):
     """VGG-16 with holes: the last two poolings keep the resolution, later convolutions are dilated by 2 and 4.
 
+    It computes exactly what the network with all its strides computes, at four times as many rows and columns. To that
+    end the last pooling has holes as well, which it has not in the network of Chen et al.
+
     ``widths`` and ``fully_connected`` are the channels of the five stages and of fc6 and fc7 before decimation.
     """
 
@@ -79,7 +82,10 @@ class DeepLabVGG16(nn.Module):
         size, dilation, share = _SHAPES[fc6]
         channels = fully_connected // share
         # Of odd size and symmetric, so that score i lies on pixel 8·i; the ceiling keeps what is left at the far edge.
-        pools = [nn.MaxPool2d(3, stride, padding=1, ceil_mode=True) for stride in (2, 2, 2, 1, 1)]
+        pools: list[nn.Module] = [nn.MaxPool2d(3, 2, padding=1, ceil_mode=True) for _ in range(3)]
+        # The last one follows a pooling whose stride was left out, so it has holes as the convolutions have. Torch does
+        # not pad it by two; zeros do as well as -∞, since nothing after a rectifier is below them.
+        pools += [nn.MaxPool2d(3, 1, padding=1), nn.Sequential(nn.ZeroPad2d(2), nn.MaxPool2d(3, 1, dilation=2))]
         self.features = vgg16_features(pools, dilations=(1, 1, 1, 1, 2), widths=widths)
         self.fc6 = nn.Conv2d(widths[-1], channels, size, padding=dilation * (size - 1) // 2, dilation=dilation)
         self.fc7 = nn.Conv2d(channels, channels, 1)

@@ -160,7 +160,7 @@ def convolution(
     """A convolution with symmetric padding, batch normalisation as TensorFlow sets it up, and ReLU6."""
     padding = dilation * (kernel - 1) // 2
     weights = nn.Conv2d(channels, out, kernel, stride, padding, dilation, groups, bias=False)
-    nn.init.kaiming_normal_(weights.weight, mode="fan_out", nonlinearity="relu")
+    nn.init.normal_(weights.weight, std=(2 * groups / (out * kernel**2)) ** 0.5)  # of He et al., for one group
     layers: list[nn.Module] = [weights, nn.BatchNorm2d(out, eps=1e-3, momentum=momentum)]
     if activation:
         layers.append(nn.ReLU6(inplace=True))
