@@ -25,7 +25,19 @@ NUMPY_NAMES = [
     "from_crfasrnn",
     "from_monai",
 ]
-TORCH_NAMES = ["DenseCRF", "TorchLatticeFilter", "apply_filter", "gaussian_filter", "grid_filter"]
+TORCH_NAMES = [
+    "DenseCRF",
+    "TorchLatticeFilter",
+    "apply_filter",
+    "as_network",
+    "deeplab_efficientnet_lite0",
+    "deeplab_vgg16",
+    "fcn8s_vgg16",
+    "gaussian_filter",
+    "grid_filter",
+    "load_weights",
+    "parameter_groups",
+]
 
 
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     from densefield.filters.lattice_torch import TorchLatticeFilter as TorchLatticeFilter
     from densefield.filters.operator import FeatureFilter as FeatureFilter
     from densefield.filters.operator import GaussianFilter as GaussianFilter
+    from densefield.nets.as_network import as_network as as_network
+    from densefield.nets.deeplab_efficientnet_lite0 import deeplab_efficientnet_lite0 as deeplab_efficientnet_lite0
+    from densefield.nets.deeplab_vgg16 import deeplab_vgg16 as deeplab_vgg16
+    from densefield.nets.fcn8s_vgg16 import fcn8s_vgg16 as fcn8s_vgg16
+    from densefield.nets.parameter_groups import parameter_groups as parameter_groups
+    from densefield.nets.weights import load_weights as load_weights
 
     __version__: str
 
@@ -64,6 +70,12 @@ _HOMES = {
     "TorchLatticeFilter": "densefield.filters.lattice_torch",
     "FeatureFilter": "densefield.filters.operator",
     "GaussianFilter": "densefield.filters.operator",
+    "as_network": "densefield.nets.as_network",
+    "deeplab_efficientnet_lite0": "densefield.nets.deeplab_efficientnet_lite0",
+    "deeplab_vgg16": "densefield.nets.deeplab_vgg16",
+    "fcn8s_vgg16": "densefield.nets.fcn8s_vgg16",
+    "parameter_groups": "densefield.nets.parameter_groups",
+    "load_weights": "densefield.nets.weights",
 }
 
 __all__ = ["__version__", *_HOMES]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")
 def _one_thread() -> Iterator[None]:
     """One thread: the networks here are so small that several would spend their time waiting for each other."""
     torch = pytest.importorskip("torch")

@@ -10,8 +10,7 @@ from torch.nn.functional import linear, relu  # noqa: E402
 from densefield.errors import InputError  # noqa: E402
 from densefield.nets.deeplab_vgg16 import DeepLabVGG16  # noqa: E402
 from densefield.nets.vgg16 import vgg16_features  # noqa: E402
-
-FEW = {"widths": (2, 3, 3, 3, 4), "fully_connected": 8}
+from tests.nets.torchvision_weights import FEW, torchvision_weights  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -120,20 +119,6 @@ def test_scores_move_with_the_image(holes):
     assert whole[inner].numel() > 3000
     # Bilinear weights of float64 pixel positions round to about 1e-13.
     torch.testing.assert_close(moved[inner], whole[inner], rtol=1e-9, atol=1e-10)
-
-
-def torchvision_weights(widths=FEW["widths"], fully_connected=8, seed=70117):
-    """A state dict with the keys and shapes of torchvision's vgg16, but few channels."""
-    generator = torch.Generator().manual_seed(seed)
-    numbers = (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)
-    channels = [3, *(width for width, count in zip(widths, (2, 2, 3, 3, 3), strict=True) for _ in range(count))]
-    shapes = {}
-    for number, before, after in zip(numbers, channels, channels[1:], strict=False):
-        shapes |= {f"features.{number}.weight": (after, before, 3, 3), f"features.{number}.bias": (after,)}
-    lines = {0: (fully_connected, widths[-1] * 49), 3: (fully_connected, fully_connected), 6: (1000, fully_connected)}
-    for number, shape in lines.items():
-        shapes |= {f"classifier.{number}.weight": shape, f"classifier.{number}.bias": shape[:1]}
-    return {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
 
 
 def test_fully_connected_layers_become_convolutions():
