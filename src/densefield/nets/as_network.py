@@ -33,7 +33,7 @@ def as_network(module: nn.Module, *, mean: Triple = IMAGENET.mean, std: Triple =
 
 
 class AsNetwork(nn.Module):
-    """A module whose scores are brought to the image's size."""
+    """A module whose scores are brought to the image's size; its parameters are found under ``module``."""
 
     def __init__(self, module: nn.Module, normalization: Normalization) -> None:
         super().__init__()

@@ -59,8 +59,8 @@ _CLASSIFYING = ("_conv_head.weight", *(f"_bn1.{name}" for name in _NORMS), "_fc.
 class EfficientNetLite0(nn.Module):
     """Normalised image (B, 3, H, W) → scores (B, 1000) of ImageNet's classes.
 
-    Padding is symmetric. That is TensorFlow's "same" padding at sizes such as 225 that stay odd when halved; at 224,
-    where TensorFlow pads one side only, the network looks at positions shifted by up to half a stride.
+    Padding is symmetric, so that output i lies on pixel 32·i. That is TensorFlow's "same" padding at sizes such as 225
+    that stay odd when halved; at 224 TensorFlow pads the far side more, and its outputs lie on pixels 32·i + 31.
 
     >>> import torch
     >>> EfficientNetLite0().eval()(torch.zeros(1, 3, 64, 64)).shape
