@@ -38,10 +38,16 @@ TORCH_NAMES = [
     "DenseCRF",
     "TorchLatticeFilter",
     "apply_filter",
+    "as_network",
+    "deeplab_efficientnet_lite0",
+    "deeplab_vgg16",
     "evaluation_batches",
+    "fcn8s_vgg16",
     "gaussian_filter",
     "grid_filter",
+    "load_weights",
     "log_likelihood_loss",
+    "parameter_groups",
     "training_batches",
 ]
 PILLOW_NAMES = ["FolderDataset", "VOC2012"]

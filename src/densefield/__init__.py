@@ -49,6 +49,12 @@ if TYPE_CHECKING:
     from densefield.metrics.bootstrap import compare_methods as compare_methods
     from densefield.metrics.result import SegmentationResult as SegmentationResult
     from densefield.metrics.scores import SegmentationScores as SegmentationScores
+    from densefield.nets.as_network import as_network as as_network
+    from densefield.nets.deeplab_efficientnet_lite0 import deeplab_efficientnet_lite0 as deeplab_efficientnet_lite0
+    from densefield.nets.deeplab_vgg16 import deeplab_vgg16 as deeplab_vgg16
+    from densefield.nets.fcn8s_vgg16 import fcn8s_vgg16 as fcn8s_vgg16
+    from densefield.nets.parameter_groups import parameter_groups as parameter_groups
+    from densefield.nets.weights import load_weights as load_weights
 
     __version__: str
 
@@ -94,7 +100,14 @@ _HOMES = {
     "compare_methods": "densefield.metrics.bootstrap",
     "SegmentationResult": "densefield.metrics.result",
     "SegmentationScores": "densefield.metrics.scores",
+    "as_network": "densefield.nets.as_network",
+    "deeplab_efficientnet_lite0": "densefield.nets.deeplab_efficientnet_lite0",
+    "deeplab_vgg16": "densefield.nets.deeplab_vgg16",
+    "fcn8s_vgg16": "densefield.nets.fcn8s_vgg16",
+    "parameter_groups": "densefield.nets.parameter_groups",
+    "load_weights": "densefield.nets.weights",
 }
+
 # Module that may be missing → what it is called, and how to get it.
 _CURES = {
     "torch": ("torch", "pip install 'densefield[torch]'"),

@@ -1,0 +1,132 @@
+"""Weights: read from files, compared with what a network expects, loaded."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Collection, Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from densefield.errors import InputError, InputTypeError
+
+Weights = str | PathLike[str] | Mapping[str, Tensor]  # a file, or a state dict
+
+_LISTED = 40  # as many names as help; a wrong file has hundreds
+
+
+def load_weights(network: nn.Module, weights: Weights) -> None:
+    """Loads a state dict, or a file of one, into a network; keys that do not fit are listed and nothing is changed.
+
+    A file is a pickle, of which only tensors are read, or in the format of safetensors.
+
+    >>> from torch import nn
+    >>> load_weights(nn.Linear(2, 1), {"weight": torch.ones(1, 3), "offset": torch.ones(1)})
+    Traceback (most recent call last):
+        ...
+    densefield.errors.InputError: the weights do not fit the network.
+      missing: bias
+      unexpected: offset
+      of another shape: weight (1, 3), expected (1, 2)
+    """
+    state = network.state_dict()
+    given = checked_weights(weights, {name: tuple(value.shape) for name, value in state.items()})
+    network.load_state_dict(given)
+
+
+def checked_weights(
+    weights: Weights,
+    shapes: Mapping[str, tuple[int, ...]],  # of every key that is needed
+    ignored: Collection[str] = (),  # keys that may be there and are left out
+) -> dict[str, Tensor]:
+    """The weights that are needed; raises, and lists what is missing, unexpected, misshapen or not finite."""
+    if isinstance(weights, Mapping):
+        given, source = _checked_mapping(weights, "the weights"), "the weights do"
+    elif isinstance(weights, str | PathLike):
+        given, source = read_weights(weights), f"the weights in {weights} do"
+    else:
+        raise InputTypeError(f"weights is a {type(weights).__name__}, expected a state dict or the name of a file.")
+    wanted = {name: value for name, value in given.items() if name in shapes}
+    problems = {
+        "missing": (name for name in shapes if name not in given),
+        "unexpected": (name for name in given if name not in shapes and name not in ignored),
+        "of another shape": (
+            f"{name} {tuple(value.shape)}, expected {shapes[name]}"
+            for name, value in wanted.items()
+            if tuple(value.shape) != shapes[name]
+        ),
+        "with NaN or infinity": (name for name, value in wanted.items() if not _is_finite(value)),
+    }
+    lines = [f"\n  {problem}: {listed}" for problem, names in problems.items() if (listed := _list(names))]
+    if lines:
+        raise InputError(f"{source} not fit the network.{''.join(lines)}")
+    return wanted
+
+
+def read_weights(path: str | PathLike[str]) -> dict[str, Tensor]:
+    """The state dict in a file ``*.safetensors``, or in a pickle of which only tensors are read.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     torch.save({"bias": torch.ones(2)}, Path(folder) / "weights.pth")
+    ...     read_weights(Path(folder) / "weights.pth")
+    {'bias': tensor([1., 1.])}
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"there is no file of weights {path}: give the name of one, or a state dict.")
+    read = _read_safetensors if path.suffix == ".safetensors" else _read_pickle
+    return _checked_mapping(read(path), str(path))
+
+
+def _read_pickle(path: Path) -> Any:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, EOFError, RuntimeError, ValueError, KeyError) as error:
+        raise InputError(
+            f"{path} cannot be read as weights: expected the state dict that torch.save(network.state_dict(), …) "
+            f"writes. A file that is cut short, or that holds more than tensors, is refused. {_first_line(error)}"
+        ) from error
+
+
+def _read_safetensors(path: Path) -> Any:
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{path} needs safetensors, which is not installed. Install it with: pip install safetensors",
+            name=error.name,
+        ) from error
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise InputError(f"{path} cannot be read as safetensors, it may be cut short. {_first_line(error)}") from error
+
+
+def _checked_mapping(weights: Any, source: str) -> dict[str, Tensor]:
+    if not isinstance(weights, Mapping):
+        raise InputTypeError(f"{source} holds a {type(weights).__name__}, expected a state dict: names and tensors.")
+    others = [str(name) for name, value in weights.items() if not isinstance(value, Tensor)]
+    if others:
+        raise InputTypeError(
+            f"{source} holds what is no tensor: {_list(others)}. If one of them is the state dict, pass that."
+        )
+    return dict(weights)
+
+
+def _is_finite(value: Tensor) -> bool:
+    return value.is_meta or bool(value.isfinite().all())
+
+
+def _list(names: Iterable[str]) -> str:
+    known = list(names)
+    more = [f"and {len(known) - _LISTED} more"] if len(known) > _LISTED else []
+    return "; ".join([*known[:_LISTED], *more])
+
+
+def _first_line(error: Exception) -> str:
+    return f"({str(error).strip().partition(chr(10))[0]})"
