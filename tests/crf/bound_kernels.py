@@ -39,6 +39,7 @@ def bind_random(
     exclude_self: bool = False,
     ignore: bool = False,
     operator: Any = "symmetric",
+    strength: float = 1.0,
     seed: int = 8821,
 ) -> list[Bound]:
     """One kernel for every dimension, on points that have neighbours in it."""
@@ -49,7 +50,7 @@ def bind_random(
     for index, dimension in enumerate(dimensions):
         features = random(points, dimension, seed=seed + index) * np.float32(1.5 if dimension < 6 else 0.5)
         lattice = LatticeFilter(features, operator=operator, calibrate=normalization == "none")
-        mu = compatibility(kinds[index % len(kinds)], labels)
+        mu = np.asarray(compatibility(kinds[index % len(kinds)], labels) * np.float32(strength))
         diagonal = lattice.diagonal() if exclude_self else None
         bounds.append(Bound(lattice, couple(lattice.apply, normalization, mu, present, diagonal)))
     return bounds
