@@ -153,7 +153,7 @@ class _Ticket(np.ndarray[Any, np.dtype[np.int64]]):
 def _ticket(batch: _Batch) -> Tensor:
     number = next(_numbers)
     _live[number] = batch
-    array = np.array([number]).view(_Ticket)
+    array = np.array([number], np.int64).view(_Ticket)
     array.batch = batch
     return torch.from_numpy(array)
 
@@ -226,7 +226,7 @@ def _backward(
         else:
             states = np.empty((iterations, state_floats(points, labels)), np.float32)
             f = scores[item].detach().contiguous().numpy()
-            native_mean_field(held.items[item], f, iterations, held.threads, marginals=np.empty_like(f), kept=states)
+            native_mean_field(held.items[item], f, iterations, held.threads, kept=states)
         return native_back_track(
             held.items[item], options.normalizations, wants, c[item], log_marginals[item], states, held.threads
         )
