@@ -129,6 +129,26 @@ def test_recomputed_marginals_give_the_same_bits_as_kept_ones(learnt: tuple[str,
         assert (one is None and other is None) or torch.equal(one, other), name
 
 
+def test_marginals_are_recomputed_for_one_image_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+    native_mean_field, native_back_track = native_torch.native_mean_field, native_torch.native_back_track
+
+    def forward(bounds: Any, scores: Any, iterations: int, threads: int, **options: Any) -> Any:
+        if options["kept"] is not None:
+            events.append(f"kept on {threads}")
+        return native_mean_field(bounds, scores, iterations, threads, **options)
+
+    def backward(*arguments: Any, **options: Any) -> Any:
+        result = native_back_track(*arguments, **options)
+        events.append("used")
+        return result
+
+    monkeypatch.setattr(native_torch, "native_mean_field", forward)
+    monkeypatch.setattr(native_torch, "native_back_track", backward)
+    run(torch_mean_field, model(), adjoint="recompute", threads=4)
+    assert events == ["kept on 4", "used"] * BATCH  # each on all threads
+
+
 @pytest.mark.parametrize("threads", [2, 3, 5])
 def test_the_number_of_threads_changes_no_bit(threads: int) -> None:
     log_q, slopes = run(torch_mean_field, model(), threads=1)
@@ -141,9 +161,9 @@ def test_only_what_is_learnt_is_differentiated(monkeypatch: pytest.MonkeyPatch) 
     asked: list[Any] = []
     native_back_track = native_torch.native_back_track
 
-    def noting(bounds: Any, normalizations: Any, wanted: Any, *rest: Any) -> Any:
+    def noting(bounds: Any, normalizations: Any, wanted: Any, *rest: Any, **options: Any) -> Any:
         asked.append(wanted)
-        return native_back_track(bounds, normalizations, wanted, *rest)
+        return native_back_track(bounds, normalizations, wanted, *rest, **options)
 
     monkeypatch.setattr(native_torch, "native_back_track", noting)
     _, whole = run(torch_mean_field, model())
