@@ -13,9 +13,10 @@ from densefield import _core
 from densefield.crf.compatibility import checked_weight
 from densefield.crf.coupling import Coupling, couple
 from densefield.crf.kernels import Kernel
+from densefield.errors import InputError
 from densefield.filters.exact import ExactFilter
 from densefield.filters.lattice import LatticeFilter
-from densefield.filters.lattice_design import Operator
+from densefield.filters.lattice_design import MAX_DIMENSION, Operator
 
 Array = npt.NDArray[np.floating]
 Method = Literal["lattice", "exact"]
@@ -50,20 +51,26 @@ def bind(
     """The kernel's filter on these pixels, in the precision of `present`."""
     dtype = present.dtype
     features = kernel_features(kernel, sites, dtype, choice.threads)
-    k: LatticeFilter | ExactFilter[Array]
-    if choice.method == "exact":
-        k = ExactFilter(features)
-    else:
-        k = LatticeFilter(
-            features,
-            operator=choice.operator,
-            halo=choice.halo,
-            calibrate=kernel.normalization == "none",
-            threads=choice.threads,
-        )
+    try:
+        k = _filter(features, choice, calibrate=kernel.normalization == "none")
+    except InputError:
+        if np.isfinite(features).all():
+            raise
+        raise InputError(
+            f"the {kernel.name} kernel divides {' and '.join(kernel.widths_of_parts())} by widths so small that the "
+            f"quotient is beyond the range of {dtype}. Use larger widths, or smaller numbers."
+        ) from None
     mu = checked_weight(kernel.weight, labels).astype(dtype)
     diagonal = k.diagonal() if exclude_self else None
     return Bound(k, couple(k.apply, kernel.normalization, mu, present, diagonal))
+
+
+def _filter(features: Array, choice: FilterChoice, calibrate: bool) -> LatticeFilter | ExactFilter[Array]:
+    if choice.method == "exact":
+        return ExactFilter(features)
+    return LatticeFilter(
+        features, operator=choice.operator, halo=choice.halo, calibrate=calibrate, threads=choice.threads
+    )
 
 
 def kernel_features(
@@ -71,10 +78,19 @@ def kernel_features(
 ) -> Array:
     """What the kernel compares, divided by its widths, (N, d)."""
     parts = {part: sites[part] for part in kernel.widths_of_parts()}
-    shape = kernel.shape({name: part.shape[1] for name, part in parts.items()})
+    dimensions = {name: part.shape[1] for name, part in parts.items()}
+    total = sum(dimensions.values())
+    if not 1 <= total <= MAX_DIMENSION:
+        each = ", ".join(f"{count} of {name}" for name, count in dimensions.items())
+        raise InputError(
+            f"the {kernel.name} kernel compares {total} dimensions ({each}), expected 1 to {MAX_DIMENSION}. "
+            "Give it fewer numbers per pixel, such as their principal components."
+        )
+    shape = kernel.shape(dimensions)
     if shape.ndim == 2:
         columns = np.concatenate([np.asarray(part, np.float64) for part in parts.values()], axis=1)
-        whitened: Array = (columns @ shape.T).astype(dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused by the filter
+            whitened: Array = (columns @ shape.T).astype(dtype)
         return whitened
     if dtype != np.float32:
         precise: Array = np.concatenate([np.asarray(part, dtype) for part in parts.values()], axis=1)

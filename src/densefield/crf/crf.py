@@ -11,13 +11,13 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from densefield.crf.binding import Bound, FilterChoice, Method
+from densefield.crf.binding import FilterChoice, Method
 from densefield.crf.convergent import convergent_steps
 from densefield.crf.energy import free_energy
 from densefield.crf.kernels import Bilateral, Kernel, Spatial
 from densefield.crf.mean_field import Step, mean_field_steps
 from densefield.crf.native import native_mean_field
-from densefield.crf.problem import Key, Problem, checked_count, pose
+from densefield.crf.problem import Kept, Problem, checked_count, pose
 from densefield.crf.solution import Solution
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.lattice_design import Operator, design_lattice
@@ -72,7 +72,7 @@ class CRF:
             raise InputError(f"method is {method!r}, expected one of {', '.join(get_args(Method))}.")
         design_lattice(1, operator, halo)  # raises for an operator or halo that there is not
         self._choice = FilterChoice(method, operator, halo, check_threads(threads))
-        self._kept: dict[Key, Bound] = {}
+        self._kept: Kept = {}
 
     def solve(
         self,

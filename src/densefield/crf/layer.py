@@ -242,10 +242,12 @@ class DenseCRF(nn.Module):
             return grid_positions(shape, spacing).to(scores.device, dtype)
         steps = checked_spacing(spacing, self.axes)
         key = (shape, steps, scores.device, dtype)
-        if key not in self._positions:
+        positions = self._positions.get(key)
+        if positions is None:
             with torch.inference_mode(False):  # what is kept may be needed for training later
-                self._positions = {key: grid_positions(shape, spacing).to(scores.device, dtype)}
-        return self._positions[key]
+                positions = grid_positions(shape, spacing).to(scores.device, dtype)
+            self._positions = {key: positions}
+        return positions
 
     def _set_learning(self: Self, patterns: tuple[str, ...], learning: bool) -> Self:
         known = dict(self.named_parameters())
@@ -310,7 +312,7 @@ def _mean_field(
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:
     """Parts (B, N, d) or (1, N, d) side by side."""
-    items = next((len(part) for part in parts if len(part) != 1), 1)
+    items = next((part.shape[0] for part in parts if part.shape[0] != 1), 1)  # len() would be fixed in a traced graph
     return torch.cat([part.expand(items, -1, -1) for part in parts], dim=2)
 
 

@@ -81,9 +81,10 @@ def native_back_track(
     log_marginals: Float32,  # (L, N)
     kept: Float32,  # (T, state_floats)
     threads: int,
+    out: Float32 | None = None,  # (L, N), for the gradient by scores
 ) -> tuple[Float32, list[KernelGradient]]:
     """∂loss by scores (L, N) and by what is wanted of every kernel (paper, Learning)."""
-    to_scores = np.empty_like(cotangent)
+    to_scores = np.empty_like(cotangent) if out is None else out
     sums = [_Sums(bound, want, diagonal=False) for bound, want in zip(bounds, wanted, strict=True)]
     _core.back_track(
         [_native(bound) for bound in bounds],

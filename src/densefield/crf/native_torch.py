@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -153,7 +152,7 @@ class _Ticket(np.ndarray[Any, np.dtype[np.int64]]):
 def _ticket(batch: _Batch) -> Tensor:
     number = next(_numbers)
     _live[number] = batch
-    array = np.array([number]).view(_Ticket)
+    array = np.array([number], np.int64).view(_Ticket)
     array.batch = batch
     return torch.from_numpy(array)
 
@@ -220,22 +219,33 @@ def _backward(
     wants = [Wanted(wanted[2 * kernels + m], wanted[kernels + m], wanted[m]) for m in range(kernels)]
     c, log_marginals = cotangent.contiguous().numpy(), log_q.contiguous().numpy()
 
-    def track(item: int) -> tuple[npt.NDArray[np.float32], list[KernelGradient]]:
-        if len(kept):
-            states = kept[item].numpy()
-        else:
+    to_scores = np.empty(c.shape, np.float32)
+    # Marginals that are found again are there for one image at a time, which then has all threads.
+    recomputes = len(kept) == 0
+    threads_each = options.threads if recomputes else held.threads
+
+    def track(item: int) -> list[KernelGradient]:
+        if recomputes:
             states = np.empty((iterations, state_floats(points, labels)), np.float32)
             f = scores[item].detach().contiguous().numpy()
-            native_mean_field(held.items[item], f, iterations, held.threads, marginals=np.empty_like(f), kept=states)
+            native_mean_field(held.items[item], f, iterations, options.threads, kept=states)
+        else:
+            states = kept[item].numpy()
         return native_back_track(
-            held.items[item], options.normalizations, wants, c[item], log_marginals[item], states, held.threads
-        )
+            held.items[item],
+            options.normalizations,
+            wants,
+            c[item],
+            log_marginals[item],
+            states,
+            threads_each,
+            out=to_scores[item],
+        )[1]
 
-    found = held.each(images, track)
-    per_kernel = [[gradients[m] for _, gradients in found] for m in range(kernels)]
-    to_scores = torch.from_numpy(np.stack([each for each, _ in found])) if images else torch.zeros_like(scores)
+    found = [track(item) for item in range(images)] if recomputes else held.each(images, track)
+    per_kernel = [[gradients[m] for gradients in found] for m in range(kernels)]
     return [
-        to_scores,
+        torch.from_numpy(to_scores),
         *[_to_features(per_kernel[m], features[m], shapes[m]) if wanted[m] else torch.empty(0) for m in range(kernels)],
         *[_to_shape(per_kernel[m], shapes[m]) if wanted[kernels + m] else torch.empty(0) for m in range(kernels)],
         *[_to_weight(per_kernel[m], weights[m]) if wanted[2 * kernels + m] else torch.empty(0) for m in range(kernels)],

@@ -19,7 +19,8 @@ from densefield.errors import InputError, InputTypeError
 
 Array = npt.NDArray[np.floating]
 
-Key = tuple[object, ...]
+# Bound kernels of positions alone by their place in the list, and what they were bound for.
+Kept = dict[int, tuple[tuple[object, ...], Bound]]
 
 
 @dataclass(frozen=True)
@@ -55,25 +56,29 @@ def pose(
     spacing: Sequence[float] | None,
     ignore: object,
     exclude_self: bool,
-    kept: dict[Key, Bound],
+    kept: Kept,
 ) -> Problem:
     """Checks everything and builds the filters; those of positions alone are looked for in `kept`, and left there."""
     f = checked_scores(scores, choice.method == "exact", choice.threads)
     labels, shape = f.shape[0], f.shape[1:]
     present = _present(ignore, shape, f.dtype)
     sites = gather_sites(kernels, shape, image, features, spacing)
-    # Kernels of positions alone are the same for every image of a size.
-    size = (shape, None if spacing is None else tuple(spacing), labels, f.dtype.str)
-    if kept and next(iter(kept))[1:] != size:
-        kept.clear()
     bounds = []
     for index, kernel in enumerate(kernels):
-        key = (index, *size)
-        bound = kept.get(key) if ignore is None else None
-        if bound is None:
+        # Kernels of positions alone are the same for every image of a size.
+        steps = None if spacing is None else tuple(spacing)
+        purpose = (kernel, exclude_self, shape, steps, labels, f.dtype.str)
+        found = kept.get(index) if ignore is None else None
+        if found is not None and found[0] == purpose:
+            bounds.append(found[1])
+            continue
+        try:
             bound = bind(kernel, sites, labels, present, choice, exclude_self)
+        except InputError:
+            _check_finite_sites(kernel, sites, shape)
+            raise
         if ignore is None and set(kernel.widths_of_parts()) == {"position"}:
-            kept[key] = bound
+            kept[index] = purpose, bound
         bounds.append(bound)
     return Problem(f.reshape(labels, -1), shape, tuple(bounds))
 
@@ -97,7 +102,8 @@ def checked_scores(scores: object, keep_double: bool, threads: int) -> Array:
     if scores.shape[0] < 1:
         raise InputError(f"the scores have shape {scores.shape}, expected at least one label.")
     dtype = np.float64 if keep_double and scores.dtype == np.float64 else np.float32
-    f = np.ascontiguousarray(scores, dtype)
+    with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is refused
+        f = np.ascontiguousarray(scores, dtype)
     check_finite_scores(f, threads)
     return f
 
@@ -113,6 +119,19 @@ def check_finite_scores(scores: Array, threads: int) -> None:
             f"the scores hold NaN or infinity at {int((~finite).sum())} of {scores.size} places, first at {where}. "
             "For a label that is ruled out use a large negative score such as -1e4."
         )
+
+
+def _check_finite_sites(kernel: Kernel, sites: Mapping[str, npt.NDArray[np.generic]], shape: tuple[int, ...]) -> None:
+    """Raises, and says where, if what the kernel compares holds NaN or infinity."""
+    for part in kernel.widths_of_parts():
+        finite = np.isfinite(sites[part]).all(axis=1)
+        if not finite.all():
+            where = tuple(int(i) for i in np.unravel_index(int(finite.argmin()), shape))
+            name = "the image" if part == "channel" else f"feature {part!r}"
+            raise InputError(
+                f"{name} holds NaN or infinity at {int((~finite).sum())} of {finite.size} pixels, first at {where}. "
+                "Put finite numbers there; ignore= then leaves those pixels out."
+            ) from None
 
 
 def _present(ignore: object, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
