@@ -8,8 +8,6 @@ namespace densefield {
 
 namespace {
 
-constexpr std::int64_t vertex_block = 512;  // sums over vertices are cut here, the same for any number of threads
-
 class Backwards {
  public:
   Backwards(const std::vector<Coupling>& couplings, const Tiling& tiling, const BackTracking& task,
@@ -20,11 +18,11 @@ class Backwards {
         kernels_(kernels),
         g_(static_cast<std::size_t>(tiling.state_floats())) {
     for (std::size_t m = 0; m < couplings.size(); ++m) {
-      sending_.emplace_back(couplings[m], tiling, arrays(m));
-      receiving_.emplace_back(couplings[m], tiling, with_shape(m) ? arrays(m) : 0);
-      locals_.emplace_back(couplings[m], tiling, arrays(m));
+      sending_.emplace_back(couplings[m], tiling, with_slopes(m) ? 1 + dimension(m) : 1);
+      receiving_.emplace_back(couplings[m], tiling, with_shape(m) ? 1 + dimension(m) : 0);
+      locals_.emplace_back(couplings[m], tiling, with_shape(m) ? 1 + dimension(m) : 1);
       mu_.emplace_back(task.gradients[m].mu ? tiling.units() * mu_count(m) : 0, 0.0);
-      moments_.emplace_back(with_shape(m) ? vertex_blocks(m) * dimension(m) * dimension(m) : 0, 0.0);
+      moments_.emplace_back(with_shape(m) ? tiling.units() * dimension(m) * dimension(m) : 0, 0.0);
       shapes_ |= with_shape(m);
     }
     for (int pass = 0; pass <= 2 * task.iterations; ++pass) queues_.emplace_back(tiling.units());
@@ -44,10 +42,6 @@ class Backwards {
         worker.sync();
         for (std::size_t m = 0; m < couplings_.size(); ++m) gather_received(worker, m);
         worker.sync();
-        for (std::size_t m = 0; m < couplings_.size(); ++m) add_moments(worker, m);
-        worker.sync();
-        for (std::size_t m = 0; m < couplings_.size(); ++m) blur_moments_sent(worker, m);
-        worker.sync();
       }
       for_units(pass + 1, [&](std::int64_t unit) { step_back(worker, unit, t); });
       pass += 2;
@@ -65,12 +59,9 @@ class Backwards {
  private:
   const CouplingGradients& wanted(std::size_t m) const { return task_.gradients[m]; }
   bool with_shape(std::size_t m) const { return wanted(m).moments != nullptr; }
-  int arrays(std::size_t m) const { return with_shape(m) ? 1 + dimension(m) : 1; }
+  bool with_slopes(std::size_t m) const { return wanted(m).slopes != nullptr; }
   int dimension(std::size_t m) const { return couplings_[m].filter->lattice().embedding.dimension; }
   int mu_count(std::size_t m) const { return couplings_[m].rank == 2 ? tiling_.labels * tiling_.labels : tiling_.labels; }
-  std::int64_t vertex_blocks(std::size_t m) const {
-    return (couplings_[m].filter->lattice().vertices + vertex_block - 1) / vertex_block;
-  }
 
   struct Tile {
     float *g, *q, *h, *message, *mixed, *one, *two, *rows, *other_rows;
@@ -97,14 +88,15 @@ class Backwards {
     while (queues_[pass].next(unit)) task(unit);
   }
 
-  void clear_locals(std::int64_t unit) {
-    for (std::size_t m = 0; m < couplings_.size(); ++m) locals_[m].clear(unit, arrays(m));
+  void clear_locals(std::int64_t unit, bool marginals) {
+    for (std::size_t m = 0; m < couplings_.size(); ++m)
+      locals_[m].clear(unit, (marginals ? with_shape(m) : with_slopes(m)) ? 1 + dimension(m) : 1);
   }
 
   // g^T from the loss.
   void start(const Worker& worker, std::int64_t unit) {
     const Tile at = tile(worker);
-    clear_locals(unit);
+    clear_locals(unit, false);
     for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
       kernels_.load(task_.cotangent + first, tiling_.points, tiling_.labels, points, at.one);
       kernels_.load(task_.log_marginals + first, tiling_.points, tiling_.labels, points, at.two);
@@ -118,27 +110,34 @@ class Backwards {
   void send(const Tile& at, std::int64_t first, int points) {
     std::memcpy(g_of(first), at.g, plane_bytes());
     kernels_.to_rows(at.g, tiling_.labels, tiling_.width, at.rows);
-    for (std::size_t m = 0; m < couplings_.size(); ++m) spread(m, first, points, at.rows, couplings_[m].after);
+    for (std::size_t m = 0; m < couplings_.size(); ++m)
+      spread(m, first, points, at.rows, couplings_[m].after, with_slopes(m));
   }
 
-  void spread(std::size_t m, std::int64_t first, int points, const float* rows, const float* factor) {
-    if (with_shape(m))
-      corners(m, first, points)
-          .spread_moments(rows, factor, wanted(m).features, locals_[m].sums(), locals_[m].stride());
-    else
-      corners(m, first, points).spread(rows, factor, locals_[m].sums());
+  // Spreads a tile of rows, and where moments are wanted the same times each feature.
+  void spread(std::size_t m, std::int64_t first, int points, const float* rows, const float* factor, bool moments) {
+    const Corners at = corners(m, first, points);
+    at.spread(rows, factor + first, locals_[m].sums());
+    if (!moments) return;
+    const int d = dimension(m);
+    const float* x = wanted(m).features + first * d;
+    for (int e = 0; e < d; ++e) {
+      float scaled[kTile];
+      for (int p = 0; p < points; ++p) scaled[p] = factor[first + p] * x[p * d + e];
+      at.spread(rows, scaled, locals_[m].sums(1 + e));
+    }
   }
 
   // Spreads q^(t-1) μᵀ on the lattices whose shapes are to be differentiated.
   void send_marginals(const Worker& worker, std::int64_t unit, int t) {
     const Tile at = tile(worker);
-    clear_locals(unit);
+    clear_locals(unit, true);
     for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
       for (std::size_t m = 0; m < couplings_.size(); ++m) {
         if (!with_shape(m)) continue;
         mix_marginals(m, q_of(first, t - 1), at.mixed);
         kernels_.to_rows(at.mixed, tiling_.labels, tiling_.width, at.rows);
-        spread(m, first, points, at.rows, couplings_[m].before);
+        spread(m, first, points, at.rows, couplings_[m].before, true);
       }
     });
   }
@@ -148,57 +147,32 @@ class Backwards {
     kernels_.mix(q, couplings_[m].mu, couplings_[m].rank, false, tiling_.labels, mixed);
   }
 
-  // Kᵀ of what was sent; moments stay as they are gathered.
   void gather_sent(const Worker& worker, std::size_t m) {
-    for (int e = 0; e < arrays(m); ++e)
-      sending_[m].gather(worker, locals_[m].sums(e), e == 0 ? couplings_[m].magnitude : 1, e);
-    sending_[m].blur(worker, true, 0);
+    gather_and_blur(worker, m, sending_[m], true, with_slopes(m) ? 1 + dimension(m) : 1);
   }
 
   void gather_received(const Worker& worker, std::size_t m) {
-    if (!with_shape(m)) return;
-    for (int e = 0; e < arrays(m); ++e) {
-      receiving_[m].gather(worker, locals_[m].sums(e), couplings_[m].magnitude, e);
-      receiving_[m].blur(worker, false, e);
-    }
+    if (with_shape(m)) gather_and_blur(worker, m, receiving_[m], false, 1 + dimension(m));
   }
 
-  void blur_moments_sent(const Worker& worker, std::size_t m) {
-    if (!wanted(m).slopes) return;
-    for (int e = 1; e < arrays(m); ++e) sending_[m].blur(worker, true, e);
-  }
-
-  // Σ_v of one side's moments, not blurred, times the other's, blurred.
-  void add_moments(const Worker& worker, std::size_t m) {
-    if (!with_shape(m)) return;
-    const int d = dimension(m);
-    const std::int64_t vertices = sending_[m].vertices();
-    const auto [low, high] = worker.share(vertex_blocks(m));
-    for (std::int64_t part = low; part < high; ++part) {
-      const std::int64_t first = part * vertex_block, count = std::min(vertex_block, vertices - first);
-      double* sums = moments_[m].data() + part * d * d;
-      for (int block = 0; block < tiling_.blocks(); ++block) {
-        const int row = tiling_.block_row(block);
-        const std::int64_t offset = block * max_row * vertices + first * row;
-        for (int e = 0; e < d; ++e)
-          for (int f = wanted(m).all_pairs ? 0 : e; f < (wanted(m).all_pairs ? d : e + 1); ++f)
-            sums[e * d + f] += kernels_.inner(sending_[m].rows(1 + e) + offset, receiving_[m].rows(1 + f) + offset,
-                                              count * row);
-      }
+  void gather_and_blur(const Worker& worker, std::size_t m, Field& field, bool adjoint, int arrays) {
+    for (int e = 0; e < arrays; ++e) {
+      field.gather(worker, locals_[m].sums(e), couplings_[m].magnitude, e);
+      field.blur(worker, adjoint, e);
     }
   }
 
   // From g^t to g^(t-1).
   void step_back(const Worker& worker, std::int64_t unit, int t) {
     const Tile at = tile(worker);
-    if (t > 1) clear_locals(unit);
+    if (t > 1) clear_locals(unit, false);
     for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
       const float* q = q_of(first, t - 1);
       const float* g = g_of(first);
       std::memset(at.h, 0, plane_bytes());
       for (std::size_t m = 0; m < couplings_.size(); ++m) {
         take_back(m, unit, first, points, q, g, at);
-        if (with_shape(m)) take_message(m, first, points, g, at);
+        if (with_shape(m)) take_message(m, unit, first, points, g, at);
       }
       kernels_.softmax_adjoint(at.h, q, tiling_.labels, at.g);
       kernels_.add(at.g, tiling_.labels, points, task_.scores + first, tiling_.points);
@@ -225,7 +199,7 @@ class Backwards {
   }
 
   // The message of q, for the derivatives of normalisation and shape; q μᵀ is in at.mixed.
-  void take_message(std::size_t m, std::int64_t first, int points, const float* g, const Tile& at) {
+  void take_message(std::size_t m, std::int64_t unit, std::int64_t first, int points, const float* g, const Tile& at) {
     const Coupling& coupling = couplings_[m];
     const CouplingGradients& gradients = wanted(m);
     std::memset(at.rows, 0, kTile * tiling_.width * sizeof(float));
@@ -238,14 +212,24 @@ class Backwards {
       kernels_.dot(g, at.mixed, tiling_.labels, sums);
       for (int p = 0; p < points; ++p) gradients.own[first + p] += coupling.own[first + p] * sums[p];
     }
-    if (!gradients.slopes) return;
-    const std::int64_t stride = sending_[m].rows_stride();
+    const int d = dimension(m);
+    const float* x = gradients.features + first * d;
+    float slopes[kTile * max_dimension] = {};
     kernels_.to_rows(g, tiling_.labels, tiling_.width, at.rows);
     corners(m, first, points)
-        .collect_slopes(receiving_[m].rows(), stride, coupling.after, 1, at.rows, gradients.slopes);
+        .collect_slopes(receiving_[m].rows(1), receiving_[m].rows_stride(), coupling.after, 1, at.rows, slopes);
+    double* sums = moments_[m].data() + unit * d * d;
+    for (int e = 0; e < d; ++e)
+      for (int f = gradients.all_pairs ? 0 : e; f < (gradients.all_pairs ? d : e + 1); ++f) {
+        double sum = 0;
+        for (int p = 0; p < points; ++p) sum += x[p * d + f] * slopes[p * d + e];
+        sums[f * d + e] += sum;
+      }
+    if (!gradients.slopes) return;
     kernels_.to_rows(at.mixed, tiling_.labels, tiling_.width, at.rows);
     corners(m, first, points)
-        .collect_slopes(sending_[m].rows(), stride, coupling.before, coupling.magnitude, at.rows, gradients.slopes);
+        .collect_slopes(sending_[m].rows(1), sending_[m].rows_stride(), coupling.before, 1, at.rows, slopes);
+    for (int i = 0; i < points * d; ++i) gradients.slopes[first * d + i] += slopes[i];
   }
 
   void add_dot(const float* a, const float* b, int points, float* sums) const {

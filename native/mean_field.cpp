@@ -99,7 +99,7 @@ class Loop {
                   tiling_.plane_floats() * sizeof(float));
     kernels_.to_rows(z, tiling_.labels, tiling_.width, rows);
     for (std::size_t m = 0; m < couplings_.size(); ++m)
-      Corners(couplings_[m], tiling_, kernels_, first, points).spread(rows, couplings_[m].before, locals_[m].sums());
+      Corners(couplings_[m], tiling_, kernels_, first, points).spread(rows, couplings_[m].before + first, locals_[m].sums());
     return change;
   }
 

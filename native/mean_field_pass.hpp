@@ -112,32 +112,21 @@ class Corners {
                                     tile + block * max_row, tiling_.width);
   }
 
-  // local += Sᵀ·(factor · tile)
+  // local += Sᵀ·(factor · tile); `factor` is of the tile's points
   void spread(const float* tile, const float* factor, float* local) const {
     for (int block = 0; block < tiling_.blocks(); ++block)
       kernels_.spread[kind(block)](place_.chunk, place_.within, place_.points, tile + block * max_row, tiling_.width,
-                                   factor + place_.first, slots_of(block, local));
+                                   factor, slots_of(block, local));
   }
 
-  // The same for the tile times each feature too.
-  void spread_moments(const float* tile, const float* factor, const float* features, float* local,
-                      std::int64_t stride) const {
-    const int d = lattice_.embedding.dimension;
-    for (int block = 0; block < tiling_.blocks(); ++block)
-      kernels_.spread_moments[kind(block)](place_.chunk, place_.within, place_.points, tile + block * max_row,
-                                           tiling_.width, factor + place_.first, features + place_.first * d, d,
-                                           slots_of(block, local), stride);
-  }
-
-  // slope += scale · factor · tile · S·rows of every moment
+  // slope (points of the tile, d) += scale · factor · tile · S·rows of every moment
   void collect_slopes(const float* rows, std::int64_t stride, const float* factor, float scale, const float* tile,
                       float* slope) const {
     const int d = lattice_.embedding.dimension;
     for (int block = 0; block < tiling_.blocks(); ++block)
       kernels_.collect_slopes[kind(block)](place_.chunk, place_.within, place_.points,
                                            rows + block * max_row * lattice_.vertices, stride, factor + place_.first,
-                                           scale, tile + block * max_row, tiling_.width, d,
-                                           slope + place_.first * d);
+                                           scale, tile + block * max_row, tiling_.width, d, slope);
   }
 
  private:

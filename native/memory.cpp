@@ -12,7 +12,7 @@ namespace densefield {
 
 namespace {
 
-constexpr std::size_t most_kept = std::size_t{128} << 20;  // enough for the largest photos, little for a process
+constexpr std::size_t most_kept = std::size_t{512} << 20;  // what a batch in training takes; of others, what they took
 
 struct Block {
   void* memory;
@@ -60,7 +60,7 @@ void* take_block(std::size_t& bytes) {
 
 void give_block(void* block, std::size_t bytes) noexcept {
   Kept& cache = kept();
-  if (std::unique_lock lock(cache.mutex, std::try_to_lock); lock && bytes <= most_kept / 2) {
+  if (std::unique_lock lock(cache.mutex, std::try_to_lock); lock && bytes <= most_kept) {
     try {
       cache.blocks.push_back({block, bytes});
       cache.bytes += bytes;

@@ -45,13 +45,17 @@ struct Row {
   }
 
  private:
-  static float sum_of(Head product) {
-    float lanes[width];
-    std::memcpy(lanes, &product, sizeof product);
-    for (int half = width / 2; half > 0; half /= 2)
-      for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-    return lanes[0];
+  template <int Lanes>
+  static float sum_lanes(VectorType<Lanes> lanes) {
+    if constexpr (Lanes == 1) {
+      return lanes;
+    } else {
+      VectorType<Lanes / 2> halves[2];
+      std::memcpy(halves, &lanes, sizeof lanes);
+      return sum_lanes<Lanes / 2>(halves[0] + halves[1]);
+    }
   }
+  static float sum_of(Head product) { return sum_lanes<width>(product); }
 };
 
 template <>

@@ -68,29 +68,6 @@ void spread(const Chunk& chunk, std::int64_t first, int points, const float* row
 }
 
 template <int V>
-void spread_moments(const Chunk& chunk, std::int64_t first, int points, const float* rows, int width,
-                    const float* factor, const float* features, int dimension, float* local, std::int64_t stride) {
-  const int corners = chunk.corners;
-  const std::uint16_t* ids = chunk.ids + first * corners;
-  const float* weights = chunk.weights + first * corners;
-  for (int p = 0; p < points; ++p) {
-    const Row<V> row = Row<V>::zero().plus(factor[p], Row<V>::load(rows));
-    for (int k = 0; k < corners; ++k) {
-      float* to = local + std::int64_t{ids[k]} * V;
-      Row<V>::load(to).plus(weights[k], row).store(to);
-      for (int e = 0; e < dimension; ++e) {
-        to += stride;
-        Row<V>::load(to).plus(weights[k] * features[e], row).store(to);
-      }
-    }
-    ids += corners;
-    weights += corners;
-    rows += width;
-    features += dimension;
-  }
-}
-
-template <int V>
 void collect_slopes(const Chunk& chunk, std::int64_t first, int points, const float* source, std::int64_t stride,
                     const float* factor, float scale, const float* rows, int width, int dimension, float* slope) {
   const int corners = chunk.corners;
@@ -98,11 +75,12 @@ void collect_slopes(const Chunk& chunk, std::int64_t first, int points, const fl
   const float* weights = chunk.weights + first * corners;
   for (int p = 0; p < points; ++p) {
     const Row<V> row = Row<V>::load(rows);
+    std::int64_t at[max_corners];
+    for (int k = 0; k < corners; ++k) at[k] = std::int64_t{chunk.vertices[ids[k]]} * V;
     for (int e = 0; e < dimension; ++e) {
-      const float* from = source + (e + 1) * stride;
+      const float* from = source + e * stride;
       Row<V> sum = Row<V>::zero();
-      for (int k = 0; k < corners; ++k)
-        sum = sum.plus(weights[k], Row<V>::load(from + std::int64_t{chunk.vertices[ids[k]]} * V));
+      for (int k = 0; k < corners; ++k) sum = sum.plus(Factor(weights[k]), Row<V>::load(from + at[k]));
       slope[e] += scale * factor[p] * row.dot(sum);
     }
     ids += corners;
@@ -114,7 +92,6 @@ void collect_slopes(const Chunk& chunk, std::int64_t first, int points, const fl
 
 inline constexpr TileKernels tile_kernels{DENSEFIELD_ROWS(collect),
                                           DENSEFIELD_ROWS(spread),
-                                          DENSEFIELD_ROWS(spread_moments),
                                           DENSEFIELD_ROWS(collect_slopes),
                                           load_tile,
                                           store_tile,

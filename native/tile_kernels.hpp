@@ -24,12 +24,7 @@ struct TileKernels {
   // local[slot_k] += weight_k · factor_p · rows[p]
   void (*spread[row_kinds])(const Chunk&, std::int64_t first, int points, const float* rows, int width,
                             const float* factor, float* local);
-  // The same, and local[e][slot_k] += weight_k · factor_p · features[p, e-1] · rows[p] for e = 1 … dimension;
-  // features start at the tile's first point, the arrays of e are `stride` floats apart.
-  void (*spread_moments[row_kinds])(const Chunk&, std::int64_t first, int points, const float* rows, int width,
-                                    const float* factor, const float* features, int dimension, float* local,
-                                    std::int64_t stride);
-  // slope[p, e-1] += scale · factor_p · rows[p] · Σ_k weight_k · source[e][vertex_k]
+  // slope[p, e] += scale · factor_p · rows[p] · Σ_k weight_k · source[e][vertex_k], the arrays of e `stride` floats apart
   void (*collect_slopes[row_kinds])(const Chunk&, std::int64_t first, int points, const float* source,
                                     std::int64_t stride, const float* factor, float scale, const float* rows,
                                     int width, int dimension, float* slope);

@@ -16,7 +16,7 @@ from densefield.crf.convergent import convergent_steps
 from densefield.crf.energy import free_energy
 from densefield.crf.kernels import Bilateral, Kernel, Spatial
 from densefield.crf.mean_field import Step, mean_field_steps
-from densefield.crf.native import native_mean_field
+from densefield.crf.native import native_mean_field, new_array
 from densefield.crf.problem import Kept, Problem, checked_count, pose
 from densefield.crf.solution import Solution
 from densefield.errors import InputError, InputTypeError
@@ -153,13 +153,13 @@ class CRF:
         if self._choice.method != "lattice" or set(options) - {"features", "spacing", "ignore"}:
             return self.solve(scores, image, **options).marginals.astype(np.float32, copy=False)
         problem = self.pose(scores, image, **options)
-        q = np.empty(problem.scores.shape, np.float32)
+        q = new_array(*problem.scores.shape)
         native_mean_field(problem.kernels, problem.scores, self.iterations, self._choice.threads, marginals=q)
         return q.reshape(scores.shape)
 
     def _solve_natively(self, problem: Problem, tolerance: float | None) -> Solution:
         f = problem.scores
-        q, log_q = np.empty(f.shape, np.float32), np.empty(f.shape, np.float32)
+        q, log_q = new_array(*f.shape), new_array(*f.shape)
         residuals = np.zeros(self.iterations, np.float32)
         steps = native_mean_field(
             problem.kernels,

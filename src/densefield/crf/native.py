@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,6 +52,13 @@ def state_floats(points: int, labels: int) -> int:
     return (points + 63) // 64 * 64 * labels
 
 
+def new_array(*shape: int) -> Float32:
+    """An array that is not set to anything, whose memory the next one of about the size may get: pages new from the
+    system cost as much as a fifth of an inference."""
+    size = math.prod(shape)
+    return _core.new_array(1, size).reshape(shape) if size else np.empty(shape, np.float32)
+
+
 @dataclass(frozen=True)
 class Wanted:
     """Which gradients of a kernel to compute."""
@@ -58,6 +66,7 @@ class Wanted:
     weight: bool
     shape: bool
     features: bool
+    pairs: bool = True  # whether moments of one feature with another are wanted, for shapes that are matrices
 
 
 @dataclass(frozen=True)
@@ -85,7 +94,7 @@ def native_back_track(
 ) -> tuple[Float32, list[KernelGradient]]:
     """∂loss by scores (L, N) and by what is wanted of every kernel (paper, Learning)."""
     to_scores = np.empty_like(cotangent) if out is None else out
-    sums = [_Sums(bound, want, diagonal=False) for bound, want in zip(bounds, wanted, strict=True)]
+    sums = [_Sums(bound, want, threads) for bound, want in zip(bounds, wanted, strict=True)]
     _core.back_track(
         [_native(bound) for bound in bounds],
         cotangent,
@@ -118,22 +127,23 @@ def _native(bound: Bound) -> _core.Coupling:
 class _Sums:
     """Memory for what back-tracking finds out about one kernel, and what follows from it."""
 
-    def __init__(self, bound: Bound, wanted: Wanted, diagonal: bool) -> None:
+    def __init__(self, bound: Bound, wanted: Wanted, threads: int) -> None:
         assert isinstance(bound.filter, LatticeFilter)
-        self._lattice, self._coupling = bound.filter, bound.coupling
+        self._lattice, self._coupling, self._threads = bound.filter, bound.coupling, threads
         points, d = bound.filter.num_points, bound.filter.dimension
         self._mu = np.zeros(np.shape(bound.coupling.mu)) if wanted.weight else None
         self._moments = self._sent = self._received = self._own = self._slopes = self._x = None
         if wanted.shape or wanted.features:
             # Differences of features do not change when the origin moves; near it less is lost to rounding.
             x = bound.filter.features
-            self._x = (x - (x.max(0) + x.min(0)) / 2 if points else x).astype(np.float32)
+            middle = x[:: max(points // 1024, 1)].mean(0) if points else 0
+            self._x = (x - middle).astype(np.float32, copy=False)
             self._moments = np.zeros((d, d))
             self._sent, self._received = np.zeros(points, np.float32), np.zeros(points, np.float32)
             self._own = None if bound.coupling.own is None else np.zeros(points, np.float32)
             self._slopes = np.zeros((points, d), np.float32) if wanted.features else None
         self.native = _core.Gradients(
-            self._mu, self._x, not diagonal, self._moments, self._sent, self._received, self._own, self._slopes
+            self._mu, self._x, wanted.pairs, self._moments, self._sent, self._received, self._own, self._slopes
         )
 
     def gradient(self, normalization: Normalization) -> KernelGradient:
@@ -142,7 +152,7 @@ class _Sums:
         if x is None or sent is None or received is None or self._moments is None:
             return KernelGradient(self._mu, None, None)
         total = sent + received
-        moments = _second_moments(x, total) - self._moments - self._moments.T
+        moments = self._products(x, x, total) - self._moments - self._moments.T
         slopes = None if self._slopes is None else self._slopes - total[:, None] * x
         if normalization != "none":
             v = self._to_total(normalization, sent, received)
@@ -174,15 +184,14 @@ class _Sums:
         else:
             back = self._lattice.apply_adjoint(column)
         total = v * filtered[:, 0] + present[:, 0] * back[:, 0]
-        cross = x.T.astype(np.float64) @ (column * filtered[:, 1:]).astype(np.float64)
-        moments = _second_moments(x, total) - cross - cross.T
+        cross = self._products(x, filtered[:, 1:], v)
+        moments = self._products(x, x, total) - cross - cross.T
         if not with_slopes:
             return moments, None
         return moments, column * filtered[:, 1:] + present * back[:, 1:] - total[:, None] * x
 
-
-def _second_moments(x: Float32, weight: Float32) -> Float64:
-    """Σ_i weight_i x_i x_iᵀ, (d, d)."""
-    exact = x.astype(np.float64)
-    moments: Float64 = (exact * weight[:, None]).T @ exact
-    return moments
+    def _products(self, x: Float32, y: Float32, weight: Float32) -> Float64:
+        """Σ_i weight_i x_i y_iᵀ, (d, d)."""
+        products = np.empty((x.shape[1], x.shape[1]))
+        _core.cross_moments(x, y, weight, products, self._threads)
+        return products

@@ -16,7 +16,7 @@ from torch import Tensor
 from densefield.crf.binding import Bound
 from densefield.crf.coupling import couple
 from densefield.crf.kernels import Normalization
-from densefield.crf.native import KernelGradient, Wanted, native_back_track, native_mean_field, state_floats
+from densefield.crf.native import KernelGradient, Wanted, native_back_track, native_mean_field, new_array, state_floats
 from densefield.filters.autograd import torch_threads
 from densefield.filters.lattice import LatticeFilter
 from densefield.filters.lattice_design import Operator
@@ -175,8 +175,8 @@ def _forward(
     options = _options(normalizations, iterations, exclude_self, operator, halo, threads)
     batch = _Batch(features, shapes, weights, present, (images, points), options)
     f = scores.detach().contiguous().numpy()
-    log_q = np.empty(f.shape, np.float32)
-    kept = np.empty((images if keep else 0, iterations, state_floats(points, labels)), np.float32)
+    log_q = new_array(*f.shape)
+    kept = new_array(images if keep else 0, iterations, state_floats(points, labels))
     batch.each(
         images,
         lambda item: native_mean_field(
@@ -216,17 +216,20 @@ def _backward(
         batch = _Batch(features, shapes, weights, present, (images, points), options)
     held = batch
     kernels = len(features)
-    wants = [Wanted(wanted[2 * kernels + m], wanted[kernels + m], wanted[m]) for m in range(kernels)]
+    wants = [
+        Wanted(wanted[2 * kernels + m], wanted[kernels + m], wanted[m], pairs=shapes[m].ndim == 2)
+        for m in range(kernels)
+    ]
     c, log_marginals = cotangent.contiguous().numpy(), log_q.contiguous().numpy()
 
-    to_scores = np.empty(c.shape, np.float32)
+    to_scores = new_array(*c.shape)
     # Marginals that are found again are there for one image at a time, which then has all threads.
     recomputes = len(kept) == 0
     threads_each = options.threads if recomputes else held.threads
 
     def track(item: int) -> list[KernelGradient]:
         if recomputes:
-            states = np.empty((iterations, state_floats(points, labels)), np.float32)
+            states = new_array(iterations, state_floats(points, labels))
             f = scores[item].detach().contiguous().numpy()
             native_mean_field(held.items[item], f, iterations, options.threads, kept=states)
         else:

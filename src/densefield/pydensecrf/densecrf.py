@@ -9,6 +9,7 @@ import numpy as np
 from densefield import _core
 from densefield.crf.binding import Bound
 from densefield.crf.kernels import Normalization
+from densefield.crf.native import new_array
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.threads import default_threads
 from densefield.pydensecrf import eigen
@@ -154,7 +155,7 @@ class DenseCRF:
         if energies.shape != expected:
             hint = " Use .reshape(labels, -1)." if energies.size == self._labels * self._points else ""
             raise InputError(f"the unary energies have shape {energies.shape}, expected {expected}.{hint}")
-        scores = np.empty(expected, np.float32)
+        scores = new_array(*expected)
         flat = np.ascontiguousarray(energies).reshape(-1)
         if not _core.negate(flat, scores.reshape(-1), default_threads()):
             scores = np.negative(checked_energies(energies), order="C")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from densefield.crf.binding import Bound
-from densefield.crf.native import native_mean_field
+from densefield.crf.native import native_mean_field, new_array
 from densefield.filters.threads import default_threads
 from densefield.pydensecrf.buffers import Float32
 
@@ -23,7 +23,7 @@ def infer(
     >>> infer(np.array([[0.0, 0.0], [0.0, 9.0]], np.float32), [], 3).round(3).tolist()
     [[0.5, 0.0], [0.5, 1.0]]
     """
-    q = np.empty(scores.shape, np.float32)
+    q = new_array(*scores.shape)
     native_mean_field(kernels, scores, iterations, default_threads(), marginals=q, start=start)
     return q
 
