@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -32,6 +32,15 @@ EVERYTHING = Wanted(weight=True, shape=True, features=True)
 ROUNDING = 1e-5
 # Features and shapes: differences of sums, of which some digits cancel. Measured: at most 8e-6.
 CANCELLED = 4e-5
+
+
+@pytest.fixture(autouse=True)
+def _torch_on_one_thread() -> Iterator[None]:
+    """The twin's operations are small, and threads that wait for each other take long where others use the machine."""
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(usual)
 
 
 @dataclass
