@@ -21,9 +21,10 @@ BLOCK = 40  # pixels
 COLOURS = np.array([[60, 60, 60], [230, 120, 40], [90, 170, 255]])  # table, saucer, cup
 
 Labels = npt.NDArray[np.uint8]  # (H, W)
+Indices = npt.NDArray[np.intp]
 
 
-def ellipse(y: npt.NDArray[np.intp], x: npt.NDArray[np.intp], centre: tuple[int, int], radii: tuple[int, int]) -> Labels:
+def ellipse(y: Indices, x: Indices, centre: tuple[int, int], radii: tuple[int, int]) -> Labels:
     """1 within the ellipse, 0 outside."""
     return (((y - centre[0]) / radii[0]) ** 2 + ((x - centre[1]) / radii[1]) ** 2 < 1).astype(np.uint8)
 
@@ -43,6 +44,7 @@ def painted(photo: npt.NDArray[np.uint8], labels: npt.NDArray[np.integer]) -> np
 
 
 def main() -> None:
+    """Refines the mask and draws what came of it."""
     photo = coffee()
     before = coarse_mask(*photo.shape[:2])
     start = time.perf_counter()
