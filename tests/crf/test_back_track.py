@@ -117,12 +117,13 @@ def check(points: int, labels: int, *, iterations: int = 3, **options: Any) -> N
         assert gradient.mu is not None and gradient.features is not None and gradient.moments is not None
         assert gradient.mu.shape == mu.shape
         assert np.abs(gradient.mu - mu).max() <= ROUNDING * max(np.abs(mu).max(), 1)
-        assert np.abs(gradient.features - slopes).max() <= CANCELLED * max(np.abs(slopes).max(), 0.1)
+        # Of points without neighbours slopes are zero: the difference of sums of about one.
+        assert np.abs(gradient.features - slopes).max() <= CANCELLED * max(np.abs(slopes).max(), 1)
         # Σ_ij (∂loss/∂k) k (x_i - x_j)(x_i - x_j)ᵀ follows from the slopes: what both lose to cancellation is seen
         # against the sum without signs.
         x = bound.filter.features.astype(np.float64)
         moments, size = -slopes.T @ x, (np.abs(slopes).T @ np.abs(x)).max()
-        assert np.abs(gradient.moments - (moments + moments.T) / 2).max() <= CANCELLED * max(size, 0.1)
+        assert np.abs(gradient.moments - (moments + moments.T) / 2).max() <= CANCELLED * max(size, 1)
 
 
 @pytest.mark.parametrize("labels", [1, 2, 3, 5, 21, 33, 70])
@@ -211,8 +212,7 @@ def test_it_equals_autograd_on_every_instruction_set(labels: int, simd: str, mon
         assert arguments[-1] == "auto"
         _core.back_track(*arguments[:-1], simd)
 
-    on_one = SimpleNamespace(**{name: getattr(_core, name) for name in ("Coupling", "Gradients", "mean_field")})
-    on_one.back_track = back_track
+    on_one = SimpleNamespace(**{**vars(_core), "back_track": back_track})
     monkeypatch.setattr(native, "_core", on_one)
     check(130, labels)
 

@@ -13,8 +13,9 @@ from bound_kernels import Array, bind_random, random
 from densefield import _core
 from densefield.crf.binding import Bound
 from densefield.crf.kernels import Normalization
-from densefield.crf.mean_field import Step, mean_field, mean_field_steps
+from densefield.crf.mean_field import Step, mean_field, mean_field_steps, update
 from densefield.crf.native import _native, native_mean_field, state_floats
+from densefield.crf.softmax import log_softmax
 
 # Float32 sums in another order: errors of 6e-8 in some tens of roundings, over the largest log marginal, which is where
 # they arise. Measured: at most 5e-7 for log marginals, and 8e-7 without normalisation, where they reach hundreds.
@@ -157,6 +158,22 @@ def test_scores_may_be_enormous(spread: float) -> None:
 
 def test_scores_may_all_be_equal() -> None:
     check(bind_random(300, 5), np.zeros((5, 300), np.float32))
+
+
+@pytest.mark.parametrize("exclude_self", [False, True])
+@pytest.mark.parametrize("iterations", [0, 1, 3])
+def test_it_may_start_from_any_marginals(iterations: int, exclude_self: bool) -> None:
+    bounds, scores = bind_random(130, 5, exclude_self=exclude_self), scores_of(5, 130)
+    start = np.random.default_rng(13).dirichlet(np.ones(5), 130).T.astype(np.float32, order="C")
+    q, kept = np.empty_like(scores), np.empty((iterations, state_floats(130, 5)), np.float32)
+    native_mean_field(bounds, scores, iterations, 2, start=start, marginals=q, kept=kept)
+    expected: Any = np.ascontiguousarray(start.T)
+    for _ in range(iterations):
+        expected = np.exp(log_softmax(update(np.ascontiguousarray(scores.T), [b.coupling for b in bounds], expected)))
+    assert np.abs(q - expected.T).max() <= MARGINAL_ROUNDING
+    if iterations:
+        first = kept[0].reshape(-1, 5, 64).transpose(1, 0, 2).reshape(5, -1)[:, :130]
+        assert np.array_equal(first, start)
 
 
 def test_without_kernels_it_is_softmax() -> None:

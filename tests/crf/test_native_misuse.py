@@ -146,6 +146,9 @@ def test_a_coupling_that_does_not_fit_is_an_error(changes: dict[str, Any]) -> No
         {"scores": zeros(1, LABELS, POINTS)},
         {"scores": zeros(LABELS + 1, POINTS)},
         {"scores": np.zeros((LABELS, POINTS), SWAPPED)},
+        {"start": zeros(LABELS, POINTS - 1)},
+        {"start": zeros(LABELS + 1, POINTS)},
+        {"start": zeros(LABELS * POINTS)},
         {"iterations": -1},
         {"iterations": STEPS + 1},
         {"iterations": 1 << 40},
@@ -261,3 +264,53 @@ def test_a_coupling_with_a_diagonal_asks_for_its_gradient(own: Any) -> None:
 def test_features_that_do_not_fit_are_an_error(changes: dict[str, Any]) -> None:
     with pytest.raises((TypeError, ValueError)):
         fill_features(**changes)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: _core.all_finite(zeros(2, 3), 1),
+        lambda: _core.all_finite(None, 1),
+        lambda: _core.all_finite(zeros(3), 0),
+        lambda: _core.negate(zeros(3), zeros(4), 1),
+        lambda: _core.negate(zeros(3), read_only(3), 1),
+        lambda: _core.negate(zeros(3), zeros(3), 1025),
+        lambda: _core.cross_moments(zeros(9, 2), zeros(9, 3), zeros(9), np.zeros((2, 2)), 1),
+        lambda: _core.cross_moments(zeros(9, 2), zeros(8, 2), zeros(9), np.zeros((2, 2)), 1),
+        lambda: _core.cross_moments(zeros(9, 2), zeros(9, 2), zeros(8), np.zeros((2, 2)), 1),
+        lambda: _core.cross_moments(zeros(9, 2), zeros(9, 2), zeros(9), np.zeros((2, 3)), 1),
+        lambda: _core.cross_moments(zeros(9, 17), zeros(9, 17), zeros(9), np.zeros((17, 17)), 1),
+        lambda: _core.cross_moments(zeros(9, 2), zeros(9, 2), zeros(9), np.zeros((2, 2)), 0),
+        lambda: _core.new_array(-1, 3),
+        lambda: _core.new_array(1 << 62, 1 << 62),
+        lambda: _core.new_array(1, 1 << 60),
+    ],
+)
+def test_passes_over_arrays_that_do_not_fit_are_an_error(call: Callable[[], Any]) -> None:
+    with pytest.raises((TypeError, ValueError, MemoryError)):
+        call()
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 300_000])
+def test_passes_over_arrays_see_every_number(size: int) -> None:
+    values = np.random.default_rng(size).standard_normal(size).astype(np.float32)
+    out = np.empty_like(values)
+    assert _core.all_finite(values, 2) and _core.negate(values, out, 2)
+    assert np.array_equal(out, -values)
+    for place in {0, size // 2, size - 1} if size else ():
+        for value in (np.nan, np.inf, -np.inf):
+            spoilt = values.copy()
+            spoilt[place] = value
+            assert not _core.all_finite(spoilt, 2) and not _core.negate(spoilt, out, 2)
+
+
+@pytest.mark.parametrize("points", [0, 1, 20_000])
+def test_moments_are_sums_in_double_precision_on_any_number_of_threads(points: int) -> None:
+    rng = np.random.default_rng(404)
+    x, wide, weight = (rng.standard_normal(shape).astype(np.float32) for shape in ((points, 3), (points, 6), points))
+    y, out, other = wide[:, ::2], np.full((3, 3), np.nan), np.empty((3, 3))  # any strides will do
+    _core.cross_moments(x, y, weight, out, 1)
+    expected = (x.astype(np.float64) * weight[:, None]).T @ y.astype(np.float64)
+    assert np.abs(out - expected).max() <= 1e-12 * max(points, 1)  # the same products in another order
+    _core.cross_moments(x, y, weight, other, 3)
+    assert np.array_equal(out, other)
