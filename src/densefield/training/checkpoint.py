@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -87,7 +86,7 @@ def read_checkpoint(path: str | PathLike[str]) -> dict[str, Any]:
         content = torch.load(place, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise InputError(f"there is no {place}: expected the folder of a run, or a checkpoint.") from None
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+    except Exception as error:  # the unpickler raises whatever it stumbles over
         raise InputError(f"{place} cannot be read as a checkpoint: {error}") from error
     missing = _KEYS - content.keys() if isinstance(content, dict) else _KEYS
     if missing:

@@ -16,7 +16,7 @@ NETWORK_OPTIONS: dict[str, dict[str, tuple[object, ...]]] = {
     "deeplab_vgg16": {"fc6": ("7x7", "4x4", "3x3", "large-fov")},
     "fcn8s_vgg16": {},
     "deeplab_efficientnet_lite0": {"output_stride": (8, 16)},
-    "small_network": {"width": tuple(range(16, 257, 16))},
+    "small_network": {"width": tuple(range(32, 257, 32)), "norm": ("batch", "group")},
 }
 
 
