@@ -6,12 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("lightning_fabric", reason="training needs Lightning Fabric")
-pytest.importorskip("pydantic", reason="training needs pydantic")
-pytest.importorskip("tensorboard", reason="training needs TensorBoard")
-pytest.importorskip("PIL", reason="scaling needs Pillow")
-
 TINY = """
 [data]
 kind = "scenes"
@@ -61,8 +55,7 @@ def tiny(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def one_thread():
     """Threads cost more than they bring for images of this size."""
-    import torch
-
+    torch = pytest.importorskip("torch")
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -6,6 +6,13 @@ import csv
 import math
 
 import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("lightning_fabric", reason="training needs it")
+pytest.importorskip("pydantic", reason="training needs it")
+pytest.importorskip("tensorboard", reason="training needs it")
+pytest.importorskip("PIL", reason="training needs it")
+
 import torch
 from lightning_fabric import Fabric
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
+
+pytest.importorskip("torch")
+
 import torch
 
 from densefield.training.overlap import confusion, mean_iou

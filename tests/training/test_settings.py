@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pydantic", reason="training needs it")
+
+
 from densefield.errors import InputError
 from densefield.training.config import Config
 from densefield.training.settings import config_from, differences, read_config, to_toml

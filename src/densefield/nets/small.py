@@ -17,7 +17,7 @@ Norm = Literal["batch", "group"]
 _GROUPS = 8  # of channels that are normalised together
 
 
-def small_network(labels: int = 11, width: int = 64, norm: Norm = "batch") -> SmallNetwork:
+def small_network(labels: int = 11, width: int = 96, norm: Norm = "batch") -> SmallNetwork:
     """Normalised image (B, 3, H, W) → scores (B, L, H, W), by a score for every eighth pixel.
 
     * ``width``: channels at full depth, a multiple of 32.
@@ -39,7 +39,7 @@ class SmallNetwork(nn.Module):
     normalization = IMAGENET
     top_layers = ("top",)
 
-    def __init__(self, labels: int, width: int = 64, norm: Norm = "batch") -> None:
+    def __init__(self, labels: int, width: int = 96, norm: Norm = "batch") -> None:
         super().__init__()
         self.labels = checked_labels(labels)
         if isinstance(width, bool) or not isinstance(width, int) or width < 32 or width % 32:
@@ -48,7 +48,7 @@ class SmallNetwork(nn.Module):
             raise InputError(f"norm is {norm!r}, expected one of {', '.join(get_args(Norm))}.")
         widths = (3, width // 4, width // 2, width)
         self.stem = nn.Sequential(*(_layer(here, out, norm, stride=2) for here, out in pairwise(widths)))
-        self.blocks = nn.ModuleList([_layer(width, width, norm, dilation=holes) for holes in (1, 2, 4, 2, 1)])
+        self.blocks = nn.ModuleList([_layer(width, width, norm, dilation=holes) for holes in (1, 2, 4, 1)])
         self.top = nn.Conv2d(width, self.labels, 1)
 
     def forward(self, image: Tensor) -> Tensor:
