@@ -62,9 +62,9 @@ def test_every_function_that_the_map_names_exists(dotted):
     try:
         assert callable(resolve(dotted))
     except ModuleNotFoundError as error:
-        if error.name != "torch":
+        if error.name not in ("torch", "lightning_fabric", "pydantic"):
             raise
-        pytest.skip(f"{dotted} needs torch")
+        pytest.skip(f"{dotted} needs {error.name}")
 
 
 def test_every_row_names_its_functions_or_says_not_yet():

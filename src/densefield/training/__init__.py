@@ -1,0 +1,1 @@
+"""Training: settings, the loop, checkpoints and logs."""

@@ -1,0 +1,73 @@
+"""`densefield train`."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("typer", reason="the command line needs typer")
+pytest.importorskip("torch")
+pytest.importorskip("lightning_fabric", reason="training needs Lightning Fabric")
+pytest.importorskip("pydantic", reason="training needs pydantic")
+pytest.importorskip("tensorboard", reason="training needs TensorBoard")
+pytest.importorskip("PIL", reason="scaling needs Pillow")
+
+from typer.testing import CliRunner
+
+from densefield.cli.app import app
+
+SETTINGS = """
+[data]
+kind = "scenes"
+crop = [32, 32]
+scenes = { images = 4, val_images = 1, classes = 2, seed = 92 }
+[network]
+name = "small_network"
+labels = 3
+pretrained = false
+options = { width = 32 }
+[training]
+steps = 1
+batch = 2
+workers = 0
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "settings.toml"
+    path.write_text(SETTINGS, encoding="utf-8")
+    return path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["train", *map(str, arguments)])
+
+
+def test_two_stages_by_two_commands(config, tmp_path):
+    network, joint = tmp_path / "network", tmp_path / "joint"
+    first = run(config, "--run", network)
+    assert first.exit_code == 0 and f"{network}: best IoU on validation" in first.stdout
+    second = run(config, "--run", joint, "--stage", 2, "--from", network, "--set", "optimizer.lr_crf=0.1")
+    assert second.exit_code == 0 and "network from" in second.stderr
+    settings = (joint / "config.toml").read_text(encoding="utf-8")
+    assert "stage = 2" in settings and "lr_crf = 0.1" in settings and str(network) in settings
+
+
+def test_a_run_is_resumed_only_when_asked(config, tmp_path):
+    assert run(config, "--run", tmp_path / "run").exit_code == 0
+    again = run(config, "--run", tmp_path / "run")
+    assert again.exit_code == 2 and "--resume" in again.stderr
+    assert run(config, "--run", tmp_path / "run", "--resume").exit_code == 0
+
+
+def test_wrong_settings_are_listed_and_nothing_is_begun(config, tmp_path):
+    answer = run(config, "--run", tmp_path / "run", "--set", "training.stepz=3", "--set", "optimizer.lr_top=-1")
+    assert answer.exit_code == 2 and not (tmp_path / "run").exists()
+    assert "training.stepz: there is no such key; is steps meant?" in answer.stderr
+    assert "optimizer.lr_top: is -1; should be greater than 0" in answer.stderr
+
+
+def test_divergence_has_an_exit_status_of_its_own(config, tmp_path):
+    settings = ("--set", "optimizer.lr_top=1e30", "--set", "training.steps=5")
+    answer = run(config, "--run", tmp_path / "run", *settings)
+    assert answer.exit_code == 1 and "training stopped at step" in answer.stderr

@@ -1,0 +1,121 @@
+"""What the names in the settings stand for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("lightning_fabric", reason="training needs it")
+pytest.importorskip("pydantic", reason="training needs it")
+pytest.importorskip("tensorboard", reason="training needs it")
+pytest.importorskip("PIL", reason="training needs it")
+
+import torch
+
+from densefield.errors import InputError
+from densefield.training.build import (
+    Part,
+    augmentation,
+    build_crf,
+    build_datasets,
+    build_network,
+    build_optimizer,
+    build_segmenter,
+    colour_scale,
+)
+from densefield.training.config import CRFConfig, NetworkConfig
+from densefield.training.settings import read_config
+
+
+def test_the_crf_is_there_in_stage_2_alone(tiny):
+    assert build_segmenter(read_config(tiny)).crf is None
+    assert build_segmenter(read_config(tiny, ["training.stage=2"])).crf is not None
+    assert build_segmenter(read_config(tiny, ["training.stage=2", "crf.enabled=false"])).crf is None
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "kind"),
+    [
+        ("deeplab_vgg16", {"fc6": "large-fov"}, "DeepLabVGG16"),
+        ("deeplab_efficientnet_lite0", {"output_stride": 8}, "DeepLabEfficientNetLite0"),
+        ("small_network", {"width": 32}, "SmallNetwork"),
+    ],
+)
+def test_networks_by_name(name, options, kind):
+    network = build_network(NetworkConfig(name=name, labels=5, pretrained=False, options=options))
+    assert type(network).__name__ == kind and network.labels == 5
+    assert colour_scale(network).mean == network.normalization.mean
+    assert colour_scale(network).deviation == network.normalization.std
+
+
+def test_the_papers_crf_has_nine_parameters():
+    values = build_crf(CRFConfig(), labels=21).values()
+    assert {name: np.shape(value) for name, value in values.items()} == {
+        "spatial.sigma": (2,),
+        "spatial.weight": (),
+        "bilateral.sigma": (5,),
+        "bilateral.weight": (),
+    }
+
+
+@pytest.mark.parametrize(("compatibility", "shape"), [("potts", ()), ("per_label", (4,)), ("matrix", (4, 4))])
+def test_compatibilities_start_as_the_same_potts_model(compatibility, shape):
+    scores = torch.randn(1, 4, 6, 7, generator=torch.Generator().manual_seed(631))
+    image = torch.randint(256, (1, 3, 6, 7), generator=torch.Generator().manual_seed(632))
+    crf = build_crf(CRFConfig(compatibility=compatibility), labels=4)
+    assert np.shape(crf.values()["bilateral.weight"]) == shape
+    # The same sums in another order, of logarithms up to about 10.
+    assert torch.allclose(crf(scores, image), build_crf(CRFConfig(), labels=4)(scores, image), atol=1e-4)
+
+
+def test_a_kernel_of_weight_0_is_left_out():
+    crf = build_crf(CRFConfig.model_validate({"spatial": {"weight": 0}}), labels=4)
+    assert {name.partition(".")[0] for name in crf.values()} == {"bilateral"}
+
+
+def test_frozen_parameters_are_not_in_the_optimiser(tiny):
+    config = read_config(tiny, ["training.stage=2", "crf.freeze=['*.log_sigma']"])
+    (group,) = (
+        g for g in build_optimizer(config.optimizer, build_segmenter(config)).param_groups if g["name"] == "crf"
+    )
+    assert [tuple(each.shape) for each in group["params"]] == [(), ()]
+
+
+def test_a_pattern_that_freezes_nothing_is_refused():
+    with pytest.raises(InputError, match="no parameter is called"):
+        build_crf(CRFConfig(freeze=("*.sigma",)), labels=4)
+
+
+def test_top_rest_and_crf_have_rates_of_their_own_and_the_crf_does_not_decay(tiny):
+    config = read_config(tiny, ["training.stage=2"])
+    optimizer = build_optimizer(config.optimizer, build_segmenter(config))
+    rates = {group["name"]: (group["rate"], group["weight_decay"]) for group in optimizer.param_groups}
+    assert rates["top"] == pytest.approx((0.02, 0.0005)) and rates["rest"] == pytest.approx((0.005, 0.0005))
+    assert rates["top biases"] == pytest.approx((0.04, 0.0)) and rates["crf"] == (0.5, 0.0)
+
+
+def test_scenes_for_validation_are_not_those_trained_on(tiny):
+    train, val = build_datasets(read_config(tiny))
+    assert (len(train), len(val)) == (10, 3) and not set(train.ids) & set(val.ids)
+
+
+def test_some_images_of_validation_are_spread_evenly(tiny):
+    _, val = build_datasets(read_config(tiny, ["data.scenes.val_images=10", "data.val_images=4"]))
+    assert [int(name[-2:]) for name in val.ids] == [10, 12, 15, 17]
+
+
+def test_a_part_gives_the_images_it_names(tiny):
+    train, _ = build_datasets(read_config(tiny))
+    part = Part(train, [7, 2])
+    assert part.ids == (train.ids[7], train.ids[2]) and np.array_equal(part[1].image, train[2].image)
+
+
+def test_labels_of_network_and_data_must_agree(tiny):
+    with pytest.raises(InputError, match=r"network\.labels is 7, but the data have 4 labels"):
+        build_datasets(read_config(tiny, ["network.labels=7"]))
+
+
+def test_augmentation_is_that_of_the_settings(tiny):
+    how = augmentation(read_config(tiny).data)
+    assert (how.crop, how.scales, how.mirror, how.jitter) == ((32, 40), (0.5, 1.0), True, 0.2)

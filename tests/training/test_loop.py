@@ -1,0 +1,227 @@
+"""The loop: what a step computes, what a run leaves behind, and when it stops."""
+
+from __future__ import annotations
+
+import csv
+import math
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("lightning_fabric", reason="training needs it")
+pytest.importorskip("pydantic", reason="training needs it")
+pytest.importorskip("tensorboard", reason="training needs it")
+pytest.importorskip("PIL", reason="training needs it")
+
+import torch
+from lightning_fabric import Fabric
+
+from densefield.data.examples import Batch
+from densefield.errors import InputError
+from densefield.losses import log_likelihood_loss
+from densefield.training import loop
+from densefield.training.build import build_optimizer, build_segmenter
+from densefield.training.checkpoint import load_segmenter, read_checkpoint
+from densefield.training.config import Config
+from densefield.training.loop import Diverged, set_rates, train, training_step
+from densefield.training.settings import read_config
+
+
+def rows(run):
+    with (run / "log.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def a_batch(size: int = 4, labels: int = 4) -> Batch:
+    """Random pixels of which part is void, in each image another part."""
+    generator = torch.Generator().manual_seed(5519)
+    image = torch.randint(256, (size, 3, 16, 24), dtype=torch.uint8, generator=generator)
+    label = torch.randint(labels, (size, 16, 24), generator=generator)
+    for number in range(size):
+        label[number, : 3 * number] = 255
+    return Batch((image.double() - 120) / 60, image, label, tuple("abcdefgh"[:size]))
+
+
+def step_on(config: Config, batch: Batch, parts: int = 1):
+    """The loss of one step, and the segmenter after it with its gradients."""
+    fabric = Fabric(accelerator="cpu", devices=1)
+    torch.manual_seed(41)
+    segmenter = build_segmenter(config).double()  # in which sums in another order differ by less than can be mistaken
+    model, optimizer = fabric.setup(segmenter, build_optimizer(config.optimizer, segmenter))
+    overlap = torch.zeros(4, 4, dtype=torch.int64)
+    return training_step(fabric, model, optimizer, batch, parts, overlap), segmenter, overlap
+
+
+class TestStep:
+    def test_the_loss_is_that_of_the_paper_and_the_update_that_of_the_optimiser(self, tiny):
+        config, batch = read_config(tiny, ["training.stage=2"]), a_batch()
+        loss, segmenter, overlap = step_on(config, batch)
+        torch.manual_seed(41)
+        twin = build_segmenter(config).double()
+        optimizer = build_optimizer(config.optimizer, twin)
+        expected = log_likelihood_loss(twin(batch.input, batch.image), batch.label)
+        expected.backward()
+        optimizer.step()
+        assert loss == pytest.approx(float(expected.detach()), rel=1e-6)  # the loop adds up losses in float32
+        for (name, one), two in zip(segmenter.named_parameters(), twin.parameters(), strict=True):
+            assert torch.allclose(one, two, rtol=1e-11, atol=1e-13), name
+        assert int(overlap.sum()) == int((batch.label != 255).sum())
+
+    def test_parts_of_a_batch_give_the_gradient_of_the_whole(self, tiny):
+        config, batch = read_config(tiny, ["training.stage=2"]), a_batch()
+        (one, whole, counted), (two, parts, counted_parts) = (step_on(config, batch, parts) for parts in (1, 4))
+        assert one == pytest.approx(two, rel=1e-6) and torch.equal(counted, counted_parts)
+        for (name, a), b in zip(whole.named_parameters(), parts.parameters(), strict=True):
+            assert (a.grad - b.grad).norm() <= 1e-10 * a.grad.norm(), name
+
+    def test_in_stage_2_all_nine_parameters_of_the_crf_move(self, tiny):
+        config = read_config(tiny, ["training.stage=2"])
+        before = build_segmenter(config).crf
+        _, segmenter, _ = step_on(config, a_batch())
+        moved = [b - a for a, b in zip(before.parameters(), segmenter.crf.parameters(), strict=True)]
+        assert sum(each.numel() for each in moved) == 9 and all((each != 0).all() for each in moved)
+
+    def test_a_batch_that_is_all_void_changes_nothing_but_by_decay(self, tiny):
+        batch = a_batch()
+        batch.label.fill_(255)
+        loss, segmenter, _ = step_on(read_config(tiny), batch)
+        assert loss == 0.0 and all(not each.grad.any() for each in segmenter.parameters())
+
+    @pytest.mark.parametrize("stage", [1, 2])
+    def test_scores_that_are_not_finite_leave_the_parameters_alone(self, tiny, stage, monkeypatch):
+        broken = build_segmenter(read_config(tiny, [f"training.stage={stage}"])).double()
+        with torch.no_grad():
+            broken.network.top.bias.fill_(math.nan)
+        before = {name: value.clone() for name, value in broken.state_dict().items()}
+        monkeypatch.setitem(globals(), "build_segmenter", lambda config: broken)
+        with pytest.raises((Diverged, InputError), match=r"NaN|finite"):
+            step_on(read_config(tiny, [f"training.stage={stage}"]), a_batch())
+        after = broken.state_dict()
+        assert all(
+            torch.equal(
+                before[name],
+                after[name],
+            )
+            or "top.bias" in name
+            for name in before
+        )
+
+
+class TestRates:
+    def test_poly_falls_from_the_rate_to_nothing(self, tiny):
+        config = read_config(tiny, ["training.steps=10"])
+        optimizer = build_optimizer(config.optimizer, build_segmenter(config))
+        rates = []
+        for step in (0, 5, 9):
+            set_rates(optimizer, config, step)
+            rates.append(optimizer.param_groups[0]["lr"])
+        assert rates == pytest.approx([0.02, 0.02 * 0.5**0.9, 0.02 * 0.1**0.9])
+
+    def test_constant_stays(self, tiny):
+        config = read_config(tiny, ["optimizer.schedule=constant"])
+        optimizer = build_optimizer(config.optimizer, build_segmenter(config))
+        set_rates(optimizer, config, 5)
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(0.02)
+
+
+class TestRun:
+    def test_two_stages_leave_settings_logs_and_checkpoints(self, tiny, tmp_path):
+        one, two = tmp_path / "one", tmp_path / "two"
+        best = train(read_config(tiny), one)
+        train(read_config(tiny, ["training.stage=2", f"training.start_from={one}"]), two)
+
+        table = rows(one)
+        assert [row["step"] for row in table] == list("123456")
+        assert [bool(row["iou"]) for row in table] == [False, False, True, False, False, True]
+        assert [bool(row["train_iou"]) for row in table] == [bool(row["iou"]) for row in table]
+        assert max(float(row["iou"]) for row in table if row["iou"]) == pytest.approx(best)
+        assert all(0 < float(row["loss"]) < 5 and float(row["images_per_second"]) > 0 for row in table)
+        assert set(table[0]) == {"step", "stage", "loss", "iou", "train_iou", "images_per_second"}
+
+        joint = rows(two)
+        names = ["spatial.weight", "bilateral.weight", *(f"spatial.sigma.{n}" for n in range(2))]
+        names += [f"bilateral.sigma.{n}" for n in range(5)]
+        assert len(names) == 9 and set(names) == set(joint[0]) - set(table[0])
+        assert all(len({row[name] for row in joint}) == 4 for name in names)  # they move at each of the four steps
+        assert list((two / "tensorboard").glob("events*"))
+
+        assert read_config(two / "config.toml") == read_config(tiny, ["training.stage=2", f"training.start_from={one}"])
+        segmenter, config = load_segmenter(two)
+        assert segmenter.crf is not None and not segmenter.training and config.training.stage == 2
+        last = read_checkpoint(two / "checkpoints" / "last.pt")
+        assert last["step"] == 4 and last["stage"] == 2
+        values = segmenter.crf.values() if last["step"] == read_checkpoint(two)["step"] else None
+        assert values is None or values["spatial.weight"] == pytest.approx(float(joint[-1]["spatial.weight"]))
+
+    def test_the_best_checkpoint_is_that_of_the_best_validation(self, tiny, tmp_path, monkeypatch):
+        scores = iter([0.5, 0.7, 0.6])
+        monkeypatch.setattr(loop, "validate", lambda *_: next(scores))
+        assert train(read_config(tiny, ["training.steps=6", "training.validate_every=2"]), tmp_path / "run") == 0.7
+        assert read_checkpoint(tmp_path / "run")["step"] == 4
+        assert read_checkpoint(tmp_path / "run" / "checkpoints" / "last.pt")["step"] == 6
+
+    def test_stage_2_starts_from_the_best_weights_of_stage_1(self, tiny, tmp_path, monkeypatch):
+        one = tmp_path / "one"
+        train(read_config(tiny, ["training.steps=2"]), one)
+        seen = []
+        monkeypatch.setattr(loop, "training_step", lambda f, model, *_: seen.append(model.state_dict()) or 1.0)
+        train(
+            read_config(tiny, ["training.stage=2", f"training.start_from={one}", "training.steps=1"]), tmp_path / "two"
+        )
+        stage1 = read_checkpoint(one)["model"]
+        assert all(torch.equal(seen[0][name], value) for name, value in stage1.items())
+
+    def test_a_crf_is_taken_over_from_a_run_that_has_one(self, tiny, tmp_path, monkeypatch):
+        one, two, three = (tmp_path / name for name in ("one", "two", "three"))
+        train(read_config(tiny, ["training.steps=1"]), one)
+        train(read_config(tiny, ["training.stage=2", f"training.start_from={one}"]), two)
+        seen = []
+        monkeypatch.setattr(loop, "training_step", lambda f, model, *_: seen.append(model.state_dict()) or 1.0)
+        train(read_config(tiny, ["training.stage=2", f"training.start_from={two}"]), three)
+        assert torch.equal(seen[0]["crf.bilateral.log_sigma"], read_checkpoint(two)["model"]["crf.bilateral.log_sigma"])
+
+    def test_the_loss_falls(self, tiny, tmp_path):
+        train(
+            read_config(tiny, ["training.steps=40", "training.validate_every=40", "training.seed=77"]), tmp_path / "run"
+        )
+        losses = [float(row["loss"]) for row in rows(tmp_path / "run")]
+        assert sum(losses[-8:]) < 0.8 * sum(losses[:8])
+
+
+class TestErrors:
+    @pytest.mark.parametrize("rate", ["1e6", "1e30"])
+    @pytest.mark.parametrize("stage", [1, 2])
+    def test_divergence_stops_the_run_and_names_the_last_good_checkpoint(self, tiny, tmp_path, stage, rate):
+        one, run = tmp_path / "one", tmp_path / "run"
+        train(read_config(tiny, ["training.steps=1"]), one)
+        settings = [f"training.stage={stage}", f"training.start_from={one}", "training.steps=9"]
+        settings += [f"optimizer.lr_top={rate}", "training.checkpoint_every=1"]
+        with pytest.raises(Diverged, match=r"training stopped at step \d") as caught:
+            train(read_config(tiny, settings), run)
+        assert "lr_top" in str(caught.value)
+        if "last good checkpoint" in str(caught.value):
+            good = read_checkpoint(run / "checkpoints" / "last.pt")
+            assert all(value.isfinite().all() for value in good["model"].values() if value.is_floating_point())
+
+    def test_stage_2_needs_the_weights_of_stage_1(self, tiny, tmp_path):
+        with pytest.raises(InputError, match="--from RUN"):
+            train(read_config(tiny, ["training.stage=2"]), tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+    def test_weights_of_another_network_are_refused_before_anything_is_written(self, tiny, tmp_path):
+        train(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
+        settings = ["training.stage=2", f"training.start_from={tmp_path / 'one'}", "network.options.width=64"]
+        with pytest.raises(InputError, match="do not fit"):
+            train(read_config(tiny, settings), tmp_path / "two")
+        assert not (tmp_path / "two").exists()
+
+    def test_a_run_that_is_there_is_not_overwritten(self, tiny, tmp_path):
+        config = read_config(tiny, ["training.steps=1"])
+        train(config, tmp_path / "run")
+        with pytest.raises(InputError, match="holds a run already"):
+            train(config, tmp_path / "run")
+
+    def test_data_that_are_not_there_are_named_before_anything_is_written(self, tiny, tmp_path):
+        with pytest.raises(InputError, match="nowhere"):
+            train(read_config(tiny, ["data.kind=folder", f"data.root={tmp_path / 'nowhere'}"]), tmp_path / "run")
+        assert not (tmp_path / "run").exists()

@@ -1,0 +1,169 @@
+"""A run that was stopped at any moment goes on to the very parameters that it would have had."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("lightning_fabric", reason="training needs it")
+pytest.importorskip("pydantic", reason="training needs it")
+pytest.importorskip("tensorboard", reason="training needs it")
+pytest.importorskip("PIL", reason="training needs it")
+
+import torch
+from torch import nn
+
+from densefield.errors import InputError
+from densefield.nets.small import SmallNetwork
+from densefield.segmenter import Segmenter
+from densefield.training import loop
+from densefield.training.checkpoint import load_segmenter, read_checkpoint
+from densefield.training.log import read_log
+from densefield.training.loop import train
+from densefield.training.settings import read_config
+
+
+class Stop(Exception):
+    """What ends a run in these tests."""
+
+
+def same(one: object, two: object) -> bool:
+    """Whether two checkpoints, or parts of them, are the same to the last bit."""
+    if isinstance(one, torch.Tensor):
+        return isinstance(two, torch.Tensor) and torch.equal(one, two)
+    if isinstance(one, dict):
+        return isinstance(two, dict) and one.keys() == two.keys() and all(same(one[key], two[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return isinstance(two, list | tuple) and len(one) == len(two) and all(map(same, one, two))
+    return one == two
+
+
+def last(run):
+    return read_checkpoint(run / "checkpoints" / "last.pt")
+
+
+@contextmanager
+def stopping_at(monkeypatch, step: int):
+    """Ends a run in this step, and sees to it that it was."""
+    count = iter(range(1, 1000))
+    true_step = loop.training_step
+
+    def stopping(*arguments):
+        if next(count) == step:
+            raise Stop
+        return true_step(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "training_step", stopping)
+        with pytest.raises(Stop):
+            yield
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_bits(tiny, tmp_path):
+    stage1, whole, killed = (tmp_path / name for name in ("stage1", "whole", "killed"))
+    train(read_config(tiny, ["training.steps=2"]), stage1)
+    settings = ["training.stage=2", f"training.start_from={stage1}", "training.steps=24", "training.validate_every=9"]
+    config = read_config(tiny, settings)
+    train(config, whole)
+
+    options = [part for setting in settings for part in ("--set", setting)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "densefield.cli", "train", str(tiny), "--run", str(killed), *options],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while not (killed / "checkpoints" / "last.pt").exists():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.005)
+    time.sleep(0.07)  # into the middle of something
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert last(killed)["step"] < 24
+
+    train(config, killed, resume=True)
+    assert same(last(killed), last(whole)) and same(read_checkpoint(killed), read_checkpoint(whole))
+    for one, two in zip(read_log(killed), read_log(whole), strict=True):
+        assert {**one, "images_per_second": ""} == {**two, "images_per_second": ""}
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4, 5, 6])
+def test_dropout_goes_on_where_it_was(tiny, tmp_path, monkeypatch, step):
+    def with_dropout(config):
+        network = SmallNetwork(4, 32, "group")
+        network.blocks.append(nn.Dropout())
+        return Segmenter(network)
+
+    monkeypatch.setattr(loop, "build_segmenter", with_dropout)
+    config = read_config(tiny, ["optimizer.name=adamw", "training.workers=1"] if step == 5 else [])
+    train(config, tmp_path / "whole")
+    with stopping_at(monkeypatch, step):
+        train(config, tmp_path / "stopped")
+    torch.rand(step)  # another process would have another state
+    train(config, tmp_path / "stopped", resume=True)
+    assert same(last(tmp_path / "stopped"), last(tmp_path / "whole"))
+
+
+def test_what_a_kill_leaves_half_written_does_no_harm(tiny, tmp_path, monkeypatch):
+    config, run = read_config(tiny), tmp_path / "run"
+    with stopping_at(monkeypatch, 6):
+        train(config, run)
+    (run / "checkpoints" / ".last.pt.part").write_bytes(b"half")
+    with (run / "log.csv").open("a", encoding="utf-8") as file:
+        file.write("6,1,0.3")
+    train(config, run, resume=True)
+    assert [row["step"] for row in read_log(run)] == list("123456") and last(run)["step"] == 6
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["best.pt", "last.pt"]
+
+
+def test_a_run_that_is_done_is_done(tiny, tmp_path):
+    config = read_config(tiny)
+    best = train(config, tmp_path / "run")
+    before = (tmp_path / "run" / "log.csv").read_text(encoding="utf-8")
+    assert train(config, tmp_path / "run", resume=True) == best
+    assert (tmp_path / "run" / "log.csv").read_text(encoding="utf-8") == before
+
+
+def test_other_settings_are_not_resumed_with(tiny, tmp_path):
+    train(read_config(tiny, ["training.steps=2"]), tmp_path / "run")
+    with pytest.raises(InputError, match=r"training\.steps: 2, 6"):
+        train(read_config(tiny), tmp_path / "run", resume=True)
+
+
+def test_where_data_are_and_who_reads_them_may_change(tiny, tmp_path):
+    train(read_config(tiny), tmp_path / "run")
+    train(read_config(tiny, ["training.workers=1", "data.root=elsewhere"]), tmp_path / "run", resume=True)
+    assert last(tmp_path / "run")["step"] == 6
+
+
+def test_a_run_without_a_checkpoint_begins_at_the_beginning(tiny, tmp_path):
+    train(read_config(tiny), tmp_path / "run", resume=True)
+    assert last(tmp_path / "run")["step"] == 6
+
+
+@pytest.mark.parametrize("content", [b"", b"half a checkpoint"])
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, content):
+    path = tmp_path / "x.pt"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"cannot be read as a checkpoint"):
+        load_segmenter(path)
+
+
+def test_a_state_dict_alone_is_no_checkpoint(tmp_path):
+    torch.save({"weight": torch.zeros(1)}, tmp_path / "x.pt")
+    with pytest.raises(InputError, match="it lacks best, config"):
+        load_segmenter(tmp_path / "x.pt")
+
+
+@pytest.mark.parametrize("name", ["", "none.pt"])
+def test_a_checkpoint_that_is_not_there_is_named(tmp_path, name):
+    with pytest.raises(InputError, match="expected the folder of a run, or a checkpoint"):
+        load_segmenter(tmp_path / name)

@@ -1,0 +1,73 @@
+"""Two processes compute what one computes with the same batch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("lightning_fabric", reason="training needs it")
+pytest.importorskip("pydantic", reason="training needs it")
+pytest.importorskip("tensorboard", reason="training needs it")
+pytest.importorskip("PIL", reason="training needs it")
+
+import torch
+
+from densefield.errors import InputError
+from densefield.training.checkpoint import read_checkpoint
+from densefield.training.log import read_log
+from densefield.training.loop import train
+from densefield.training.settings import read_config
+
+
+def run_two(*arguments: str) -> None:
+    """The command line under torchrun, on two processes that speak through gloo."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    answer = subprocess.run(
+        [*torchrun, "densefield.cli", "train", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        stdin=subprocess.DEVNULL,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.count("best IoU on validation") == 1
+
+
+def momenta(checkpoint) -> list[torch.Tensor]:
+    """What SGD keeps after its first step is the gradient, and what decay adds to it."""
+    return [state["momentum_buffer"] for state in checkpoint["optimizer"]["state"].values()]
+
+
+def test_gradients_and_parameters_are_those_of_one_process_with_the_same_batch(tiny, tmp_path):
+    stage1 = tmp_path / "stage1"
+    train(read_config(tiny, ["training.steps=1"]), stage1)
+    # Small scales, so that crops reach beyond the images, and each process has another number of pixels that count.
+    settings = ["training.stage=2", f"training.start_from={stage1}", "data.scales=[0.2, 0.4]", "training.steps=3"]
+    settings += ["training.validate_every=1", "training.accumulate=2"]
+    train(read_config(tiny, settings), tmp_path / "one")
+    run_two(str(tiny), "--run", str(tmp_path / "two"), *(part for each in settings for part in ("--set", each)))
+    one, two = ((read_log(tmp_path / name)) for name in ("one", "two"))
+    assert [row["step"] for row in two] == ["1", "2", "3"]
+    last_one, last_two = (read_checkpoint(tmp_path / name / "checkpoints" / "last.pt") for name in ("one", "two"))
+    # Float32 sums in another order, through ten layers and their derivatives.
+    for a, b in zip(momenta(last_one), momenta(last_two), strict=True):
+        assert (a - b).norm() <= 1e-4 * a.norm() + 1e-9
+    for name, a in last_one["model"].items():
+        assert torch.allclose(a, last_two["model"][name], rtol=1e-5, atol=1e-6), name
+    assert last_one["position"] == last_two["position"] and len(last_two["rng"]) == 2
+    for a, b in zip(one, two, strict=True):
+        assert float(a["loss"]) == pytest.approx(float(b["loss"]), rel=1e-5)
+        assert float(a["iou"]) == pytest.approx(float(b["iou"]), abs=2e-3)  # a few pixels on the verge
+        assert float(a["train_iou"]) == pytest.approx(float(b["train_iou"]), abs=2e-3)
+
+
+def test_a_batch_that_cannot_be_shared_out_is_refused(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    with pytest.raises(InputError, match="expected a multiple of 3"):
+        train(read_config(tiny), tmp_path / "run")
