@@ -36,6 +36,7 @@ NUMPY_NAMES = [
 TORCH_NAMES = [
     "ColourScale",
     "DenseCRF",
+    "Segmenter",
     "TorchLatticeFilter",
     "apply_filter",
     "as_network",
@@ -48,6 +49,7 @@ TORCH_NAMES = [
     "load_weights",
     "log_likelihood_loss",
     "parameter_groups",
+    "small_network",
     "training_batches",
 ]
 PILLOW_NAMES = ["FolderDataset", "VOC2012"]

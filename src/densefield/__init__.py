@@ -54,7 +54,9 @@ if TYPE_CHECKING:
     from densefield.nets.deeplab_vgg16 import deeplab_vgg16 as deeplab_vgg16
     from densefield.nets.fcn8s_vgg16 import fcn8s_vgg16 as fcn8s_vgg16
     from densefield.nets.parameter_groups import parameter_groups as parameter_groups
+    from densefield.nets.small import small_network as small_network
     from densefield.nets.weights import load_weights as load_weights
+    from densefield.segmenter import Segmenter as Segmenter
 
     __version__: str
 
@@ -105,7 +107,9 @@ _HOMES = {
     "deeplab_vgg16": "densefield.nets.deeplab_vgg16",
     "fcn8s_vgg16": "densefield.nets.fcn8s_vgg16",
     "parameter_groups": "densefield.nets.parameter_groups",
+    "small_network": "densefield.nets.small",
     "load_weights": "densefield.nets.weights",
+    "Segmenter": "densefield.segmenter",
 }
 
 # Module that may be missing → what it is called, and how to get it.

@@ -10,6 +10,7 @@ import typer
 
 from densefield.cli.data import data_app
 from densefield.cli.refine import refine_verb
+from densefield.cli.train import train_verb
 from densefield.cli.tune import tune_verb
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
@@ -21,5 +22,6 @@ def densefield() -> None:
 
 
 app.command("refine")(refine_verb)
+app.command("train")(train_verb)
 app.command("tune")(tune_verb)
 app.add_typer(data_app, name="data")

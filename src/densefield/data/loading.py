@@ -39,14 +39,23 @@ def training_batches(
     workers: int = 0,
     start: Position = BEGINNING,
     scale: ColourScale | None = None,
+    shard: tuple[int, int] = (0, 1),
 ) -> Iterator[Batch]:
     """Batches without end, each sample once in every epoch, augmented afresh in each.
 
     They depend on the seed alone: not on the number of workers, nor on where the stream began. Each batch tells the
-    `position` after it; to go on from there, pass it as `start`.
+    `position` after it; to go on from there, pass it as `start`. The shard (k, n) gives the k-th, from 0, of n equal
+    parts of every batch: together n processes see the same batches as one.
     """
+    part, parts = shard
+    if not 0 <= part < parts or batch_size % parts:
+        raise InputError(
+            f"the shard is part {part} of {parts} of batches of {batch_size}, expected a part from 0 to parts - 1, and "
+            "a batch size that is a multiple of parts."
+        )
+    share = slice(part * batch_size // parts, (part + 1) * batch_size // parts)
     order = batch_order(len(dataset), batch_size, seed, start)
-    keys = (batch for batch, _ in batch_order(len(dataset), batch_size, seed, start))
+    keys = (batch[share] for batch, _ in batch_order(len(dataset), batch_size, seed, start))
     loader = _loader(_Augmented(dataset, augmentation, seed, scale or ColourScale()), keys, workers)
     return (replace(batch, position=position) for batch, (_, position) in zip(loader, order, strict=False))
 

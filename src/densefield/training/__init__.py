@@ -1,1 +1,1 @@
-"""Training: configuration, the loop, checkpoints, and tuning of the CRF alone."""
+"""Training: settings, the loop, checkpoints and logs."""

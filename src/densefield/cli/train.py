@@ -1,0 +1,61 @@
+"""`densefield train`: the network, then network and CRF together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train_verb(
+    config: Annotated[
+        Path, typer.Argument(metavar="CONFIG", help="The settings, a TOML file such as those in configs/.")
+    ],
+    run: Annotated[Path, typer.Option(help="The folder of the run: checkpoints, logs and settings.")],
+    stage: Annotated[
+        int | None,
+        typer.Option(min=1, max=2, help="1: the network alone. 2: network and CRF. As --set training.stage=."),
+    ] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="The run, or checkpoint, whose weights it starts from: for stage 2, that of stage 1."
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Changes a setting, such as optimizer.lr_top=0.02; repeatable."
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the run's last checkpoint.")] = False,
+) -> None:
+    """Train a network alone (stage 1), or a network and a CRF together (stage 2).
+
+    Under torchrun the same command trains on several processes or machines. Exit status: 0 when done, 1 when the loss
+    diverged, 2 if nothing could be begun.
+    """
+    from densefield.errors import DensefieldError
+
+    try:
+        from densefield.training.loop import Diverged, train
+        from densefield.training.machines import leave, process_number
+        from densefield.training.settings import read_config
+    except ModuleNotFoundError as error:
+        typer.echo(f"densefield: training needs {error.name}. Install with: pip install 'densefield[train]'", err=True)
+        raise typer.Exit(2) from error
+    chosen = list(settings or [])
+    if stage is not None:
+        chosen.append(f"training.stage={stage}")
+    if start is not None:
+        chosen.append(f"training.start_from={json.dumps(str(start.resolve()))}")
+    try:
+        best = train(read_config(config, chosen), run, resume=resume)
+    except DensefieldError as error:
+        typer.echo(f"densefield: {error}", err=True)
+        raise typer.Exit(1 if isinstance(error, Diverged) else 2) from error
+    if process_number() == 0:
+        typer.echo(f"{run}: best IoU on validation {100 * best:.2f}")
+    leave()

@@ -1,0 +1,186 @@
+"""The training loop: deep learning in stage 1, fully connected deep structured models in stage 2."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from densefield.data.examples import Batch
+from densefield.data.loading import evaluation_batches, training_batches
+from densefield.data.sample import Dataset
+from densefield.errors import DensefieldError, InputError
+from densefield.losses import VOID, log_likelihood_loss
+from densefield.segmenter import Segmenter
+from densefield.training.build import Part, augmentation, build_datasets, build_optimizer, build_segmenter, colour_scale
+from densefield.training.checkpoint import BEST, LAST, Progress, random_states, restore, write_checkpoint
+from densefield.training.config import Config
+from densefield.training.display import Display
+from densefield.training.log import RunLog
+from densefield.training.machines import deterministic, start_fabric, total
+from densefield.training.overlap import confusion, mean_iou
+from densefield.training.rundir import begin, find_checkpoint, write_settings
+
+DIVERGED = 10.0  # times the loss of guessing: where the truth has so little probability nothing is to be saved
+POWER = 0.9  # of the schedule "poly"
+
+
+class Diverged(DensefieldError):
+    """The loss is no number any more, or far above that of guessing."""
+
+
+def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> float:
+    """Trains as the settings say, in the folder `run`, and returns the best mean IoU on validation (paper, Eq. 2).
+
+    Stage 1 is the network alone, q = softmax(f) (paper, Fig. 1); stage 2 is the network and the CRF together, from the
+    weights of stage 1 (Fig. 3). Both maximise the log-likelihood of the true labels under the marginals. With `resume`
+    it goes on from the run's last checkpoint, and ends with the parameters it would have had without interruption.
+    """
+    folder, training = Path(run), config.training
+    with deterministic():
+        # All that can be wrong with the settings is found before anything is written.
+        fabric = start_fabric(config)
+        train_set, val_set = build_datasets(config)
+        checkpoint = find_checkpoint(folder, config, resume)
+        torch.manual_seed(training.seed)
+        segmenter = build_segmenter(config)
+        started = begin(segmenter, config) if checkpoint is None else f"going on after step {checkpoint['step']}"
+        model, optimizer = fabric.setup(segmenter, build_optimizer(config.optimizer, segmenter))
+        torch.manual_seed(training.seed + fabric.global_rank)  # for dropout: each process has images of its own
+        labels = config.network.labels
+        at = Progress(torch.zeros(labels, labels, dtype=torch.int64, device=fabric.device))
+        if checkpoint is not None:
+            at = restore(checkpoint, segmenter, optimizer.optimizer, fabric.global_rank, fabric.device)
+        batches = training_batches(
+            train_set,
+            augmentation(config.data),
+            training.batch,
+            seed=training.seed,
+            workers=training.workers,
+            start=at.position,
+            scale=colour_scale(segmenter.network),
+            shard=(fabric.global_rank, fabric.world_size),
+        )
+        fabric.barrier()  # until all processes have looked into the folder
+        writes = fabric.is_global_zero
+        if writes:
+            write_settings(folder, config)
+        with (
+            RunLog(folder, training.stage, segmenter.crf, at.step, writes=writes) as log,
+            Display(training.steps, at.step, shown=writes) as display,
+        ):
+            display.say(started)
+            iou, images, clock = None, 0, time.perf_counter()
+            while at.step < training.steps:
+                batch = next(batches)
+                set_rates(optimizer, config, at.step)
+                try:
+                    loss = training_step(fabric, model, optimizer, batch, training.accumulate, at.overlap)
+                except (Diverged, InputError) as error:
+                    raise Diverged(f"training stopped at step {at.step + 1}: {error}\n{_cure(folder)}") from error
+                at.step, at.position, images = at.step + 1, batch.position or at.position, images + training.batch
+                speed = images / (time.perf_counter() - clock)
+                display.step(at.step, loss, iou, speed)
+
+                scores: dict[str, float] = {}
+                better, ends = False, at.step == training.steps
+                if ends or at.step % training.validate_every == 0:
+                    iou = validate(fabric, segmenter, val_set, training.workers)
+                    scores = {"iou": iou, "train_iou": mean_iou(total(fabric, at.overlap))}
+                    better, at.best = iou > at.best, max(iou, at.best)
+                    at.overlap.zero_()
+                    display.validated(at.step, loss, iou, speed)
+                if scores or at.step % training.log_every == 0:
+                    log.write(at.step, segmenter.crf, loss=loss, images_per_second=speed, **scores)
+                if scores or at.step % training.checkpoint_every == 0:
+                    rng = random_states()
+                    for path in [BEST] * better + [LAST]:  # the best first, since the last one tells how good it is
+                        if writes:
+                            write_checkpoint(folder / path, config, segmenter, optimizer.state_dict(), at, rng)
+                if scores or at.step % training.log_every == 0:
+                    images, clock = 0, time.perf_counter()
+        return at.best
+
+
+def training_step(
+    fabric: Fabric, model: Any, optimizer: torch.optim.Optimizer, batch: Batch, parts: int, overlap: Tensor
+) -> float:
+    """One round of the algorithm (paper, Fig. 3; Fig. 1 without a CRF), and its loss, the mean over pixels.
+
+    The batch is this process's share; it is gone through in `parts`, whose gradients add up. `overlap` (L, L) counts
+    true and predicted labels. Parameters are left alone where the loss or a gradient is not finite.
+    """
+    assert batch.label is not None
+    pixels = total(fabric, (batch.label != VOID).sum().to(fabric.device)).clamp(min=1)
+    mean = torch.zeros((), device=fabric.device)
+    optimizer.zero_grad()
+    for number, (input, image, label) in enumerate(_split(batch, parts, fabric.device), start=1):
+        with fabric.no_backward_sync(model, enabled=number < parts):
+            # 1. Forward pass: scores f. 2. Marginals by T mean-field iterations of filtering. See Segmenter.forward.
+            log_q = model(input, image)
+            # The mean over pixels of all parts and processes (Eq. 6); DDP will divide by the number of processes.
+            loss = log_likelihood_loss(log_q, label, reduction="sum") / pixels
+            # 3. Back-tracking through the iterations, which gives ∂L/∂f and the CRF's own gradients (Eq. 7 and 8).
+            # 4. Backward pass from ∂L/∂f down through the network, by the chain rule.
+            fabric.backward(loss * fabric.world_size)
+        mean += loss.detach()
+        overlap += confusion(log_q.detach(), label)
+    mean = total(fabric, mean)
+    _check(float(mean), model, log_q.shape[1])
+    # 5. Parameter update.
+    optimizer.step()
+    return float(mean)
+
+
+@torch.inference_mode()
+def validate(fabric: Fabric, segmenter: Segmenter, dataset: Dataset, workers: int = 0) -> float:
+    """Mean intersection over union on whole images, which the processes share among them."""
+    segmenter.eval()
+    labels, share = len(dataset.classes), range(fabric.global_rank, len(dataset), fabric.world_size)
+    counts = torch.zeros(labels, labels, dtype=torch.int64, device=fabric.device)
+    for batch in evaluation_batches(Part(dataset, share), workers=workers, scale=colour_scale(segmenter.network)):
+        for input, image, label in _split(batch, 1, fabric.device):
+            with fabric.autocast():
+                counts += confusion(segmenter(input, image), label)
+    segmenter.train()
+    return mean_iou(total(fabric, counts))
+
+
+def set_rates(optimizer: torch.optim.Optimizer, config: Config, step: int) -> None:
+    """The learning rates of this step: "constant", or "poly", which falls to zero as (1 - step/steps)^0.9."""
+    left = 1 - step / config.training.steps
+    for group in optimizer.param_groups:
+        group["lr"] = group["rate"] * (left**POWER if config.optimizer.schedule == "poly" else 1.0)
+
+
+def _split(batch: Batch, parts: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """The batch in equal parts, on the device."""
+    assert batch.label is not None
+    size = len(batch.label) // parts
+    for start in range(0, parts * size, size):
+        here = slice(start, start + size)
+        yield batch.input[here].to(device), batch.image[here].to(device), batch.label[here].to(device)
+
+
+def _check(loss: float, model: Any, labels: int) -> None:
+    """Raises where an update would do harm; all processes come to the same decision."""
+    guessing = max(math.log(labels), 1.0)
+    if not loss <= DIVERGED * guessing:
+        raise Diverged(f"the loss is {loss:.4g}, while guessing has {guessing:.2f}.")
+    gradients = [each.grad for each in model.parameters() if each.grad is not None]
+    if not torch.stack([each.isfinite().all() for each in gradients]).all():
+        raise Diverged(f"a gradient is not finite, though the loss is {loss:.4g}.")
+
+
+def _cure(run: Path) -> str:
+    cure = "Lower the learning rates, optimizer.lr_top, lr_rest or lr_crf"
+    if (run / LAST).exists():
+        return f"The last good checkpoint is {run / LAST}. {cure}, and start a new run with --from {run / LAST}."
+    return f"There is no checkpoint yet. {cure}, and start again."
