@@ -33,8 +33,8 @@ CRITERIA = {"nll": "negative_log_likelihood", "mean-iou": "mean_iou", "pixel-acc
 
 def tune_verb(
     scores: Scores,
-    data: Data,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for results.", show_default=False)],
+    data: Data = None,
     split: Split = "val",
     search: Annotated[SearchChoice, typer.Option(help="Settings at random, on a grid, or none.")] = SearchChoice.random,
     trials: Annotated[int, typer.Option(min=1, help="How many settings a random search tries.")] = 24,
@@ -60,10 +60,10 @@ def tune_verb(
     crf.toml, result.json, trials.csv and learning.csv. A search that was interrupted goes on with the same command.
     Exit status: 0 whether or not the CRF helps, 2 if nothing could be begun.
     """
-    from densefield.cli.sources import open_scores
     from densefield.cli.tables import print_comparison
     from densefield.errors import DensefieldError
     from densefield.training.crf_search import Space
+    from densefield.training.opening import open_scores
     from densefield.training.tuning import Tuning, tune_crf
 
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,11 @@ from densefield.crf.kernels import Bilateral, Kernel, Spatial
 from densefield.crf.layer import DenseCRF
 from densefield.errors import DensefieldError, InputError
 from densefield.files.whole import write_whole
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]
 
 KINDS: dict[str, type[Kernel]] = {"spatial": Spatial, "bilateral": Bilateral}
 SHAPES = ("sigma", "sigma_xy", "sigma_rgb", "covariance")
@@ -54,12 +58,11 @@ def write_crf(path: Path, crf: DenseCRF) -> None:
 
 def read_crf(path: Path, labels: int) -> DenseCRF:
     """The CRF of a file, for so many labels."""
-    toml: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        content = toml.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"there is no file {path}.") from None
-    except (OSError, UnicodeDecodeError, toml.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path} cannot be read as TOML: {error}.") from error
     tables = content.pop("kernels", None)
     if not isinstance(tables, list) or not tables:

@@ -13,11 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from densefield.crf.layer import DenseCRF
 from densefield.data.loading import Samples
 from densefield.data.sample import Sample
 from densefield.errors import InputError
-from densefield.nets.normalization import IMAGENET
 
 KEPT_BYTES = 2**30  # of scores, in memory
 
@@ -124,18 +122,6 @@ class NetworkScores:
         if len(scores) != len(self.classes):
             raise InputError(f"the network scores {len(scores)} labels, but the dataset has {len(self.classes)}.")
         return _scored(sample, scores.clone())
-
-
-def checkpoint_scores(path: Path, dataset: Samples) -> tuple[NetworkScores, DenseCRF | None]:
-    """The scores of a checkpoint's network, and its CRF."""
-    from densefield.training.checkpoint import load_segmenter
-
-    if not path.is_file():
-        raise InputError(f"there is no checkpoint {path}, nor a folder of logits.")
-    segmenter, _ = load_segmenter(path)
-    segmenter.eval()
-    normalization: Callable[[Tensor], Tensor] = getattr(segmenter.network, "normalization", IMAGENET)
-    return NetworkScores(segmenter.scores, dataset, normalization), getattr(segmenter, "crf", None)
 
 
 class Part:
