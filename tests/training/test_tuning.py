@@ -101,6 +101,8 @@ def test_trials_on_other_images_are_not_gone_on_with(tuned):
     _, folder = tuned
     with pytest.raises(InputError, match="holds trials on other images"):
         tune_crf(ScoredScenes(13), folder, QUICK)
+    with pytest.raises(InputError, match="holds trials on other images or scores"):
+        tune_crf(ScoredScenes(12), folder, QUICK, about={"scores": "another network"})
 
 
 @pytest.mark.parametrize(

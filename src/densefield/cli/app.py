@@ -9,6 +9,7 @@ from __future__ import annotations
 import typer
 
 from densefield.cli.data import data_app
+from densefield.cli.eval import eval_verb
 from densefield.cli.refine import refine_verb
 from densefield.cli.train import train_verb
 from densefield.cli.tune import tune_verb
@@ -24,4 +25,5 @@ def densefield() -> None:
 app.command("refine")(refine_verb)
 app.command("train")(train_verb)
 app.command("tune")(tune_verb)
+app.command("eval")(eval_verb)
 app.add_typer(data_app, name="data")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -45,3 +45,22 @@ def _end(name: str, value: float | None) -> str:
     from densefield.metrics.verdict import format_difference
 
     return "∞" if value is None else format_difference(name, value)
+
+
+def print_classes(methods: Mapping[str, Any], classes: Sequence[str]) -> None:
+    """The intersection over union of each label, by method, with its interval."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="IoU")
+    table.add_column("label")
+    for method in methods:
+        table.add_column(method, justify="right")
+        table.add_column("95% interval", justify="right")
+    for label, name in enumerate(classes):
+        row = [name]
+        for summary in methods.values():
+            value, low, high = (summary["iou"][part][label] for part in ("value", "low", "high"))
+            row += ["–", ""] if value is None else [f"{100 * value:.1f}", f"{100 * low:.1f} … {100 * high:.1f}"]
+        table.add_row(*row)
+    Console().print(table)

@@ -84,9 +84,9 @@ def tune_verb(
             images=images,
             seed=seed,
         )
-        source, _ = open_scores(scores, data, split)
+        opened = open_scores(scores, data, split)
         with Stages() as stages:
-            result = tune_crf(source, out, tuning, stages.advance)
+            result = tune_crf(opened.source, out, tuning, stages.advance, about=opened.about)
     except DensefieldError as error:
         typer.echo(f"densefield: {error}", err=True)
         raise typer.Exit(2) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -73,18 +73,24 @@ class Tuning:
 
 
 def tune_crf(
-    source: ScoreSource, folder: Path, tuning: Tuning | None = None, progress: Progress | None = None
+    source: ScoreSource,
+    folder: Path,
+    tuning: Tuning | None = None,
+    progress: Progress | None = None,
+    *,
+    about: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Finds a CRF on half of the images, judges it on the other half, and writes both to a folder.
 
     The folder gets `crf.toml`, the CRF; `result.json`, which is also returned; `trials.csv` and `learning.csv`, what
-    was tried on the way. A search that was interrupted goes on where it stopped.
+    was tried on the way. A search that was interrupted goes on where it stopped, if `about`, what the scores are, is
+    the same.
     """
     how = tuning or Tuning()
     started = time.monotonic()
     tell = progress or (lambda what, done, total: None)
     learning_images, held_out = halves(source, how)
-    _note_settings(folder, how, learning_images)
+    _note_settings(folder, how, learning_images, about or {})
     trial = _searched(learning_images, how, folder, tell)
     candidates = {"search": DenseCRF(len(source.classes), trial.setting.kernels(), iterations=how.iterations)}
     if how.evaluations:
@@ -96,6 +102,7 @@ def tune_crf(
     comparison = summarise_comparison(with_crf, alone)
     result = {
         "kind": "tuning",
+        "about": dict(about or {}),
         "classes": list(source.classes),
         "settings": _plain_settings(how),
         "learning_images": list(learning_images.ids),
@@ -218,13 +225,18 @@ def _plain_settings(how: Tuning) -> dict[str, Any]:
     return plain
 
 
-def _note_settings(folder: Path, how: Tuning, images: ScoreSource) -> None:
-    """Raises where trials in the folder were of other images, or at another size."""
-    notes = {"shrink": how.shrink, "iterations": how.iterations, "learning_images": list(images.ids)}
+def _note_settings(folder: Path, how: Tuning, images: ScoreSource, about: Mapping[str, str]) -> None:
+    """Raises where trials in the folder were of other images or scores, or at another size."""
+    notes = {
+        "shrink": how.shrink,
+        "iterations": how.iterations,
+        "learning_images": list(images.ids),
+        "about": dict(about),
+    }
     path = folder / "search.json"
     if (folder / "trials.csv").exists() and path.exists() and json.loads(path.read_text(encoding="utf-8")) != notes:
         raise InputError(
-            f"{folder} holds trials on other images, at another size or with other iterations: choose another folder, "
-            "or remove it."
+            f"{folder} holds trials on other images or scores, at another size or with other iterations: choose "
+            "another folder, or remove it."
         )
     write_whole(path, json.dumps(notes).encode())
