@@ -11,6 +11,7 @@ import typer
 from densefield.cli.data import data_app
 from densefield.cli.eval import eval_verb
 from densefield.cli.refine import refine_verb
+from densefield.cli.report import report_verb
 from densefield.cli.train import train_verb
 from densefield.cli.tune import tune_verb
 
@@ -26,4 +27,5 @@ app.command("refine")(refine_verb)
 app.command("train")(train_verb)
 app.command("tune")(tune_verb)
 app.command("eval")(eval_verb)
+app.command("report")(report_verb)
 app.add_typer(data_app, name="data")

@@ -7,7 +7,7 @@ from typing import Any
 from densefield.metrics.summary import HEADLINES, TITLES, lower_is_better
 
 _NOTHING = 5e-5  # what no table shows
-_SHARES = ("mean_iou", "pixel_accuracy", "trimap_iou_3px")
+SHARES = ("mean_iou", "pixel_accuracy", "trimap_iou_3px")
 
 
 def verdict(comparison: dict[str, Any]) -> str:
@@ -37,13 +37,13 @@ def verdict(comparison: dict[str, Any]) -> str:
 
 def format_difference(name: str, value: float, *, signed: bool = True) -> str:
     """A difference in the unit of its measure: points of a hundred for shares."""
-    number = value * 100 if name in _SHARES else value
-    digits = 2 if name in _SHARES else 4
+    number = value * 100 if name in SHARES else value
+    digits = 2 if name in SHARES else 4
     return f"{number:+.{digits}f}" if signed else f"{number:.{digits}f}"
 
 
 def _gain(name: str, numbers: dict[str, float]) -> str:
-    unit = " points" if name in _SHARES else ""
+    unit = " points" if name in SHARES else ""
     low, high = (format_difference(name, numbers[end], signed=False) for end in ("low", "high"))
     return f"({format_difference(name, numbers['difference'])}{unit}, {low} … {high})"
 
