@@ -10,6 +10,7 @@ import typer
 
 from densefield.cli.data import data_app
 from densefield.cli.eval import eval_verb
+from densefield.cli.predict import predict_verb
 from densefield.cli.refine import refine_verb
 from densefield.cli.report import report_verb
 from densefield.cli.train import train_verb
@@ -28,4 +29,5 @@ app.command("train")(train_verb)
 app.command("tune")(tune_verb)
 app.command("eval")(eval_verb)
 app.command("report")(report_verb)
+app.command("predict")(predict_verb)
 app.add_typer(data_app, name="data")
