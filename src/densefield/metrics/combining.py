@@ -13,11 +13,12 @@ from densefield.errors import InputError
 from densefield.metrics.image_scores import ImageScores, confusion_matrix, tally_images
 from densefield.metrics.names import image_key
 from densefield.metrics.result import SegmentationResult
-from densefield.metrics.tally import RINGS
 
 
 def combine_images(images: Mapping[str, ImageScores], classes: int) -> SegmentationResult:
     """The measures of all images together, as SegmentationScores gives them for the same images; each has its name.
+
+    `classes` is what they were counted with.
 
     >>> import numpy as np
     >>> from densefield.metrics.image_scores import score_image
@@ -30,8 +31,6 @@ def combine_images(images: Mapping[str, ImageScores], classes: int) -> Segmentat
         raise InputError("there are no images to put together, expected one or more.")
     each = list(images.values())
     cells, counts = np.concatenate([item.cells for item in each]), np.concatenate([item.counts for item in each])
-    if len(cells) and not 0 <= cells.min() <= cells.max() < RINGS * classes * classes:
-        raise InputError(f"the counts are of more classes than {classes}.")
     image = np.repeat(np.arange(len(each)), [len(item.cells) for item in each])
     log_loss, bins = np.array([item.log_loss for item in each]), np.stack([item.bins for item in each])
     keys = np.array([image_key(name) for name in images])
