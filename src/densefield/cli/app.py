@@ -9,8 +9,12 @@ from __future__ import annotations
 import typer
 
 from densefield.cli.data import data_app
+from densefield.cli.eval import eval_verb
+from densefield.cli.predict import predict_verb
 from densefield.cli.refine import refine_verb
+from densefield.cli.report import report_verb
 from densefield.cli.train import train_verb
+from densefield.cli.tune import tune_verb
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
@@ -22,4 +26,8 @@ def densefield() -> None:
 
 app.command("refine")(refine_verb)
 app.command("train")(train_verb)
+app.command("tune")(tune_verb)
+app.command("eval")(eval_verb)
+app.command("report")(report_verb)
+app.command("predict")(predict_verb)
 app.add_typer(data_app, name="data")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -33,18 +34,30 @@ def preview(
     if palette is not None:
         colours[: len(palette)] = palette[:256]
     photo = np.broadcast_to(image if image.ndim == 3 else image[..., None], (*image.shape[:2], 3)).astype(np.float32)
-    white = np.full((len(photo), SEPARATOR, 3), 255, np.float32)
-    panels = [photo, white, _tinted(photo, before, colours), white, _tinted(photo, after, colours)]
-    return np.rint(np.concatenate(panels, axis=1)).astype(np.uint8)
+    return side_by_side([np.rint(photo), tinted(photo, before, colours), tinted(photo, after, colours)])
 
 
-def _tinted(
-    photo: npt.NDArray[np.float32], labels: npt.NDArray[np.integer], colours: npt.NDArray[np.uint8]
-) -> npt.NDArray[np.float32]:
-    """The photo under the labels' colours; bare where they are unknown."""
+def side_by_side(panels: Sequence[Pixels]) -> npt.NDArray[np.uint8]:
+    """Pictures (H, W, 3) with white between.
+
+    >>> side_by_side([np.zeros((2, 5, 3)), np.zeros((2, 4, 3))]).shape
+    (2, 11, 3)
+    """
+    white = np.full((len(panels[0]), SEPARATOR, 3), 255)
+    spaced = [part for panel in panels for part in (white, panel)][1:]
+    return np.concatenate(spaced, axis=1).astype(np.uint8)
+
+
+def tinted(
+    image: Pixels,  # (H, W, 3)
+    labels: npt.NDArray[np.integer],  # (H, W), 255 where unknown
+    colours: npt.NDArray[np.uint8],  # (256, 3)
+) -> npt.NDArray[np.uint8]:
+    """The photo under the labels' colours, (H, W, 3); bare where they are unknown."""
+    photo = image.astype(np.float32)
     tint = colours[labels % 256].astype(np.float32)  # colours begin again after 256 labels
     opacity = np.where(labels == VOID, 0, OPACITY).astype(np.float32)[..., None]
-    blend: npt.NDArray[np.float32] = photo + opacity * (tint - photo)
+    blend: npt.NDArray[np.uint8] = np.rint(photo + opacity * (tint - photo)).astype(np.uint8)
     return blend
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
 from typing import Any
 
 import torch
@@ -22,17 +21,6 @@ def scored_items(prediction: object, truth: object, classes: int) -> Iterator[Im
         raise InputError(f"the prediction has {len(predictions)} images and the truth {len(truths)}, expected as many.")
     for p, y in zip(predictions, truths, strict=True):
         yield _scored(p.detach(), y.detach(), classes)
-
-
-def image_key(name: object) -> int:
-    """A number, never 0, that stands for the name of an image in tensors; equal names have equal numbers.
-
-    >>> image_key("2007_000033") == image_key("2007_000033") != image_key("2007_000042")
-    True
-    """
-    if not isinstance(name, str):
-        raise InputTypeError(f"the name of an image is {name!r}, expected a str. Use str(name).")
-    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little", signed=True) or 1
 
 
 def _items(given: object, name: str) -> Sequence[Tensor]:

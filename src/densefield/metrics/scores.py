@@ -13,7 +13,8 @@ from torchmetrics import Metric
 
 from densefield.errors import InputError, InputTypeError
 from densefield.metrics.image_scores import VOID, confusion_matrix, tally_images
-from densefield.metrics.inputs import Batch, image_key, scored_items
+from densefield.metrics.inputs import Batch, scored_items
+from densefield.metrics.names import image_key
 from densefield.metrics.result import SegmentationResult
 from densefield.metrics.tally import BINS
 

@@ -1,0 +1,87 @@
+"""`densefield predict`: labels for images."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from densefield.cli.bar import Bar
+from densefield.cli.eval import CRFFile
+
+
+class PredictChoice(str, Enum):
+    """What predicts."""
+
+    network = "network"
+    crf = "crf"
+
+
+def predict_verb(
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", help="A run or a checkpoint of `densefield train`.", show_default=False),
+    ],
+    images: Annotated[
+        list[Path], typer.Argument(metavar="IMAGES…", help="Images, or folders of them.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for results.", show_default=False)],
+    crf: CRFFile = None,
+    method: Annotated[
+        PredictChoice | None,
+        typer.Option(help="The network alone, or with the CRF; with it where there is one.", show_default=False),
+    ] = None,
+    overlay: Annotated[bool, typer.Option("--overlay", help="Also draw the labels over the images.")] = False,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Also write probabilities (labels, rows, columns) as .npz.")
+    ] = False,
+    skip_existing: Annotated[
+        bool, typer.Option("--skip-existing", help="Keep results that are there, to go on after an interruption.")
+    ] = False,
+) -> None:
+    """Label every pixel of images: OUT/NAME.png, an indexed picture.
+
+    Under torchrun the images are shared among the processes. Exit status: 0 if all went well, 1 if an image failed, 2
+    if nothing could be begun.
+    """
+    from densefield.errors import DensefieldError, InputError
+
+    try:
+        from densefield.evaluation.predict import Predictor, predict_files
+        from densefield.training.build import colour_scale
+        from densefield.training.checkpoint import load_segmenter
+        from densefield.training.crf_file import read_crf
+    except ModuleNotFoundError as error:
+        typer.echo(
+            f"densefield: predicting needs {error.name}. Install with: pip install 'densefield[train]'", err=True
+        )
+        raise typer.Exit(2) from error
+    try:
+        segmenter, config = load_segmenter(run)
+        chosen = segmenter.crf if crf is None else read_crf(crf, config.network.labels)
+        if method is PredictChoice.crf and chosen is None:
+            raise InputError(f"{run} has no CRF: name one with --crf.")
+        predictor = Predictor(
+            segmenter.scores, colour_scale(segmenter.network), None if method is PredictChoice.network else chosen
+        )
+        with Bar("predict") as bar:
+            predicted = predict_files(
+                predictor,
+                images,
+                out,
+                overlay=overlay,
+                probabilities=probabilities,
+                skip_existing=skip_existing,
+                progress=bar.advance,
+            )
+    except DensefieldError as error:
+        typer.echo(f"densefield: {error}", err=True)
+        raise typer.Exit(2) from error
+    for failure in predicted.failures:
+        typer.echo(f"densefield: {failure}", err=True)
+    kept = f"; there already: {len(predicted.skipped)}" if predicted.skipped else ""
+    typer.echo(f"densefield: images predicted: {len(predicted.done)}{kept}", err=True)
+    if predicted.failures:
+        raise typer.Exit(1)

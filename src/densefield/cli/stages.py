@@ -1,0 +1,30 @@
+"""Several bars of progress, one after the other."""
+
+from __future__ import annotations
+
+import typer
+
+from densefield.cli.bar import Bar
+
+
+class Stages:
+    """One bar after the other, each under a line that says what is done."""
+
+    def __init__(self) -> None:
+        self._what = ""
+        self._bar: Bar | None = None
+
+    def __enter__(self) -> Stages:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.__exit__()
+
+    def advance(self, what: str, done: int, total: int | None) -> None:
+        """Shows that so much of it is done."""
+        if what != self._what or self._bar is None:
+            self.__exit__()
+            typer.echo(f"densefield: {what}", err=True)
+            self._what, self._bar = what, Bar(what).__enter__()
+        self._bar.advance(done, total)

@@ -1,0 +1,105 @@
+"""`densefield tune`: a CRF for scores that stay as they are."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from densefield.cli.sources import Data, Scores, Split
+from densefield.cli.stages import Stages
+
+
+class SearchChoice(str, Enum):
+    """How settings are chosen."""
+
+    random = "random"
+    grid = "grid"
+    none = "none"
+
+
+class CriterionChoice(str, Enum):
+    """What makes a setting the best."""
+
+    nll = "nll"
+    mean_iou = "mean-iou"
+    pixel_accuracy = "pixel-accuracy"
+
+
+CRITERIA = {"nll": "negative_log_likelihood", "mean-iou": "mean_iou", "pixel-accuracy": "pixel_accuracy"}
+
+
+def tune_verb(
+    scores: Scores,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for results.", show_default=False)],
+    data: Data = None,
+    split: Split = "val",
+    search: Annotated[SearchChoice, typer.Option(help="Settings at random, on a grid, or none.")] = SearchChoice.random,
+    trials: Annotated[int, typer.Option(min=1, help="How many settings a random search tries.")] = 24,
+    criterion: Annotated[
+        CriterionChoice, typer.Option(help="The measure on the learning images that decides.")
+    ] = CriterionChoice.nll,
+    evaluations: Annotated[
+        int, typer.Option(min=0, help="How often learning may evaluate the likelihood; 0 learns nothing.")
+    ] = 24,
+    shrink: Annotated[int, typer.Option(min=1, help="Search, and begin to learn, at 1/N of the images' size.")] = 2,
+    iterations: Annotated[int, typer.Option(min=1, help="Updates of mean field.")] = 5,
+    images: Annotated[int | None, typer.Option(min=4, help="Take so many images; all by default.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="What the halves and the random settings depend on.")] = 0,
+    spatial_sigma: Annotated[str, typer.Option(help="Widths in pixels: values of a grid, or ends.")] = "1,3,9",
+    spatial_weight: Annotated[str, typer.Option(help="The same for its weight.")] = "0.1,1,6",
+    bilateral_sigma_xy: Annotated[str, typer.Option(help="… for the bilateral kernel, in pixels.")] = "10,40,120",
+    bilateral_sigma_rgb: Annotated[str, typer.Option(help="… in colours 0…255.")] = "3,10,30",
+    bilateral_weight: Annotated[str, typer.Option(help="… for its weight.")] = "0.1,1,8",
+) -> None:
+    """Tune the CRF alone on half of the images, and judge it on the other half.
+
+    Settings are searched, and from the best one all widths and weights are learnt on the log-likelihood. OUT gets
+    crf.toml, result.json, trials.csv and learning.csv. A search that was interrupted goes on with the same command.
+    Exit status: 0 whether or not the CRF helps, 2 if nothing could be begun.
+    """
+    from densefield.cli.tables import print_comparison
+    from densefield.errors import DensefieldError
+    from densefield.training.crf_search import Space
+    from densefield.training.opening import open_scores
+    from densefield.training.tuning import Tuning, tune_crf
+
+    try:
+        space = Space(
+            _numbers(spatial_sigma),
+            _numbers(spatial_weight),
+            _numbers(bilateral_sigma_xy),
+            _numbers(bilateral_sigma_rgb),
+            _numbers(bilateral_weight),
+        )
+        how: Any = {"search": search.value, "criterion": CRITERIA[criterion.value], "space": space}
+        tuning = Tuning(
+            **how,
+            trials=trials,
+            evaluations=evaluations,
+            shrink=shrink,
+            iterations=iterations,
+            images=images,
+            seed=seed,
+        )
+        opened = open_scores(scores, data, split)
+        with Stages() as stages:
+            result = tune_crf(opened.source, out, tuning, stages.advance, about=opened.about)
+    except DensefieldError as error:
+        typer.echo(f"densefield: {error}", err=True)
+        raise typer.Exit(2) from error
+    held_out = f"{len(result['held_out_images'])} images that were not learnt from"
+    print_comparison(result["methods"], {"crf": result["comparison"]}, held_out)
+    typer.echo(result["verdict"])
+    typer.echo(f"{out / 'crf.toml'} ({result['chosen']}, {result['seconds']} s)")
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    from densefield.errors import InputError
+
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"{text!r} is no list of numbers, expected such as 1,3,9.") from None

@@ -1,0 +1,1 @@
+"""Judging networks and CRFs on datasets, and predicting images."""

@@ -1,0 +1,70 @@
+"""Pictures of successes and failures: image, truth, network and CRF side by side (paper, Figs. 5 and 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from densefield.crf.layer import DenseCRF
+from densefield.files.palette import voc_palette
+from densefield.files.preview import side_by_side, tinted, write_preview
+from densefield.metrics.image_scores import ImageScores, confusion_matrix
+from densefield.training.measuring import log_marginals
+from densefield.training.score_sources import ScoredImage, ScoreSource
+
+CASES = "cases"
+Picture = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+def draw_cases(
+    source: ScoreSource,
+    crf: DenseCRF,
+    images: Mapping[str, Mapping[str, ImageScores]],
+    count: int,
+    folder: Path,
+) -> list[dict[str, Any]]:
+    """Draws the images whose share of right pixels the CRF raises most, and those where it lowers it most."""
+    gains = {name: image_gain(counts, len(source.classes)) for name, counts in images.items()}
+    cases = []
+    for kind, name in [("best", name) for name in best_gains(gains, count)] + [
+        ("worst", name) for name in best_gains({name: -gain for name, gain in gains.items()}, count)
+    ]:
+        scored = source[source.ids.index(name)]
+        write_preview(folder / CASES / f"{name}.png", draw_case(scored, crf))
+        accuracy = {method: _accuracy(counts, len(source.classes)) for method, counts in images[name].items()}
+        labels = [int(label) for label in np.unique(scored.label.numpy()) if label != 255]
+        cases.append({"id": name, "kind": kind, "gain": gains[name], "accuracy": accuracy, "labels": labels})
+    return cases
+
+
+def best_gains(gains: Mapping[str, float], count: int) -> list[str]:
+    """The names of so many of the largest gains, the largest first; those that gain nothing are not among them.
+
+    >>> best_gains({"a": 0.1, "b": 0.0, "c": 0.3, "d": -0.2}, count=5)
+    ['c', 'a']
+    """
+    gaining = [name for name in gains if gains[name] > 0]
+    return sorted(gaining, key=lambda name: (-gains[name], name))[:count]
+
+
+def image_gain(counts: Mapping[str, ImageScores], classes: int) -> float:
+    """By how much the CRF raises the share of right pixels in an image; 0 where no pixel counts."""
+    gain = _accuracy(counts["crf"], classes) - _accuracy(counts["network"], classes)
+    return 0.0 if np.isnan(gain) else gain
+
+
+def draw_case(scored: ScoredImage, crf: DenseCRF) -> Picture:
+    """Image, truth, network alone and CRF side by side, (H, 4 W + 6, 3); where the truth is void the image is bare."""
+    photo = scored.image.movedim(0, -1).numpy()
+    colours = voc_palette()
+    labels = [scored.label, *(log_marginals(scored, each).argmax(0) for each in (None, crf))]
+    return side_by_side([photo, *(tinted(photo, each.numpy(), colours) for each in labels)])
+
+
+def _accuracy(scores: ImageScores, classes: int) -> float:
+    confusion = confusion_matrix(scores.cells, scores.counts, classes)
+    pixels = confusion.sum()
+    return float(np.trace(confusion) / pixels) if pixels else float("nan")

@@ -1,0 +1,143 @@
+"""A network judged alone and with a CRF, image by image, on one process or many."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from densefield.crf.layer import DenseCRF
+from densefield.errors import InputError
+from densefield.evaluation.cases import draw_cases
+from densefield.evaluation.processes import gathered, this_process
+from densefield.files.whole import write_whole
+from densefield.metrics.combining import combine_images, image_scores_to_bytes, read_image_scores
+from densefield.metrics.image_scores import ImageScores
+from densefield.metrics.result import SegmentationResult
+from densefield.metrics.summary import summarise, summarise_comparison
+from densefield.metrics.verdict import verdict
+from densefield.training.crf_file import crf_to_toml
+from densefield.training.machine import describe_machine
+from densefield.training.measuring import count_image
+from densefield.training.score_sources import ScoreSource
+
+Method = Literal["network", "crf"]
+Progress = Callable[[int, int], None]
+
+NOTES, RESULT, IMAGES = "evaluation.json", "result.json", "images"
+
+
+def evaluate(
+    source: ScoreSource,
+    crf: DenseCRF | None,
+    folder: Path,
+    methods: Sequence[Method] = ("network", "crf"),
+    *,
+    about: Mapping[str, str] | None = None,
+    cases: int = 4,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Measures of the network alone, of the CRF on its scores, or of both with their paired difference.
+
+    The folder gets `images/ID.npz`, the counts of each image; `cases/`, pictures of the images that gain and lose most
+    by the CRF; and `result.json`, which is also returned. Images that were counted already are not counted again, if
+    `about`, what the scores are, and the CRF are the same. Under torchrun each process counts its share, and the first
+    writes the result.
+    """
+    _check(source, crf, methods, about or {}, folder)
+    started = time.monotonic()
+    rank, processes = this_process()
+    mine: dict[str, dict[str, ImageScores]] = {}
+    numbers = range(rank, len(source), processes)
+    for done, number in enumerate(numbers, start=1):
+        name = source.ids[number]
+        mine[name] = _counted(source, number, crf, methods, folder / IMAGES / f"{name}.npz")
+        if progress is not None:
+            progress(done, len(numbers))
+    found = gathered(mine)
+    images = {name: found[name] for name in source.ids}  # in their order, whoever counted them
+    results = {method: together(images, method, len(source.classes)) for method in methods}
+    result: dict[str, Any] = {
+        "kind": "evaluation",
+        "about": dict(about or {}),
+        "classes": list(source.classes),
+        "images": list(source.ids),
+        "crf": None if crf is None or "crf" not in methods else crf_to_toml(crf),
+        "methods": {method: summarise(each) for method, each in results.items()},
+        "seconds": round(time.monotonic() - started, 1),
+        "machine": describe_machine(),
+    }
+    if len(results) == 2 and len(source) > 1:
+        result["comparison"] = summarise_comparison(results["crf"], results["network"])
+        result["verdict"] = verdict(result["comparison"])
+    if rank == 0:
+        if len(results) == 2 and crf is not None:
+            result["cases"] = draw_cases(source, crf, images, cases, folder)
+        for name, counts in images.items():  # those of other machines
+            if not (folder / IMAGES / f"{name}.npz").exists():
+                write_whole(folder / IMAGES / f"{name}.npz", image_scores_to_bytes(counts))
+        write_whole(folder / RESULT, json.dumps(result, indent=1).encode())
+    return result
+
+
+def together(images: Mapping[str, Mapping[str, ImageScores]], method: str, classes: int) -> SegmentationResult:
+    """The result of one method over all images."""
+    return combine_images({name: counts[method] for name, counts in images.items()}, classes)
+
+
+def read_evaluation(folder: Path) -> tuple[dict[str, Any], dict[str, SegmentationResult]]:
+    """What `evaluate` wrote: the result, and that of each method with the counts of its images."""
+    path = folder / RESULT
+    try:
+        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no {path}: `densefield eval` writes it.") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}.") from error
+    methods = list(result["methods"])
+    images = {name: read_image_scores(folder / IMAGES / f"{name}.npz", methods) for name in result["images"]}
+    missing = [name for name, counts in images.items() if counts is None]
+    if missing:
+        raise InputError(f"{folder / IMAGES} lacks the counts of {missing[0]}: run `densefield eval` again.")
+    there = {name: counts for name, counts in images.items() if counts is not None}
+    return result, {method: together(there, method, len(result["classes"])) for method in methods}
+
+
+def _counted(
+    source: ScoreSource, number: int, crf: DenseCRF | None, methods: Sequence[Method], path: Path
+) -> dict[str, ImageScores]:
+    """The counts of an image by each method, from its file where it is there."""
+    known = read_image_scores(path, methods)
+    if known is not None:
+        return known
+    scored = source[number]
+    counts: dict[str, ImageScores] = {
+        method: count_image(scored, crf if method == "crf" else None) for method in methods
+    }
+    write_whole(path, image_scores_to_bytes(counts))
+    return counts
+
+
+def _check(
+    source: ScoreSource, crf: DenseCRF | None, methods: Sequence[str], about: Mapping[str, str], folder: Path
+) -> None:
+    """Raises where the folder has counts of something else; notes what it will have counts of."""
+    if not methods or len(set(methods)) < len(methods) or not set(methods) <= {"network", "crf"}:
+        raise InputError(f"methods are {list(methods)}, expected network, crf, or both.")
+    if "crf" in methods and crf is None:
+        raise InputError("the run has no CRF: name one with --crf, or judge the network alone with --method network.")
+    notes = {
+        "about": dict(about),
+        "classes": list(source.classes),
+        "crf": crf_to_toml(crf) if crf is not None and "crf" in methods else None,
+    }
+    path = folder / NOTES
+    if path.exists():
+        known = json.loads(path.read_text(encoding="utf-8"))
+        if known != notes:
+            different = ", ".join(name for name in notes if notes[name] != known.get(name))
+            raise InputError(f"{folder} was begun with another {different}: choose another folder, or remove it.")
+    elif this_process()[0] == 0:
+        write_whole(path, json.dumps(notes).encode())

@@ -1,0 +1,147 @@
+"""Labels of images in files: palette PNGs, overlays, probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image
+from torch import Tensor
+
+from densefield.crf.layer import DenseCRF
+from densefield.errors import DensefieldError, InputError
+from densefield.evaluation.processes import this_process
+from densefield.files.images import image_suffixes, read_image
+from densefield.files.pairs import by_name
+from densefield.files.palette import voc_palette
+from densefield.files.preview import tinted, write_preview
+from densefield.files.whole import write_whole
+
+OVERLAYS, PROBABILITIES = "overlays", "probabilities"
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Names of the images that were predicted, of those that were there already, and why others failed."""
+
+    done: list[str]
+    skipped: list[str]
+    failures: list[str]
+
+
+class Predictor:
+    """log q of the labels of one image at a time.
+
+    ``network`` maps (1, 3, H, W) of colours that ``normalization`` has changed to scores (1, L, H, W).
+
+    >>> predict = Predictor(torch.nn.Conv2d(3, 2, 1), lambda image: image / 255, crf=None)
+    >>> predict(np.zeros((4, 6), np.uint8)).shape
+    (2, 4, 6)
+    """
+
+    def __init__(
+        self, network: Callable[[Tensor], Tensor], normalization: Callable[[Tensor], Tensor], crf: DenseCRF | None
+    ) -> None:
+        self._network, self._normalization, self._crf = network, normalization, crf
+
+    def __call__(self, image: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """Log marginals (L, H, W) of an image (H, W, 3), or (H, W) where it is grey, of colours 0…255."""
+        colours = torch.from_numpy(np.ascontiguousarray(three_channels(image).transpose(2, 0, 1)))[None]
+        with torch.inference_mode():
+            scores = self._network(self._normalization(colours)).float()
+            log_q = scores.log_softmax(1) if self._crf is None else self._crf(scores, colours)
+        array: npt.NDArray[np.float32] = log_q[0].numpy()
+        return array
+
+
+def predict_files(
+    predictor: Predictor,
+    inputs: Sequence[Path],
+    out: Path,
+    *,
+    overlay: bool = False,
+    probabilities: bool = False,
+    skip_existing: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Predicted:
+    """Predicts images, and all images of folders, into a folder: NAME.png, an indexed picture with VOC's palette.
+
+    `overlay` adds overlays/NAME.png, the image under its labels, and `probabilities` probabilities/NAME.npz, float16
+    (L, H, W). An image that cannot be read is told of, and the others go on. Under torchrun each process takes its
+    share.
+    """
+    files, failures = find_images(inputs)
+    rank, processes = this_process()
+    names = sorted(files)[rank::processes]
+    done, skipped = [], []
+    for count, name in enumerate(names, start=1):
+        wanted = _outputs(out, name, overlay, probabilities)
+        if skip_existing and all(path.exists() for path in wanted.values()):
+            skipped.append(name)
+        else:
+            try:
+                _predict(predictor, files[name], wanted)
+                done.append(name)
+            except (DensefieldError, OSError, MemoryError) as error:
+                reason = str(error) or type(error).__name__
+                failures.append(reason if str(files[name]) in reason else f"{files[name]}: {reason}")
+        if progress is not None:
+            progress(count, len(names))
+    return Predicted(done, skipped, failures)
+
+
+def find_images(inputs: Sequence[Path]) -> tuple[dict[str, Path], list[str]]:
+    """Files by their names without endings, and why some cannot be predicted: results would have the same name."""
+    found: dict[str, list[Path]] = {}
+    for path in inputs:
+        if not path.exists():
+            raise InputError(f"there is no file or folder {path}.")
+        listed = by_name(path, image_suffixes()) if path.is_dir() else {path.stem: [path]}
+        if not listed:
+            raise InputError(f"{path} has no images in it.")
+        for name, paths in listed.items():
+            found.setdefault(name, []).extend(each for each in paths if each not in found.get(name, []))
+    twice = [
+        f"{' and '.join(map(str, paths))} have the same name: predict them into different folders."
+        for paths in found.values()
+        if len(paths) > 1
+    ]
+    return {name: paths[0] for name, paths in found.items() if len(paths) == 1}, twice
+
+
+def three_channels(image: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """(H, W, 3) of a colour or grey image."""
+    return image if image.ndim == 3 else np.repeat(image[..., None], 3, axis=2)
+
+
+def _outputs(out: Path, name: str, overlay: bool, probabilities: bool) -> dict[str, Path]:
+    paths = {"labels": out / f"{name}.png"}
+    if overlay:
+        paths["overlay"] = out / OVERLAYS / f"{name}.png"
+    if probabilities:
+        paths["probabilities"] = out / PROBABILITIES / f"{name}.npz"
+    return paths
+
+
+def _predict(predictor: Predictor, path: Path, wanted: dict[str, Path]) -> None:
+    """Writes what is wanted of one image; the labels last, so that where they are all is."""
+    image = read_image(path)
+    log_q = predictor(image)
+    labels = log_q.argmax(axis=0)
+    buffer = BytesIO()
+    if "probabilities" in wanted:
+        np.savez_compressed(buffer, probabilities=np.exp(log_q).astype(np.float16))
+        write_whole(wanted["probabilities"], buffer.getvalue())
+    if "overlay" in wanted:
+        write_preview(wanted["overlay"], tinted(three_channels(image), labels, voc_palette()))
+    picture = Image.fromarray(labels.astype(np.uint8))
+    picture.putpalette(voc_palette().tobytes())
+    buffer = BytesIO()
+    picture.save(buffer, "PNG")
+    write_whole(wanted["labels"], buffer.getvalue())

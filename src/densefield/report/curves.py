@@ -1,0 +1,198 @@
+"""The figures of the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import wraps
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from densefield.report.collecting import Evaluated, Training
+
+# Told apart also by those who do not see all colours (Okabe and Ito).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#555555")
+STYLE: Any = {
+    "font.size": 10,
+    "font.family": "sans-serif",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#888888",
+    "axes.labelcolor": "#333333",
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "xtick.color": "#555555",
+    "ytick.color": "#555555",
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.8,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "densefield",  # the same bytes for the same figure
+}
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _styled(draw: Callable[P, T]) -> Callable[P, T]:
+    """Draws in our style, and leaves that of others alone."""
+
+    @wraps(draw)
+    def drawn(*arguments: P.args, **options: P.kwargs) -> T:
+        import matplotlib
+
+        with matplotlib.rc_context(STYLE):
+            return draw(*arguments, **options)
+
+    return drawn
+
+
+@_styled
+def training_curves(trainings: Sequence[Training]) -> Figure | None:
+    """IoU on validation and in training over the steps of both stages (paper, Fig. 4)."""
+    stages = sorted({training.stage for training in trainings if training.curve("iou")[0]})
+    if not stages:
+        return None
+    figure, panels = _panels(len(stages), height=3.4, share_y=True)
+    for axes, stage in zip(panels, stages, strict=True):
+        for number, training in enumerate(each for each in trainings if each.stage == stage):
+            colour = COLOURS[number % len(COLOURS)]
+            for column, line, what in (("iou", "-", "validation"), ("train_iou", "--", "training")):
+                steps, values = training.curve(column)
+                if steps:
+                    percent = [100 * value for value in values]
+                    axes.plot(steps, percent, line, color=colour, label=f"{training.name}, {what}", marker=_dot(steps))
+        axes.set_title(f"Stage {stage}: {'the network alone' if stage == 1 else 'network and CRF'}")
+        axes.set_xlabel("iteration")
+        axes.legend()
+    panels[0].set_ylabel("mean IoU, %")
+    return figure
+
+
+@_styled
+def parameter_curves(training: Training) -> Figure | None:
+    """The CRF's widths and weights over the steps; None where the run has none."""
+    names = [name for name in training.columns if "." in name]
+    groups = {
+        "weights": [name for name in names if ".weight" in name],
+        "widths in pixels": [name for name in names if _is_pixel_width(name)],
+        "widths in colours": [name for name in names if ".sigma" in name and not _is_pixel_width(name)],
+    }
+    shown = {title: group[: len(COLOURS)] for title, group in groups.items() if group}
+    if not shown:
+        return None
+    figure, panels = _panels(len(shown), height=3.0)
+    for axes, (title, group) in zip(panels, shown.items(), strict=True):
+        for number, name in enumerate(group):
+            steps, values = training.curve(name)
+            axes.plot(steps, values, color=COLOURS[number], label=_parameter_title(name))
+        axes.set_title(title)
+        axes.set_xlabel("iteration")
+        axes.set_ylim(bottom=0)
+        axes.legend()
+    return figure
+
+
+@_styled
+def trimap_curves(methods: Sequence[Evaluated]) -> Figure | None:
+    """Mean IoU in bands of 1 to 20 pixels around the true boundaries."""
+    if not methods:
+        return None
+    figure, (axes,) = _panels(1, height=3.6, width=5.4)
+    for number, method in enumerate(methods):
+        values = [None if value is None else 100 * value for value in method.summary["trimap_iou"]]
+        known = [(width, value) for width, value in enumerate(values, start=1) if value is not None]
+        axes.plot(*zip(*known, strict=True), **_line(number, methods), label=method.title)
+    axes.set_xlabel("width of the band, pixels")
+    axes.set_ylabel("mean IoU, %")
+    axes.set_xticks(range(0, 21, 5))
+    axes.legend()
+    return figure
+
+
+@_styled
+def reliability_diagram(methods: Sequence[Evaluated]) -> Figure | None:
+    """Accuracy over confidence: on the diagonal the marginals are what they say."""
+    if not methods:
+        return None
+    figure, (axes,) = _panels(1, height=3.6, width=5.4)
+    axes.plot([0, 100], [0, 100], color="#999999", linewidth=1, linestyle=":", label="what it should be")
+    for number, method in enumerate(methods):
+        bins = method.summary["reliability"]
+        pixels = sum(bins["pixels"])
+        known = [
+            (100 * confidence, 100 * accuracy)
+            for confidence, accuracy, count in zip(bins["confidence"], bins["accuracy"], bins["pixels"], strict=True)
+            if confidence is not None and count > 1e-4 * pixels
+        ]
+        if known:
+            axes.plot(
+                *zip(*known, strict=True), **_line(number, methods), marker="o", markersize=3.5, label=method.title
+            )
+    axes.set_xlabel("confidence, %")
+    axes.set_ylabel("accuracy, %")
+    axes.legend()
+    return figure
+
+
+@_styled
+def to_svg(figure: Figure) -> bytes:
+    """The figure as SVG, for the page."""
+    buffer = BytesIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def to_png(figure: Figure) -> bytes:
+    """The figure as PNG, for slides."""
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=200, facecolor="white")
+    return buffer.getvalue()
+
+
+def _panels(count: int, height: float, width: float | None = None, share_y: bool = False) -> tuple[Figure, list[Axes]]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width or 10.8, height), layout="constrained")
+    panels = figure.subplots(1, count, sharey=share_y, squeeze=False)
+    return figure, list(panels[0])
+
+
+def _line(number: int, methods: Sequence[Evaluated]) -> dict[str, Any]:
+    """One colour for each run; the network alone is dashed."""
+    names = list(dict.fromkeys(method.name for method in methods))
+    method = methods[number]
+    dashed = method.method == "network" and any(
+        other.name == method.name and other.method != "network" for other in methods
+    )
+    return {"color": COLOURS[names.index(method.name) % len(COLOURS)], "linestyle": "--" if dashed else "-"}
+
+
+def _dot(steps: Sequence[float]) -> str | None:
+    return "o" if len(steps) == 1 else None  # a line of one point would not be seen
+
+
+def _is_pixel_width(name: str) -> bool:
+    kernel, _, rest = name.partition(".sigma")
+    return bool(rest) and (kernel.startswith("spatial") or rest in (".0", ".1"))
+
+
+def _parameter_title(name: str) -> str:
+    """A parameter as people call it.
+
+    >>> _parameter_title("spatial.sigma.0"), _parameter_title("bilateral.sigma.3"), _parameter_title("spatial.weight")
+    ('spatial x', 'bilateral green', 'spatial')
+    """
+    kernel, _, rest = name.partition(".")
+    place = re.fullmatch(r"sigma\.(\d)", rest)
+    if place and int(place[1]) < 5:
+        return f"{kernel} {('x', 'y', 'red', 'green', 'blue')[int(place[1])]}"
+    return f"{kernel} {rest.removeprefix('weight').strip('.')}".strip()

@@ -1,0 +1,123 @@
+"""One page of HTML that shows what came out, with all that it needs within itself."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from densefield.errors import InputError
+from densefield.evaluation.cases import CASES
+from densefield.files.palette import voc_palette
+from densefield.files.whole import write_whole
+from densefield.report import curves
+from densefield.report.collecting import Findings, collect
+from densefield.report.tables import headline_table, iou_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TEMPLATE = Path(__file__).with_name("page.html")
+WIDEST = 1600  # pixels of a picture in the page
+QUALITY = 88  # of its JPEG
+
+
+@dataclass(frozen=True)
+class Case:
+    """A picture, and what it shows."""
+
+    run: str
+    id: str
+    picture: str  # as a data URI
+    before: float
+    after: float
+    labels: list[tuple[str, str]]  # name and colour
+
+
+def write_report(runs: Sequence[str], out: Path) -> list[Path]:
+    """Writes the page, and its figures as PNG into a folder beside it; returns all files.
+
+    A run is the folder of `densefield train`, `eval` or `tune`, or of several of them one or two levels below; it may
+    be given as NAME=FOLDER.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    if not runs:
+        raise InputError("there are no runs, expected one or more.")
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{out} ends in {out.suffix or 'nothing'!r}, expected .html.")
+    found = collect(runs)
+    figures = _figures(found)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    page = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        found=found,
+        figures={name: _uri(curves.to_svg(figure), "image/svg+xml") for name, figure in figures.items()},
+        headlines=headline_table(found.methods) if found.methods else None,
+        classes=iou_table(found.methods, found.classes) if found.methods else None,
+        cases={kind: _cases(found, kind) for kind in ("best", "worst")},
+        machines=_machines(found),
+    )
+    write_whole(out, page.encode())
+    written = [out]
+    for name, figure in figures.items():
+        path = out.with_name(f"{out.stem}-figures") / f"{name}.png"
+        write_whole(path, curves.to_png(figure))
+        written.append(path)
+    return written
+
+
+def _figures(found: Findings) -> dict[str, Figure]:
+    drawn = {
+        "training": curves.training_curves(found.trainings),
+        "trimap": curves.trimap_curves(found.methods),
+        "reliability": curves.reliability_diagram(found.methods),
+    }
+    for number, training in enumerate(found.trainings):
+        drawn[f"crf-{number}"] = curves.parameter_curves(training)
+    return {name: figure for name, figure in drawn.items() if figure is not None}
+
+
+def _cases(found: Findings, kind: str) -> list[Case]:
+    """The pictures that evaluations drew of one kind, those of the last evaluation: that of the method in question."""
+    for name, folder, result in reversed(found.evaluations):
+        cases = [case for case in result.get("cases", []) if case["kind"] == kind]
+        if cases:
+            return [_case(name, folder, case, result["classes"]) for case in cases]
+    return []
+
+
+def _case(run: str, folder: Path, case: dict[str, Any], classes: Sequence[str]) -> Case:
+    from PIL import Image
+
+    path = folder / CASES / f"{case['id']}.png"
+    try:
+        with Image.open(path) as opened:
+            picture = opened.convert("RGB")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}. Run `densefield eval` again.") from error
+    if picture.width > WIDEST:
+        picture = picture.resize((WIDEST, round(picture.height * WIDEST / picture.width)), Image.Resampling.LANCZOS)
+    buffer = BytesIO()
+    picture.save(buffer, "JPEG", quality=QUALITY)
+    colours = voc_palette()
+    labels = [(classes[label], f"rgb{tuple(colours[label].tolist())}") for label in case["labels"] if label]
+    accuracy = case["accuracy"]
+    uri = _uri(buffer.getvalue(), "image/jpeg")
+    return Case(run, case["id"], uri, accuracy["network"], accuracy["crf"], labels)
+
+
+def _machines(found: Findings) -> list[tuple[str, dict[str, Any]]]:
+    """Where results were computed, each machine once."""
+    known: list[tuple[str, dict[str, Any]]] = []
+    results = [(name, result) for name, _, result in found.evaluations] + found.tunings
+    for name, result in results:
+        if result["machine"] not in [machine for _, machine in known]:
+            known.append((name, result["machine"]))
+    return known
+
+
+def _uri(content: bytes, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"

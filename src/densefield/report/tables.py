@@ -1,0 +1,114 @@
+"""The tables of the page: all methods by all measures, and by all labels (paper, Table 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from densefield.metrics.summary import HEADLINES, TITLES, lower_is_better, summarise_comparison
+from densefield.metrics.verdict import SHARES, format_difference
+
+if TYPE_CHECKING:
+    from densefield.report.collecting import Evaluated
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number, between what it lies, and how it stands to the others."""
+
+    text: str
+    interval: str = ""
+    best: bool = False
+    share: float = 0.0  # of a bar behind the number, 0…1
+    gain: str = ""  # over the first row
+    clear: str = ""  # "better" or "worse" where the interval of the gain is on one side of nothing
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings, and rows that begin with their own."""
+
+    columns: list[str]
+    rows: list[tuple[str, list[Cell]]]
+
+
+def headline_table(methods: Sequence[Evaluated]) -> Table:
+    """One row for each method, one column for each measure; gains are those over the first row on the same images."""
+    rows = []
+    for method in methods:
+        gains = _gains(method, methods[0])
+        cells = []
+        for name in HEADLINES:
+            numbers = method.summary[name]
+            gain = gains.get(name)
+            cells.append(
+                Cell(
+                    _text(name, numbers["value"]),
+                    _interval(name, numbers),
+                    _is_best(name, method, methods),
+                    gain="" if gain is None else format_difference(name, gain["difference"]),
+                    clear="" if gain is None else _clear(name, gain),
+                )
+            )
+        rows.append((method.title, cells))
+    return Table([TITLES[name] for name in HEADLINES], rows)
+
+
+def iou_table(methods: Sequence[Evaluated], classes: Sequence[str]) -> Table:
+    """One row for each label and one for the mean, one column for each method (paper, Table 1)."""
+    rows = []
+    for label, name in enumerate(classes):
+        values = [method.summary["iou"]["value"][label] for method in methods]
+        numbers = [
+            {part: method.summary["iou"][part][label] for part in ("value", "low", "high")} for method in methods
+        ]
+        rows.append((name, _row(values, numbers)))
+    means = [method.summary["mean_iou"] for method in methods]
+    rows.append(("mean", _row([mean["value"] for mean in means], means)))
+    return Table([method.title for method in methods], rows)
+
+
+def _row(values: Sequence[float | None], numbers: Sequence[dict[str, Any]]) -> list[Cell]:
+    most = max((value for value in values if value is not None), default=None)
+    return [
+        Cell(_text("mean_iou", value), _interval("mean_iou", each), value is not None and value == most, value or 0.0)
+        for value, each in zip(values, numbers, strict=True)
+    ]
+
+
+def _gains(method: Evaluated, baseline: Evaluated) -> dict[str, Any]:
+    """Over the baseline, where both saw the same images; nothing for the baseline itself."""
+    same = sorted(method.result.keys.tolist()) == sorted(baseline.result.keys.tolist())
+    if method is baseline or not same or method.result.images < 2:
+        return {}
+    compared = summarise_comparison(method.result, baseline.result)
+    return {
+        name: gain for name, gain in compared.items() if None not in (gain["difference"], gain["low"], gain["high"])
+    }
+
+
+def _clear(name: str, gain: dict[str, float]) -> str:
+    if gain["low"] <= 0 <= gain["high"]:
+        return ""
+    return "better" if (gain["high"] < 0) == lower_is_better(name) else "worse"
+
+
+def _is_best(name: str, method: Evaluated, methods: Sequence[Evaluated]) -> bool:
+    values = [each.summary[name]["value"] for each in methods]
+    known = [value for value in values if value is not None]
+    value = method.summary[name]["value"]
+    return bool(len(known) > 1 and value == (min(known) if lower_is_better(name) else max(known)))
+
+
+def _text(name: str, value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{100 * value:.1f}" if name in SHARES else f"{value:.3f}"
+
+
+def _interval(name: str, numbers: dict[str, float | None]) -> str:
+    low, high = numbers["low"], numbers["high"]
+    if low is None or high is None or low == high:
+        return ""
+    return f"{_text(name, low)} – {_text(name, high)}"

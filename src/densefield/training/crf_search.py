@@ -1,0 +1,176 @@
+"""Kernel shapes and weights found by trying: on a grid, or at random."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, astuple, dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from densefield.crf.kernels import Bilateral, Kernel, Spatial
+from densefield.crf.layer import DenseCRF
+from densefield.errors import InputError
+from densefield.files.whole import write_whole
+from densefield.metrics.measures import LOWER_IS_BETTER, MEASURES
+from densefield.metrics.result import SegmentationResult
+
+Criterion = Literal["negative_log_likelihood", "mean_iou", "pixel_accuracy"]
+CRITERIA: tuple[Criterion, ...] = ("negative_log_likelihood", "mean_iou", "pixel_accuracy")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Two kernels with the same width for both axes, and for all colours."""
+
+    spatial_sigma: float = 3.0
+    spatial_weight: float = 3.0
+    bilateral_sigma_xy: float = 60.0
+    bilateral_sigma_rgb: float = 10.0
+    bilateral_weight: float = 5.0
+
+    def kernels(self, shrink: int = 1) -> list[Kernel]:
+        """The kernels, for images at 1/shrink of their size."""
+        return [
+            Spatial(self.spatial_sigma / shrink, weight=self.spatial_weight),
+            Bilateral(self.bilateral_sigma_xy / shrink, self.bilateral_sigma_rgb, weight=self.bilateral_weight),
+        ]
+
+
+# Hardly a CRF at all: the marginals are those of the network.
+FAINT = Setting(spatial_weight=0.01, bilateral_weight=0.01)
+
+
+@dataclass(frozen=True)
+class Space:
+    """What is tried for each part of a setting: the values of a grid, or at random what lies between least and most."""
+
+    spatial_sigma: tuple[float, ...] = (1.0, 3.0, 9.0)
+    spatial_weight: tuple[float, ...] = (0.1, 1.0, 6.0)
+    bilateral_sigma_xy: tuple[float, ...] = (10.0, 40.0, 120.0)
+    bilateral_sigma_rgb: tuple[float, ...] = (3.0, 10.0, 30.0)
+    bilateral_weight: tuple[float, ...] = (0.1, 1.0, 8.0)
+
+    def __post_init__(self) -> None:
+        """Checks all values."""
+        for name, values in asdict(self).items():
+            if not values or not all(math.isfinite(value) and value > 0 for value in values):
+                raise InputError(f"{name} is {list(values)}, expected finite numbers above 0.")
+
+    def grid(self) -> Iterator[Setting]:
+        """Every combination, the last part fastest.
+
+        >>> len(list(Space().grid()))
+        243
+        """
+        return (Setting(*values) for values in itertools.product(*astuple(self)))
+
+    def random(self, seed: int) -> Iterator[Setting]:
+        """Settings without end, uniform in the logarithms; the first two are the usual one and one that is FAINT.
+
+        Setting number n depends on the seed and n alone.
+
+        >>> settings = list(itertools.islice(Space().random(seed=31), 3))
+        >>> settings[0] == Setting(), 1 <= settings[2].spatial_sigma <= 9
+        (True, True)
+        """
+        yield Setting()
+        yield FAINT
+        ends = np.log([(min(values), max(values)) for values in astuple(self)])
+        for number in itertools.count(2):
+            values = np.exp(np.random.default_rng([seed, number]).uniform(ends[:, 0], ends[:, 1]))
+            yield Setting(*(float(f"{value:.4g}") for value in values))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A setting, and how good it is on the learning images."""
+
+    setting: Setting
+    negative_log_likelihood: float
+    mean_iou: float
+    pixel_accuracy: float
+
+    def better_than(self, other: Trial, criterion: Criterion) -> bool:
+        """By that measure."""
+        mine, others = getattr(self, criterion), getattr(other, criterion)
+        return bool(mine < others if MEASURES[criterion] in LOWER_IS_BETTER else mine > others)
+
+
+def search(
+    settings: Sequence[Setting],
+    judge: Callable[[DenseCRF], SegmentationResult],
+    make_crf: Callable[[Setting], DenseCRF],
+    trials_file: Path,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Trial]:
+    """Tries every setting; each trial is added to the file when it is done, and what is in the file is not tried again.
+
+    A setting whose kernels cannot be computed counts as infinitely bad.
+    """
+    known = {trial.setting: trial for trial in _read(trials_file)}
+    trials = []
+    for number, setting in enumerate(settings, start=1):
+        if setting not in known:
+            known[setting] = _tried(setting, judge, make_crf)
+            _append(trials_file, known[setting])
+        trials.append(known[setting])
+        if progress is not None:
+            progress(number, len(settings))
+    return trials
+
+
+def best(trials: Sequence[Trial], criterion: Criterion) -> Trial:
+    """The best trial by a measure; of equal ones the first."""
+    if not trials:
+        raise InputError("there are no trials, expected one or more.")
+    found = trials[0]
+    for trial in trials[1:]:
+        if trial.better_than(found, criterion):
+            found = trial
+    return found
+
+
+def _tried(
+    setting: Setting, judge: Callable[[DenseCRF], SegmentationResult], make_crf: Callable[[Setting], DenseCRF]
+) -> Trial:
+    try:
+        result = judge(make_crf(setting))
+    except InputError:  # kernels far too narrow for a lattice
+        return Trial(setting, math.inf, 0.0, 0.0)
+    return Trial(setting, result.negative_log_likelihood, result.mean_iou, result.pixel_accuracy)
+
+
+_PARTS = [field.name for field in fields(Setting)]
+_COLUMNS = [*_PARTS, *CRITERIA]
+
+
+def _append(path: Path, trial: Trial) -> None:
+    if not path.exists():
+        write_whole(path, (",".join(_COLUMNS) + "\n").encode())
+    values = [*astuple(trial.setting), *(getattr(trial, criterion) for criterion in CRITERIA)]
+    with path.open("a", encoding="utf-8") as file:
+        file.write(",".join(repr(float(value)) for value in values) + "\n")
+
+
+def _read(path: Path) -> list[Trial]:
+    """The trials of a file; a last line that was cut off is removed from it."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        write_whole(path, whole.encode())
+    rows = list(csv.reader(whole.splitlines()))
+    if not rows or rows[0] != _COLUMNS:
+        raise InputError(f"{path} begins with {rows[:1]}, expected {','.join(_COLUMNS)}: move it away.")
+    try:
+        numbers = [[float(cell) for cell in row] for row in rows[1:]]
+        count = len(_PARTS)
+        return [Trial(Setting(*row[:count]), **dict(zip(CRITERIA, row[count:], strict=True))) for row in numbers]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path} holds a line that is no trial: {error}. Remove it.") from error

@@ -1,0 +1,41 @@
+"""What a result was computed on."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from densefield.filters.threads import default_threads
+
+
+def describe_machine() -> dict[str, str | int]:
+    """Processor, system and versions.
+
+    >>> sorted(describe_machine())
+    ['densefield', 'processor', 'processors', 'python', 'system', 'torch']
+    """
+    return {
+        "processor": _processor(),
+        "processors": default_threads(),
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "torch": _version("torch"),
+        "densefield": _version("densefield"),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,43 @@
+"""Scored images, and a CRF for them, from what a user names: a run, a checkpoint, or a folder of logits."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+from densefield.crf.layer import DenseCRF
+from densefield.data.layout import open_dataset
+from densefield.errors import InputError
+from densefield.training.score_sources import NetworkScores, SavedScores, ScoreSource
+
+
+class Opened(NamedTuple):
+    """The scored images of a split, the CRF of the run where it has one, and what they are, in words."""
+
+    source: ScoreSource
+    crf: DenseCRF | None
+    about: dict[str, str]
+
+
+def open_scores(scores: Path, data: Path | None, split: str) -> Opened:
+    """What is named by ``scores``: a run, a checkpoint, or a folder of logits as ID.npz.
+
+    Without ``data`` the images are a split of those that the run's settings name.
+    """
+    about = {"scores": str(scores.resolve()), "split": split}
+    if data is not None:
+        about["data"] = str(data.resolve())
+    if scores.is_dir() and not (scores / "checkpoints").is_dir():
+        if data is None:
+            raise InputError(f"{scores} holds logits, which know nothing of images: name the folder of the data too.")
+        return Opened(SavedScores(scores, open_dataset(data, split)), None, about)
+    # Whoever has logits in files need not have what training needs.
+    from densefield.training.build import colour_scale, open_split
+    from densefield.training.checkpoint import load_segmenter
+
+    segmenter, config = load_segmenter(scores)
+    dataset = open_split(config.data, split) if data is None else open_dataset(data, split)
+    values = segmenter.state_dict().values()
+    about["weights"] = blake2b(b"".join(value.numpy().tobytes() for value in values), digest_size=8).hexdigest()
+    return Opened(NetworkScores(segmenter.scores, dataset, colour_scale(segmenter.network)), segmenter.crf, about)

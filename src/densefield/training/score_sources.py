@@ -1,0 +1,192 @@
+"""Where a CRF's scores come from: files of logits, or a network; with the images and true labels beside them."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from densefield.data.loading import Samples
+from densefield.data.sample import Sample
+from densefield.errors import InputError
+
+KEPT_BYTES = 2**30  # of scores, in memory
+
+
+@dataclass(frozen=True)
+class ScoredImage:
+    """What the CRF sees of an image, and the truth."""
+
+    scores: Tensor  # (L, H, W) float32
+    image: Tensor  # (3, H, W) uint8, colours 0…255
+    label: Tensor  # (H, W) int64, 255 is void
+    id: str
+
+
+class ScoreSource(Protocol):
+    """Scored images by their number from 0, their names, and the names of the labels."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the labels, from 0."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The names of the images."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> ScoredImage: ...
+
+
+class SavedScores:
+    """Logits in files `FOLDER/ID.npz`, (L, h, w) of any size, stretched to the images of a dataset of the same ids.
+
+    The images are those of the dataset that have a file, in its order.
+
+    >>> import tempfile
+    >>> from densefield.data.scenes import SceneDataset
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(Path(folder, "scene_000001.npz"), logits=np.zeros((3, 12, 12), np.float16))
+    ...     source = SavedScores(Path(folder), SceneDataset(4, size=(96, 96), classes=2))
+    ...     source.ids, source[0].scores.shape, source[0].label.shape
+    (('scene_000001',), torch.Size([3, 96, 96]), torch.Size([96, 96]))
+    """
+
+    def __init__(self, folder: Path, dataset: Samples) -> None:
+        if not folder.is_dir():
+            raise InputError(f"there is no folder {folder}, expected one with logits as ID.npz.")
+        there = {path.stem for path in folder.glob("*.npz")}
+        self._folder, self._dataset = folder, dataset
+        self._numbers = [number for number, id in enumerate(dataset.ids) if id in there]
+        if not self._numbers:
+            raise InputError(
+                f"none of the {len(there)} files in {folder} has the name of one of the {len(dataset.ids)} images: "
+                f"expected such as {dataset.ids[0]}.npz."
+            )
+        self.classes = dataset.classes
+        self.ids = tuple(dataset.ids[number] for number in self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, index: int) -> ScoredImage:
+        sample = self._dataset[self._numbers[index]]
+        logits = self._read(self._folder / f"{sample.id}.npz")
+        scores = interpolate(logits[None], sample.image.shape[:2], mode="bilinear", align_corners=False)[0]
+        return _scored(sample, scores)
+
+    def _read(self, path: Path) -> Tensor:
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                logits = arrays["logits"] if "logits" in arrays else arrays[arrays.files[0]]
+        except (OSError, EOFError, IndexError, ValueError, zipfile.BadZipFile) as error:
+            raise InputError(f"{path} cannot be read as an array: {error}.") from error
+        if logits.ndim != 3 or logits.dtype.kind != "f" or len(logits) != len(self.classes):
+            raise InputError(
+                f"{path} holds {logits.dtype} of shape {logits.shape}, expected logits in floating point numbers, "
+                f"({len(self.classes)}, rows, columns), one for each label of the dataset."
+            )
+        if not np.isfinite(logits).all():
+            raise InputError(f"{path} holds NaN or infinity, expected finite logits.")
+        return torch.from_numpy(logits.astype(np.float32))
+
+
+class NetworkScores:
+    """The scores of a network for the images of a dataset; it is put into evaluation mode.
+
+    ``network`` maps (1, 3, H, W) of colours that ``normalization`` has changed to scores (1, L, H, W).
+    """
+
+    def __init__(
+        self, network: Callable[[Tensor], Tensor], dataset: Samples, normalization: Callable[[Tensor], Tensor]
+    ) -> None:
+        self._network, self._dataset, self._normalization = network, dataset, normalization
+        self.classes, self.ids = dataset.classes, dataset.ids
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: int) -> ScoredImage:
+        sample = self._dataset[index]
+        image = torch.from_numpy(np.ascontiguousarray(sample.image.transpose(2, 0, 1)))
+        with torch.inference_mode():
+            scores = self._network(self._normalization(image[None]))[0].float()
+        if len(scores) != len(self.classes):
+            raise InputError(f"the network scores {len(scores)} labels, but the dataset has {len(self.classes)}.")
+        return _scored(sample, scores.clone())
+
+
+class Part:
+    """Some images of a source, by their numbers."""
+
+    def __init__(self, source: ScoreSource, numbers: Sequence[int]) -> None:
+        self._source, self._numbers = source, tuple(numbers)
+        self.classes = source.classes
+        self.ids = tuple(source.ids[number] for number in self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, index: int) -> ScoredImage:
+        return self._source[self._numbers[index]]
+
+
+class Shrunk:
+    """A source at 1/factor of its size: scores and colours are averaged, of the labels the middle one is taken."""
+
+    def __init__(self, source: ScoreSource, factor: int) -> None:
+        if factor < 1:
+            raise InputError(f"the factor is {factor}, expected 1 or more.")
+        self._source, self._factor = source, factor
+        self.classes, self.ids = source.classes, source.ids
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __getitem__(self, index: int) -> ScoredImage:
+        whole = self._source[index]
+        factor = min(self._factor, *whole.label.shape)
+        if factor == 1:
+            return whole
+        size = [side // factor for side in whole.label.shape]
+        area: dict[str, Any] = {"size": size, "mode": "area"}
+        image = interpolate(whole.image[None].float(), **area)[0].round().to(torch.uint8)
+        label = interpolate(whole.label[None, None].float(), size, mode="nearest-exact")[0, 0].long()
+        return replace(whole, scores=interpolate(whole.scores[None], **area)[0], image=image, label=label)
+
+
+class Kept:
+    """A source whose images are kept in memory once they were asked for, as many as fit; the rest is made anew."""
+
+    def __init__(self, source: ScoreSource, most_bytes: int = KEPT_BYTES) -> None:
+        self._source, self._room = source, most_bytes
+        self._kept: dict[int, ScoredImage] = {}
+        self.classes, self.ids = source.classes, source.ids
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __getitem__(self, index: int) -> ScoredImage:
+        if index in self._kept:
+            return self._kept[index]
+        scored = self._source[index]
+        size = scored.scores.nbytes + scored.image.nbytes + scored.label.nbytes
+        if size <= self._room:
+            self._room -= size
+            self._kept[index] = scored
+        return scored
+
+
+def _scored(sample: Sample, scores: Tensor) -> ScoredImage:
+    if sample.label is None:
+        raise InputError(f"the image {sample.id} has no true labels: take a split that has them, such as val.")
+    image = torch.from_numpy(np.ascontiguousarray(sample.image.transpose(2, 0, 1)))
+    return ScoredImage(scores, image, torch.from_numpy(sample.label.astype(np.int64)), sample.id)

@@ -1,0 +1,242 @@
+"""The CRF tuned by itself on scores that stay as they are, as Chen et al. train it; judged on images kept apart."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from densefield.crf.kernels import Bilateral, Kernel, Spatial
+from densefield.crf.layer import DenseCRF
+from densefield.errors import InputError
+from densefield.files.whole import write_whole
+from densefield.metrics.names import image_key
+from densefield.metrics.result import SegmentationResult
+from densefield.metrics.summary import summarise, summarise_comparison
+from densefield.metrics.verdict import verdict
+from densefield.training.crf_file import write_crf
+from densefield.training.crf_learning import Evaluation, flat_values, learn_crf
+from densefield.training.crf_search import CRITERIA, Criterion, Setting, Space, Trial, best, search
+from densefield.training.machine import describe_machine
+from densefield.training.measuring import measure
+from densefield.training.score_sources import Kept, Part, ScoreSource, Shrunk
+
+Search = Literal["random", "grid", "none"]
+Progress = Callable[[str, int, int], None]
+
+LEAST_WEIGHT = 0.1  # that learning starts from
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How a CRF is tuned.
+
+    Settings are tried on images at 1/shrink of their size, by `criterion`. From the best one L-BFGS learns all widths
+    and weights on the log-likelihood: at most `evaluations` of the loss on the shrunk images, and half as many on the
+    images as they are. With 0 of them nothing is learnt.
+    """
+
+    search: Search = "random"
+    trials: int = 24  # of a random search
+    criterion: Criterion = "negative_log_likelihood"
+    space: Space = field(default_factory=Space)
+    shrink: int = 2
+    evaluations: int = 24
+    iterations: int = 5
+    images: int | None = None  # at most so many, half of them to learn from; all by default
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Checks what can be checked without data."""
+        if self.search not in get_args(Search):
+            raise InputError(f"search is {self.search!r}, expected one of {', '.join(get_args(Search))}.")
+        if self.criterion not in CRITERIA:
+            raise InputError(f"the criterion is {self.criterion!r}, expected one of {', '.join(CRITERIA)}.")
+        least = {"trials": 1, "shrink": 1, "evaluations": 0, "iterations": 1, "seed": 0}
+        for name, lowest in least.items():
+            if getattr(self, name) < lowest:
+                raise InputError(f"{name} is {getattr(self, name)}, expected {lowest} or more.")
+
+    def settings(self) -> list[Setting]:
+        """What is tried."""
+        if self.search == "none":
+            return [Setting()]
+        if self.search == "grid":
+            return list(self.space.grid())
+        return list(itertools.islice(self.space.random(self.seed), self.trials))
+
+
+def tune_crf(
+    source: ScoreSource,
+    folder: Path,
+    tuning: Tuning | None = None,
+    progress: Progress | None = None,
+    *,
+    about: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Finds a CRF on half of the images, judges it on the other half, and writes both to a folder.
+
+    The folder gets `crf.toml`, the CRF; `result.json`, which is also returned; `trials.csv` and `learning.csv`, what
+    was tried on the way. A search that was interrupted goes on where it stopped, if `about`, what the scores are, is
+    the same.
+    """
+    how = tuning or Tuning()
+    started = time.monotonic()
+    tell = progress or (lambda what, done, total: None)
+    learning_images, held_out = halves(source, how)
+    _note_settings(folder, how, learning_images, about or {})
+    trial = _searched(learning_images, how, folder, tell)
+    candidates = {"search": DenseCRF(len(source.classes), trial.setting.kernels(), iterations=how.iterations)}
+    if how.evaluations:
+        candidates["gradient"] = _learnt(learning_images, trial.setting, how, folder, tell)
+    chosen, on_learning = _choose(candidates, learning_images, how.criterion, tell)
+    crf = candidates[chosen]
+    alone = measure(held_out, None, lambda done, total: tell("judge the network alone", done, total))
+    with_crf = measure(held_out, crf, lambda done, total: tell("judge the CRF", done, total))
+    comparison = summarise_comparison(with_crf, alone)
+    result = {
+        "kind": "tuning",
+        "about": dict(about or {}),
+        "classes": list(source.classes),
+        "settings": _plain_settings(how),
+        "learning_images": list(learning_images.ids),
+        "held_out_images": list(held_out.ids),
+        "search": asdict(trial),
+        "on_learning_images": on_learning,
+        "chosen": chosen,
+        "values": flat_values(dict(crf.named_parameters())),
+        "methods": {"network": summarise(alone), "crf": summarise(with_crf)},
+        "comparison": comparison,
+        "verdict": verdict(comparison),
+        "seconds": round(time.monotonic() - started, 1),
+        "machine": describe_machine(),
+    }
+    write_crf(folder / "crf.toml", crf)
+    write_whole(folder / "result.json", json.dumps(result, indent=1).encode())
+    return result
+
+
+def halves(source: ScoreSource, tuning: Tuning) -> tuple[Part, Part]:
+    """Images to learn from, and as many, or one fewer, to judge by: an order that names and the seed decide."""
+    order = sorted(range(len(source)), key=lambda number: image_key(f"{tuning.seed}/{source.ids[number]}"))
+    taken = order[: tuning.images]
+    if len(taken) < 4:
+        raise InputError(f"there are {len(taken)} images, expected 4 or more: half to learn from, half to judge by.")
+    middle = (len(taken) + 1) // 2
+    return Part(source, sorted(taken[:middle])), Part(source, sorted(taken[middle:]))
+
+
+def _searched(images: ScoreSource, how: Tuning, folder: Path, tell: Progress) -> Trial:
+    small = Kept(Shrunk(images, how.shrink))
+
+    def make_crf(setting: Setting) -> DenseCRF:
+        return DenseCRF(len(images.classes), setting.kernels(how.shrink), iterations=how.iterations)
+
+    trials = search(
+        how.settings(),
+        lambda crf: measure(small, crf),
+        make_crf,
+        folder / "trials.csv",
+        lambda done, total: tell("search", done, total),
+    )
+    return best(trials, how.criterion)
+
+
+def _learnt(images: ScoreSource, start: Setting, how: Tuning, folder: Path, tell: Progress) -> DenseCRF:
+    """Learnt on small images first, which is quick, and then on the images as they are."""
+    lines: list[str] = []
+
+    def watch(stage: str, total: int) -> Callable[[Evaluation], None]:
+        count = itertools.count(1)
+
+        def note(evaluation: Evaluation) -> None:
+            if not lines:
+                lines.append(",".join(["shrink", "loss", *evaluation.values]))
+            lines.append(",".join([stage, *(repr(value) for value in (evaluation.loss, *evaluation.values.values()))]))
+            write_whole(folder / "learning.csv", ("\n".join(lines) + "\n").encode())
+            tell(f"learn at 1/{stage}", next(count), total)
+
+        return note
+
+    # Without weight there is no gradient to learn from.
+    kernels = replace(
+        start,
+        spatial_weight=max(start.spatial_weight, LEAST_WEIGHT),
+        bilateral_weight=max(start.bilateral_weight, LEAST_WEIGHT),
+    ).kernels()
+    crf = DenseCRF(len(images.classes), kernels, iterations=how.iterations)
+    for shrink, evaluations in _schedule(how):
+        seen = Kept(Shrunk(images, shrink))
+        small = DenseCRF(len(images.classes), _scaled(crf, 1 / shrink), iterations=how.iterations)
+        learn_crf(small, seen, evaluations=evaluations, watch=watch(str(shrink), evaluations))
+        learnt = DenseCRF(len(images.classes), _scaled(small, shrink), iterations=how.iterations)
+        # What is best for small images need not be better than the start for large ones.
+        if shrink == 1 or _loss(learnt, images) < _loss(crf, images):
+            crf = learnt
+    return crf
+
+
+def _schedule(how: Tuning) -> list[tuple[int, int]]:
+    """Shrinking, and how often the loss is evaluated at most."""
+    if how.shrink == 1:
+        return [(1, how.evaluations)]
+    return [(how.shrink, how.evaluations), (1, (how.evaluations + 1) // 2)]
+
+
+def _scaled(crf: DenseCRF, factor: float) -> list[Kernel]:
+    """The kernels with other widths in pixels."""
+    now = crf.values()
+    widths, all_widths = np.asarray(now["spatial.sigma"]), np.asarray(now["bilateral.sigma"])
+    return [
+        Spatial(widths * factor, weight=now["spatial.weight"]),
+        Bilateral(all_widths[:2] * factor, all_widths[2:], weight=now["bilateral.weight"]),
+    ]
+
+
+def _loss(crf: DenseCRF, images: ScoreSource) -> float:
+    return measure(images, crf).negative_log_likelihood
+
+
+def _choose(
+    candidates: dict[str, DenseCRF], images: ScoreSource, criterion: Criterion, tell: Progress
+) -> tuple[str, dict[str, Any]]:
+    """The best by the criterion on the learning images at their size, and how good all were there."""
+    trials: dict[str, Trial] = {}
+    for name, crf in {"network": None, **candidates}.items():
+        result = measure(images, crf, lambda done, total, name=name: tell(f"compare: {name}", done, total))  # type: ignore[misc]
+        trials[name] = _as_trial(result)
+    chosen = best([trials[name] for name in candidates], criterion)
+    name = next(name for name in candidates if trials[name] is chosen)
+    return name, {each: {measure: getattr(trial, measure) for measure in CRITERIA} for each, trial in trials.items()}
+
+
+def _as_trial(result: SegmentationResult) -> Trial:
+    return Trial(Setting(), result.negative_log_likelihood, result.mean_iou, result.pixel_accuracy)
+
+
+def _plain_settings(how: Tuning) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(how)))
+    return plain
+
+
+def _note_settings(folder: Path, how: Tuning, images: ScoreSource, about: Mapping[str, str]) -> None:
+    """Raises where trials in the folder were of other images or scores, or at another size."""
+    notes = {
+        "shrink": how.shrink,
+        "iterations": how.iterations,
+        "learning_images": list(images.ids),
+        "about": dict(about),
+    }
+    path = folder / "search.json"
+    if (folder / "trials.csv").exists() and path.exists() and json.loads(path.read_text(encoding="utf-8")) != notes:
+        raise InputError(
+            f"{folder} holds trials on other images or scores, at another size or with other iterations: choose "
+            "another folder, or remove it."
+        )
+    write_whole(path, json.dumps(notes).encode())

@@ -1,0 +1,122 @@
+"""`densefield tune`, `eval`, `predict` and `report`, one after the other on a tiny run; exit codes tell."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer", reason="the verbs need it")
+pytest.importorskip("rich", reason="the verbs need it")
+pytest.importorskip("PIL", reason="the verbs need it")
+pytest.importorskip("torch", reason="the verbs need it")
+pytest.importorskip("torchmetrics", reason="the verbs need it")
+pytest.importorskip("lightning_fabric", reason="the verbs need it")
+pytest.importorskip("pydantic", reason="the verbs need it")
+pytest.importorskip("jinja2", reason="the verbs need it")
+pytest.importorskip("matplotlib", reason="the verbs need it")
+
+from PIL import Image
+from typer.testing import CliRunner
+
+from densefield.cli.app import app
+from densefield.data.scenes import draw_scene
+from tests.cli.tiny_run import write_tiny_run
+
+
+def command(*arguments: object):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return write_tiny_run(tmp_path_factory.mktemp("run"), stage=1)
+
+
+@pytest.fixture(scope="module")
+def tuned(run):
+    answer = command(
+        "tune", run, "-o", run / "tune", "--trials", 2, "--evaluations", 2, "--shrink", 4, "--criterion", "mean-iou"
+    )
+    assert answer.exit_code == 0, answer.output
+    return answer
+
+
+def test_tune_prints_the_gain_and_where_the_crf_is(run, tuned):
+    assert "2 images that were not learnt from" in tuned.stdout and "mean IoU" in tuned.stdout
+    assert "The CRF" in tuned.stdout and str(run / "tune" / "crf.toml").split("/")[-1] in tuned.stdout
+    settings = json.loads((run / "tune" / "result.json").read_text())["settings"]
+    assert settings["criterion"] == "mean_iou" and settings["trials"] == 2 and settings["shrink"] == 4
+
+
+def test_eval_judges_the_network_alone_where_there_is_no_crf(run, tmp_path):
+    answer = command("eval", run, "-o", tmp_path)
+    assert answer.exit_code == 0 and "4 images" in answer.stdout and "background" in answer.stdout
+    assert list(json.loads((tmp_path / "result.json").read_text())["methods"]) == ["network"]
+
+
+def test_eval_takes_the_crf_that_tune_wrote_and_report_shows_it(run, tuned, tmp_path):
+    answer = command("eval", run, "-o", run / "eval", "--crf", run / "tune" / "crf.toml", "--cases", 1)
+    assert answer.exit_code == 0, answer.output
+    result = json.loads((run / "eval" / "result.json").read_text())
+    assert list(result["methods"]) == ["network", "crf"] and result["verdict"] in answer.stdout
+    shown = command("report", f"tiny={run}", "-o", tmp_path / "page.html")
+    assert shown.exit_code == 0 and shown.stdout.strip() == str(tmp_path / "page.html")
+    assert "tiny, CRF" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_eval_takes_the_crf_of_a_joint_run(tmp_path):
+    run = write_tiny_run(tmp_path / "joint", stage=2)
+    assert command("eval", run, "-o", tmp_path / "out", "--method", "crf").exit_code == 0
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert list(result["methods"]) == ["crf"] and 'kind = "bilateral"' in result["crf"]
+
+
+def test_tune_and_eval_take_logits_in_files(tmp_path):
+    from densefield.data.scene_files import write_scenes
+
+    write_scenes(tmp_path / "data", 5, (96, 96), 2, 3, val_share=0.8)
+    (tmp_path / "logits").mkdir()
+    random = np.random.default_rng(97)
+    for number in range(5):
+        name = f"scene_{number:06d}"
+        np.savez(tmp_path / "logits" / f"{name}.npz", logits=random.normal(size=(3, 12, 12)).astype(np.float16))
+    options = ["--search", "none", "--evaluations", 0, "--split", "val"]
+    answer = command("tune", tmp_path / "logits", tmp_path / "data", "-o", tmp_path / "tune", *options)
+    assert answer.exit_code == 0, answer.output
+    answer = command(
+        "eval", tmp_path / "logits", tmp_path / "data", "-o", tmp_path / "eval", "--crf", tmp_path / "tune" / "crf.toml"
+    )
+    assert answer.exit_code == 0, answer.output
+
+
+def test_predict_labels_images_and_tells_of_those_it_cannot_read(run, tmp_path):
+    images = tmp_path / "images"
+    images.mkdir()
+    Image.fromarray(draw_scene(5, 1, (96, 96), 2).image).save(images / "scene.jpg")
+    answer = command("predict", run, images, "-o", tmp_path / "out", "--overlay", "--probabilities")
+    assert answer.exit_code == 0 and "images predicted: 1" in answer.stderr
+    with Image.open(tmp_path / "out" / "scene.png") as picture:
+        assert picture.mode == "P" and picture.size == (96, 96)
+    (images / "bad.png").write_bytes(b"bad")
+    again = command("predict", run, images, "-o", tmp_path / "out", "--skip-existing")
+    assert again.exit_code == 1 and "bad.png is not an image" in again.stderr and "there already: 1" in again.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["tune", "{run}", "-o", "{out}", "--spatial-sigma", "1,two"], "'1,two' is no list of numbers"),
+        (["tune", "{out}/none", "-o", "{out}"], "there is no"),
+        (["tune", "{out}", "-o", "{out}"], "name the folder of the data"),
+        (["eval", "{run}", "-o", "{out}", "--method", "crf"], "the run has no CRF"),
+        (["eval", "{run}", "-o", "{out}", "--crf", "{out}/no.toml"], "there is no file"),
+        (["predict", "{run}", "{out}", "-o", "{out}/p", "--method", "crf"], "has no CRF"),
+        (["predict", "{run}", "{out}", "-o", "{out}/p"], "has no images in it"),
+        (["report", "{out}", "-o", "{out}/a.html"], "has neither log.csv"),
+    ],
+)
+def test_what_cannot_be_begun_ends_with_2(run, tmp_path, arguments, message):
+    answer = command(*(argument.format(run=run, out=tmp_path) for argument in arguments))
+    assert answer.exit_code == 2 and message in " ".join(answer.stderr.split())

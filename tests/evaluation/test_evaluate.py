@@ -1,0 +1,182 @@
+"""Judging a network alone and with a CRF: the same as measuring at once, also after an interruption and in parts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="scores are tensors")
+pytest.importorskip("torchmetrics", reason="the scores of all images at once are a metric of torchmetrics")
+pytest.importorskip("PIL", reason="pictures need Pillow")
+
+from PIL import Image
+
+from densefield.crf.kernels import Bilateral, Spatial
+from densefield.crf.layer import DenseCRF
+from densefield.errors import InputError
+from densefield.evaluation.evaluate import evaluate, read_evaluation
+from densefield.metrics.scores import SegmentationScores
+from densefield.training.measuring import log_marginals
+from tests.training.scored_scenes import SIZE, ScoredScenes
+
+KERNELS = (Spatial(2, weight=1), Bilateral(12, 20, weight=2))
+
+
+def crf() -> DenseCRF:
+    return DenseCRF(2, KERNELS)
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("evaluated")
+    return evaluate(ScoredScenes(5), crf(), folder, cases=2), folder
+
+
+class Counting(ScoredScenes):
+    asked: list[int]
+
+    def __getitem__(self, index):
+        self.asked.append(index)
+        return super().__getitem__(index)
+
+
+def test_the_measures_are_those_of_segmentation_scores(evaluated):
+    result, folder = evaluated
+    _, results = read_evaluation(folder)
+    for method, model in (("network", None), ("crf", crf())):
+        scores = SegmentationScores(classes=2)
+        source = ScoredScenes(5)
+        for index in range(5):
+            scored = source[index]
+            scores.update(log_marginals(scored, model)[None], scored.label[None], [scored.id])
+        expected = scores.compute()
+        assert results[method].mean_iou == expected.mean_iou == result["methods"][method]["mean_iou"]["value"]
+        assert results[method].negative_log_likelihood == expected.negative_log_likelihood
+        np.testing.assert_array_equal(results[method].confusion, expected.confusion)
+        np.testing.assert_array_equal(results[method].keys, expected.keys)
+        np.testing.assert_array_equal(results[method].trimap_iou, expected.trimap_iou)
+
+
+def test_the_file_holds_what_is_returned(evaluated):
+    result, folder = evaluated
+    assert json.loads((folder / "result.json").read_text()) == json.loads(json.dumps(result))
+    assert result["comparison"]["mean_iou"]["difference"] > 0 and result["verdict"].startswith("The CRF helps")
+
+
+def test_images_that_were_counted_are_not_counted_again(tmp_path):
+    source = Counting(5)
+    source.asked = []
+
+    def stop(done, total):
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(source, crf(), tmp_path, cases=0, progress=stop)
+    assert source.asked == [0, 1, 2]
+    result = evaluate(source, crf(), tmp_path, cases=0)
+    assert source.asked == [0, 1, 2, 3, 4]
+    again = evaluate(ScoredScenes(5), crf(), tmp_path / "other", cases=0)
+    assert result["methods"] == again["methods"]
+
+
+def test_a_folder_of_another_crf_is_not_gone_on_with(evaluated):
+    _, folder = evaluated
+    with pytest.raises(InputError, match="begun with another crf"):
+        evaluate(ScoredScenes(5), DenseCRF(2), folder)
+    with pytest.raises(InputError, match="begun with another about"):
+        evaluate(ScoredScenes(5), crf(), folder, about={"scores": "elsewhere"})
+
+
+def test_the_cases_are_those_that_gain_and_lose_most(evaluated):
+    result, folder = evaluated
+    source = ScoredScenes(5)
+    gains = {}
+    for index in range(5):
+        scored = source[index]
+        right = [(log_marginals(scored, model).argmax(0) == scored.label).float().mean() for model in (None, crf())]
+        gains[scored.id] = float(right[1] - right[0])
+    best = [case for case in result["cases"] if case["kind"] == "best"]
+    assert [case["id"] for case in best] == sorted(gains, key=lambda name: -gains[name])[:2]
+    for case in best:
+        assert case["gain"] == pytest.approx(gains[case["id"]], abs=1e-6)  # the mean above is in single precision
+        with Image.open(folder / "cases" / f"{case['id']}.png") as picture:
+            assert picture.size == (4 * SIZE + 6, SIZE)
+    assert not [case for case in result["cases"] if case["kind"] == "worst"]  # the CRF helps every one of these
+
+
+def test_a_network_alone_needs_no_crf(tmp_path):
+    result = evaluate(ScoredScenes(3), None, tmp_path, ["network"])
+    assert list(result["methods"]) == ["network"] and "comparison" not in result and "cases" not in result
+
+
+def test_one_image_has_measures_but_no_interval(tmp_path):
+    result = evaluate(ScoredScenes(1), crf(), tmp_path)
+    iou = result["methods"]["crf"]["mean_iou"]
+    assert iou["low"] == iou["value"] == iou["high"] and "comparison" not in result
+
+
+@pytest.mark.parametrize("methods", [(), ("network", "network"), ("both",)])
+def test_methods_are_network_and_crf(tmp_path, methods):
+    with pytest.raises(InputError, match="expected network, crf, or both"):
+        evaluate(ScoredScenes(2), crf(), tmp_path, methods)
+
+
+def test_without_a_crf_it_cannot_be_judged(tmp_path):
+    with pytest.raises(InputError, match="the run has no CRF"):
+        evaluate(ScoredScenes(2), None, tmp_path)
+
+
+def test_a_broken_file_of_counts_is_named(tmp_path):
+    evaluate(ScoredScenes(2), None, tmp_path, ["network"])
+    (tmp_path / "images" / "disc_0.npz").write_bytes(b"half")
+    with pytest.raises(InputError, match=r"disc_0\.npz cannot be read"):
+        read_evaluation(tmp_path)
+    (tmp_path / "images" / "disc_0.npz").unlink()
+    with pytest.raises(InputError, match="lacks the counts of disc_0"):
+        read_evaluation(tmp_path)
+
+
+def test_two_processes_find_what_one_finds(evaluated, tmp_path):
+    result, _ = evaluated
+    code = """
+import sys
+from pathlib import Path
+from densefield.evaluation.evaluate import evaluate
+from densefield.evaluation.processes import leave
+from tests.evaluation.test_evaluate import ScoredScenes, crf
+counted = []
+evaluate(ScoredScenes(5), crf(), Path(sys.argv[1]), cases=2, progress=lambda done, total: counted.append(total))
+print(len(counted), flush=True)
+leave()
+"""
+    root = Path(__file__).parents[2]
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "PYTHONPATH": str(root)}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path)],
+            env={**os.environ, **shared, "RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=root,
+        )
+        for rank in range(2)
+    ]
+    counts = [process.communicate(timeout=120)[0].split() for process in started]
+    assert [process.returncode for process in started] == [0, 0] and counts == [["3"], ["2"]]
+    merged = json.loads((tmp_path / "result.json").read_text())
+    assert merged["methods"] == json.loads(json.dumps(result["methods"])) and merged["cases"] == result["cases"]
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

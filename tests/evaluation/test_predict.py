@@ -1,0 +1,120 @@
+"""Labels for images in files: what is written, what is kept, and what fails."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="networks are torch modules")
+pytest.importorskip("PIL", reason="images need Pillow")
+
+import torch
+from PIL import Image
+
+from densefield.crf.kernels import Spatial
+from densefield.crf.layer import DenseCRF
+from densefield.errors import InputError
+from densefield.evaluation.predict import Predictor, find_images, predict_files
+from densefield.files.palette import voc_palette
+from densefield.files.preview import tinted
+
+
+def scores_by_brightness(image):
+    """Label 1 where it is bright, 0 elsewhere."""
+    bright = image.mean(1, keepdim=True) - 0.5
+    return torch.cat([-bright, bright], dim=1) * 8
+
+
+PREDICTOR = Predictor(scores_by_brightness, lambda image: image / 255, crf=None)
+
+
+def photo(seed: int, shape=(9, 12, 3)) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    images = tmp_path / "images"
+    images.mkdir()
+    for name, seed in (("a", 11), ("b", 12)):
+        Image.fromarray(photo(seed)).save(images / f"{name}.png")
+    return images
+
+
+def test_labels_are_indexed_pictures_with_the_colours_of_voc(folder, tmp_path):
+    predicted = predict_files(PREDICTOR, [folder], tmp_path / "out")
+    assert predicted.done == ["a", "b"] and not predicted.failures and not predicted.skipped
+    with Image.open(tmp_path / "out" / "a.png") as picture:
+        assert picture.mode == "P"
+        np.testing.assert_array_equal(np.asarray(picture), photo(11).mean(2) > 127.5)
+        assert picture.getpalette()[:6] == voc_palette()[:2].ravel().tolist()
+
+
+def test_a_crf_takes_the_colours_themselves_and_its_marginals_are_what_is_written(folder, tmp_path):
+    crf = DenseCRF(2, [Spatial(2, weight=3)])
+    predictor = Predictor(scores_by_brightness, lambda image: image / 255, crf)
+    predict_files(predictor, [folder / "b.png"], tmp_path / "out", probabilities=True)
+    colours = torch.from_numpy(photo(12)).movedim(-1, 0)[None]
+    with torch.no_grad():
+        q = crf(scores_by_brightness(colours / 255), colours)[0].exp()
+    with np.load(tmp_path / "out" / "probabilities" / "b.npz") as arrays:
+        assert arrays["probabilities"].dtype == np.float16
+        np.testing.assert_allclose(arrays["probabilities"], q.numpy(), atol=5e-4)  # half precision
+    with Image.open(tmp_path / "out" / "b.png") as picture:
+        np.testing.assert_array_equal(np.asarray(picture), q.argmax(0).numpy())
+
+
+def test_an_overlay_is_the_image_under_its_labels(folder, tmp_path):
+    predict_files(PREDICTOR, [folder / "a.png"], tmp_path / "out", overlay=True)
+    labels = (photo(11).mean(2) > 127.5).astype(int)
+    with Image.open(tmp_path / "out" / "overlays" / "a.png") as picture:
+        np.testing.assert_array_equal(np.asarray(picture), tinted(photo(11), labels, voc_palette()))
+
+
+def test_grey_images_are_predicted_too(tmp_path):
+    grey = photo(13, (5, 7))
+    Image.fromarray(grey).save(tmp_path / "grey.png")
+    predict_files(PREDICTOR, [tmp_path / "grey.png"], tmp_path / "out", overlay=True)
+    with Image.open(tmp_path / "out" / "grey.png") as picture:
+        np.testing.assert_array_equal(np.asarray(picture), grey > 127)
+
+
+def test_what_is_there_is_kept_unless_something_of_it_is_missing(folder, tmp_path):
+    out = tmp_path / "out"
+    predict_files(PREDICTOR, [folder / "a.png"], out)
+    predicted = predict_files(PREDICTOR, [folder], out, skip_existing=True)
+    assert predicted.skipped == ["a"] and predicted.done == ["b"]
+    again = predict_files(PREDICTOR, [folder], out, skip_existing=True, overlay=True)
+    assert again.done == ["a", "b"]
+
+
+def test_an_image_that_cannot_be_read_is_named_and_the_others_go_on(folder, tmp_path):
+    (folder / "broken.jpg").write_bytes(b"no image")
+    predicted = predict_files(PREDICTOR, [folder], tmp_path / "out")
+    assert predicted.done == ["a", "b"]
+    (failure,) = predicted.failures
+    assert "broken.jpg is not an image" in failure
+
+
+def test_two_images_of_one_name_are_not_written_over_each_other(folder, tmp_path):
+    Image.fromarray(photo(14)).save(folder / "a.jpg")
+    files, failures = find_images([folder])
+    assert set(files) == {"b"} and "have the same name" in failures[0]
+    assert find_images([folder / "b.png", folder / "b.png"])[0] == {"b": folder / "b.png"}  # the same one twice
+
+
+def test_without_images_nothing_is_begun(tmp_path):
+    with pytest.raises(InputError, match="there is no file or folder"):
+        find_images([tmp_path / "none"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="has no images in it"):
+        find_images([tmp_path / "empty"])
+
+
+def test_processes_share_the_images(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    done = []
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        done.append(predict_files(PREDICTOR, [folder], tmp_path / "out").done)
+    assert done == [["a"], ["b"]]

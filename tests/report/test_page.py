@@ -1,0 +1,175 @@
+"""The page: it shows what was found, needs nothing but itself, and says what is missing."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+pytest.importorskip("torch", reason="what the page shows is computed with torch")
+pytest.importorskip("torchmetrics", reason="reports need it")
+pytest.importorskip("jinja2", reason="reports need it")
+pytest.importorskip("matplotlib", reason="reports need it")
+pytest.importorskip("PIL", reason="reports need it")
+
+from densefield.crf.kernels import Bilateral, Spatial
+from densefield.crf.layer import DenseCRF
+from densefield.errors import InputError
+from densefield.evaluation.evaluate import evaluate
+from densefield.report.collecting import collect
+from densefield.report.page import write_report
+from densefield.report.tables import headline_table, iou_table
+from densefield.training.tuning import Tuning, tune_crf
+from tests.training.scored_scenes import ScoredScenes
+
+LOG = """\
+step,stage,loss,iou,train_iou,images_per_second,spatial.sigma.0,spatial.sigma.1,spatial.weight,bilateral.sigma.2
+1,2,0.9,,,10,3,3,1,10
+2,2,0.7,0.4,0.45,10,3.1,3.2,0.9,9
+3,2,0.6,,,10,3.2,3.3,0.8,8.5
+4,2,0.5,0.6,0.65,10,3.3,3.4,0.7,8
+"""
+
+
+class Page(HTMLParser):
+    """Headings, and whatever is fetched from elsewhere."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.headings: list[str] = []
+        self.sources: list[str] = []
+        self._in_heading = False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self._in_heading = tag in ("h1", "h2")
+        self.sources += [value for name, value in attributes if name in ("src", "href") and value]
+
+    def handle_endtag(self, tag):
+        self._in_heading = False
+
+    def handle_data(self, data):
+        if self._in_heading:
+            self.headings.append(data)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A run with a log, a tuning and an evaluation, and another with an evaluation alone."""
+    folder = tmp_path_factory.mktemp("runs")
+    first, second = folder / "separate", folder / "joint <b>"
+    source = ScoredScenes(6)
+    tune_crf(source, first / "tune", Tuning(trials=2, evaluations=2, shrink=1))
+    evaluate(source, DenseCRF(2, [Spatial(1.5, weight=0.8)]), first / "eval")
+    evaluate(source, DenseCRF(2, [Spatial(2, weight=1), Bilateral(12, 20, weight=2)]), second / "eval")
+    (first / "log.csv").write_text(LOG)
+    (first / "config.toml").write_text('[data]\nroot = "<data>"\n')
+    return first, second
+
+
+@pytest.fixture(scope="module")
+def page(runs, tmp_path_factory):
+    out = tmp_path_factory.mktemp("page") / "report.html"
+    return out, write_report([str(run) for run in runs], out)
+
+
+def test_every_part_is_on_the_page(page):
+    out, _ = page
+    assert Page(out.read_text(encoding="utf-8")).headings == [
+        "Network and dense CRF",
+        "Results",
+        "Training",
+        "CRF parameters over time: separate",
+        "The CRF tuned by itself",
+        "IoU of each label",
+        "At boundaries",
+        "Calibration",
+        "Successes",
+        "Settings and machine",
+    ]
+
+
+def test_the_page_needs_nothing_but_itself(page):
+    out, _ = page
+    text = out.read_text(encoding="utf-8")
+    sources = Page(text).sources
+    assert len(sources) >= 5 and all(source.startswith("data:image/") for source in sources)
+    assert not re.search(r"url\(|@import|<script", text)
+
+
+def test_the_figures_are_beside_it_as_png(page):
+    _, written = page
+    names = {path.name for path in written[1:]}
+    assert names == {"training.png", "trimap.png", "reliability.png", "crf-0.png"}
+    assert all(
+        path.read_bytes().startswith(b"\x89PNG") and path.parent.name == "report-figures" for path in written[1:]
+    )
+
+
+def test_names_and_settings_are_text_and_no_markup(page):
+    text = page[0].read_text(encoding="utf-8")
+    assert "joint &lt;b&gt;, CRF" in text and "joint <b>" not in text and "&lt;data&gt;" in text
+
+
+def test_the_table_of_results_has_gains_over_the_first_row(runs):
+    table = headline_table(collect([str(run) for run in runs]).methods)
+    assert table.columns[0] == "mean IoU"
+    titles = [title for title, _ in table.rows]
+    assert titles == ["separate, network", "separate, CRF", "joint <b>, network", "joint <b>, CRF"]
+    first, _, same, joint = (cells for _, cells in table.rows)
+    assert first[0].gain == "" and same[0].gain == "+0.00" and same[0].clear == ""
+    assert joint[0].clear == "better" and joint[0].best and joint[0].gain.startswith("+")
+    assert not first[0].best and "–" in first[0].interval
+
+
+def test_the_table_of_labels_ends_with_their_mean(runs):
+    found = collect([str(runs[1])])
+    table = iou_table(found.methods, found.classes)
+    assert [name for name, _ in table.rows] == ["ground", "disc", "mean"]
+    result = found.methods[1].result
+    assert table.rows[1][1][1].text == f"{100 * result.iou[1]:.1f}"
+    assert table.rows[2][1][1].text == f"{100 * result.mean_iou:.1f}" and table.rows[2][1][1].best
+
+
+def test_a_run_may_be_given_a_name(runs, tmp_path):
+    found = collect([f"together={runs[1]}"])
+    assert found.methods[0].title == "together, network"
+
+
+def test_a_log_alone_makes_a_page(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "log.csv").write_text(LOG)
+    write_report([str(tmp_path / "run")], tmp_path / "log.html")
+    headings = Page((tmp_path / "log.html").read_text(encoding="utf-8")).headings
+    assert headings == ["Network and dense CRF", "Training", "CRF parameters over time: run", "Settings and machine"]
+
+
+def test_a_blank_cell_of_the_log_is_no_point_of_the_curve(runs):
+    (training,) = collect([str(runs[0])]).trainings
+    assert training.stage == 2 and training.curve("iou") == ([2.0, 4.0], [0.4, 0.6])
+    assert training.curve("spatial.weight")[1] == [1.0, 0.9, 0.8, 0.7] and training.curve("nothing") == ([], [])
+
+
+@pytest.mark.parametrize(
+    "arguments, out, message",
+    [
+        ([], "a.html", "there are no runs"),
+        (["none"], "a.html", "there is no folder none"),
+        (["empty"], "a.html", "has neither log.csv nor result.json"),
+        (["empty"], "a.pdf", "expected .html"),
+    ],
+)
+def test_what_cannot_be_shown_is_told(tmp_path, monkeypatch, arguments, out, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=re.escape(message)):
+        write_report(arguments, tmp_path / out)
+
+
+def test_evaluations_of_other_labels_do_not_go_into_one_table(runs, tmp_path):
+    other = ScoredScenes(2)
+    other.classes = ("ground", "square")
+    evaluate(other, None, tmp_path / "eval", ["network"])
+    with pytest.raises(InputError, match="make a report for each"):
+        collect([str(runs[0]), str(tmp_path)])
