@@ -1,5 +1,6 @@
 // Points into simplices of the permutohedral lattice (Adams, Baek & Davis 2010), compiled once per instruction set
 // and always without contraction: the same bits everywhere, so that each processor builds the same lattice.
+#include <algorithm>
 #include <cmath>
 
 #include "lattice_kernels.hpp"
@@ -21,19 +22,20 @@ template <class Real>
 inline constexpr Real rounder = sizeof(Real) == 8 ? Real(6755399441055744.0) : Real(12582912.0);  // 1.5 · 2^(52 or 23)
 
 // y_0 = Σ_i cf_i, y_j = Σ_{i ≥ j} cf_i − j·cf_{j−1} with cf_i = x_i·scale_i: d+1 coordinates that sum to zero.
-template <class Real, class In>
+template <int D, class Real, class In>
 inline void elevate(const Embedding& e, const In* features, std::int64_t points, Real (*y)[block]) {
-  const int d = e.dimension;
-  alignas(64) Real x[max_dimension][block];
-  for (int lane = 0; lane < block; ++lane) {
-    const In* point = features + (lane < points ? lane : points - 1) * d;
-    for (int i = 0; i < d; ++i) x[i][lane] = static_cast<Real>(point[i]);
+  const int d = D ? D : e.dimension;
+  In padded[block * max_dimension];
+  if (points < block) {
+    for (int lane = 0; lane < block; ++lane)
+      std::copy_n(features + (lane < points ? lane : points - 1) * d, d, padded + lane * d);
+    features = padded;
   }
   alignas(64) Real sum[block] = {};
   for (int j = d; j > 0; --j) {
     const Real scale = static_cast<Real>(e.scale[j - 1]), times = static_cast<Real>(j);
     DENSEFIELD_LANES {
-      const Real cf = x[j - 1][lane] * scale;
+      const Real cf = static_cast<Real>(features[lane * d + j - 1]) * scale;
       y[j][lane] = sum[lane] - times * cf;
       sum[lane] += cf;
     }
@@ -41,16 +43,16 @@ inline void elevate(const Embedding& e, const In* features, std::int64_t points,
   DENSEFIELD_LANES y[0][lane] = sum[lane];
 }
 
-template <class Real, class In>
+template <int D, class Real, class In>
 void bounds_of(const Embedding& e, const In* features, std::int64_t points, Bounds& bounds) {
-  const int corners = e.dimension + 1;
+  const int d = D ? D : e.dimension, corners = d + 1;
   alignas(64) Real y[max_corners][block];
   alignas(64) Real low[max_corners][block], high[max_corners][block];
   alignas(64) Real poison[block] = {};  // stays zero unless a coordinate is NaN or infinite
   for (int j = 0; j < corners; ++j)
     for (int lane = 0; lane < block; ++lane) low[j][lane] = HUGE_VALF, high[j][lane] = -HUGE_VALF;
   for (std::int64_t first = 0; first < points; first += block) {
-    elevate<Real>(e, features + first * e.dimension, points - first, y);
+    elevate<D, Real>(e, features + first * d, points - first, y);
     for (int j = 0; j < corners; ++j)
       DENSEFIELD_LANES {
         const Real value = y[j][lane];
@@ -71,10 +73,10 @@ void bounds_of(const Embedding& e, const In* features, std::int64_t points, Boun
   }
 }
 
-template <class Real, class In>
+template <int D, class Real, class In>
 void embed_points(const Embedding& e, const In* features, std::int64_t points, std::int32_t* cells,
                   std::uint8_t* order, float* weights) {
-  const int d = e.dimension, corners = d + 1;
+  const int d = D ? D : e.dimension, corners = d + 1;
   const Real up_factor = static_cast<Real>(corners), down_factor = Real(1) / up_factor;
   const Real top = static_cast<Real>(d);
   alignas(64) Real y[max_corners][block], cell[max_corners][block], rank[max_corners][block], total[block];
@@ -82,7 +84,7 @@ void embed_points(const Embedding& e, const In* features, std::int64_t points, s
   Real sorted[block][max_corners];
   for (std::int64_t first = 0; first < points; first += block) {
     const std::int64_t here = points - first < block ? points - first : block;
-    elevate<Real>(e, features + first * d, here, y);
+    elevate<D, Real>(e, features + first * d, here, y);
 
     // The nearest point whose coordinates are all multiples of d+1, and by how much their sum misses zero.
     DENSEFIELD_LANES total[lane] = 0;
@@ -133,25 +135,60 @@ void embed_points(const Embedding& e, const In* features, std::int64_t points, s
   }
 }
 
+// Calls task.run<D, Real>(features) with the dimension and the precision known to the compiler; D is 0 for rare ones.
+template <int D, class Task>
+void in_precision(const Embedding& e, const void* features, bool features_double, const Task& task) {
+  if (features_double)
+    task.template run<D, double>(static_cast<const double*>(features));
+  else if (e.single_precision)
+    task.template run<D, float>(static_cast<const float*>(features));
+  else
+    task.template run<D, double>(static_cast<const float*>(features));
+}
+
+template <class Task>
+void in_dimension(const Embedding& e, const void* features, bool features_double, const Task& task) {
+  switch (e.dimension) {  // positions in images, in volumes or with a grey value, and with three colours
+    case 2: return in_precision<2>(e, features, features_double, task);
+    case 3: return in_precision<3>(e, features, features_double, task);
+    case 5: return in_precision<5>(e, features, features_double, task);
+    default: return in_precision<0>(e, features, features_double, task);
+  }
+}
+
+struct BoundsTask {
+  const Embedding& e;
+  std::int64_t points;
+  Bounds& out;
+
+  template <int D, class Real, class In>
+  void run(const In* features) const {
+    bounds_of<D, Real>(e, features, points, out);
+  }
+};
+
+struct EmbedTask {
+  const Embedding& e;
+  std::int64_t points;
+  std::int32_t* cells;
+  std::uint8_t* order;
+  float* weights;
+
+  template <int D, class Real, class In>
+  void run(const In* features) const {
+    embed_points<D, Real>(e, features, points, cells, order, weights);
+  }
+};
+
 }  // namespace
 
 void bounds(const Embedding& e, const void* features, bool features_double, std::int64_t points, Bounds& out) {
-  if (features_double)
-    bounds_of<double>(e, static_cast<const double*>(features), points, out);
-  else if (e.single_precision)
-    bounds_of<float>(e, static_cast<const float*>(features), points, out);
-  else
-    bounds_of<double>(e, static_cast<const float*>(features), points, out);
+  in_dimension(e, features, features_double, BoundsTask{e, points, out});
 }
 
 void embed(const Embedding& e, const void* features, bool features_double, std::int64_t points,
            std::int32_t* cells, std::uint8_t* order, float* weights) {
-  if (features_double)
-    embed_points<double>(e, static_cast<const double*>(features), points, cells, order, weights);
-  else if (e.single_precision)
-    embed_points<float>(e, static_cast<const float*>(features), points, cells, order, weights);
-  else
-    embed_points<double>(e, static_cast<const float*>(features), points, cells, order, weights);
+  in_dimension(e, features, features_double, EmbedTask{e, points, cells, order, weights});
 }
 
 // The weight of corner d−r grows with the residual of rank r, that of the corner after it falls.

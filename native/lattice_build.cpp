@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "compiler.hpp"
 #include "lattice_connect.hpp"
 #include "lattice_table.hpp"
 #include "parallel.hpp"
@@ -40,17 +41,19 @@ Bounds take_features(Lattice& lattice, const Features& given, const LatticeKerne
   return all;
 }
 
-// Embeds the points of one chunk and numbers the vertices they touch; returns the vertices' keys.
-std::vector<Key> number_corners(Lattice& lattice, const LatticeKernels& kernels, std::int64_t chunk, KeyTable& table) {
+// Embeds the points of one chunk and numbers the vertices they touch; returns the vertices' keys. D is the dimension
+// where it is known to the compiler, 0 where it is not.
+template <int D, class Table>
+std::vector<Key> number_corners(Lattice& lattice, const LatticeKernels& kernels, std::int64_t chunk, Table& table) {
   constexpr std::int64_t piece = 256;  // cells of a piece stay in the first cache
   const KeyCode& code = *lattice.code;
-  const int d = lattice.embedding.dimension, corners = d + 1;
+  const int d = D ? D : lattice.embedding.dimension, corners = d + 1;
   const std::int64_t end = std::min(lattice.chunk_begin(chunk + 1), lattice.points);
   std::int32_t cells[piece * max_dimension];
-  std::int32_t last_cells[max_dimension];
+  std::uint16_t simplex[max_corners];
+  Key last_base{0, 0};
   table.clear();
   const std::uint8_t* last_order = nullptr;
-  const std::uint16_t* last_ids = nullptr;
   for (std::int64_t first = lattice.chunk_begin(chunk); first < end; first += piece) {
     const std::int64_t here = std::min(piece, end - first);
     kernels.embed(lattice.embedding, lattice.features.row(d, first), lattice.features.is_double, here, cells,
@@ -58,24 +61,59 @@ std::vector<Key> number_corners(Lattice& lattice, const LatticeKernels& kernels,
     for (std::int64_t i = 0; i < here; ++i) {
       const std::uint8_t* order = lattice.order.data() + (first + i) * corners;
       std::uint16_t* ids = lattice.ids.data() + (first + i) * corners;
-      // Neighbouring pixels mostly fall into the same simplex.
-      if (last_ids && std::equal(order, order + corners, last_order) &&
-          std::equal(last_cells, last_cells + d, cells + i * d)) {
-        std::copy_n(last_ids, corners, ids);
-      } else {
-        std::copy_n(cells + i * d, d, last_cells);
-        Key key = code.base(last_cells);
+      const Key base = Table::is_narrow ? code.template narrow_base<D>(cells + i * d) : code.base(cells + i * d);
+      // Neighbouring pixels often fall into the same simplex.
+      if (!last_order || !(base == last_base) || std::memcmp(order, last_order, corners) != 0) {
+        Key key = base;
+        DENSEFIELD_UNROLL
         for (int k = 0; k < corners; ++k) {
           if (k > 0) key = key + code.corner_step(order[d - k + 1]);
-          ids[k] = static_cast<std::uint16_t>(table.insert(key));
+          simplex[k] = static_cast<std::uint16_t>(table.insert(key));
         }
       }
+      DENSEFIELD_UNROLL
+      for (int k = 0; k < corners; ++k) ids[k] = simplex[k];
+      last_base = base;
       last_order = order;
-      last_ids = ids;
     }
   }
   return table.keys();
 }
+
+// Images have lattices of two dimensions, and of five with colours; volumes and grey images of three.
+template <class Table>
+std::vector<Key> number_corners(Lattice& lattice, const LatticeKernels& kernels, std::int64_t chunk, Table& table) {
+  switch (lattice.embedding.dimension) {
+    case 2: return number_corners<2>(lattice, kernels, chunk, table);
+    case 3: return number_corners<3>(lattice, kernels, chunk, table);
+    case 5: return number_corners<5>(lattice, kernels, chunk, table);
+    default: return number_corners<0>(lattice, kernels, chunk, table);
+  }
+}
+
+// Vertices by key, through the slots that own them.
+struct SlotFinder {
+  const SharedTable& table;
+  const std::int32_t* vertex_of_owner;
+
+  std::uint64_t start(const Key& key) const {
+    const std::uint64_t hash = key.hash();
+    DENSEFIELD_FETCH(table.place(hash));
+    return hash;
+  }
+  std::int32_t find(const Key& key, std::uint64_t hash) const {
+    const std::int32_t slot = table.find(key, hash);
+    return slot < 0 ? -1 : vertex_of_owner[slot];
+  }
+};
+
+// Vertices by key where rings of neighbours were added.
+struct HaloFinder {
+  const KeyTable& table;
+
+  std::uint64_t start(const Key&) const { return 0; }
+  std::int32_t find(const Key& key, std::uint64_t) const { return static_cast<std::int32_t>(table.find(key)); }
+};
 
 // Points are cut evenly, into a number of chunks that shares well among threads. Where the corners of a chunk are too
 // many for 16-bit slots it is halved, so that chunks of lattices of any dimension on the same points fit into each
@@ -122,10 +160,15 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
   lattice.weights = Buffer<float>(incidences);
   lattice.order = Buffer<std::uint8_t>(incidences);
   std::vector<std::vector<Key>> chunk_keys(chunks);
-  std::vector<KeyTable> tables(threads, KeyTable(1 << 14));
-  parallel_for(threads, chunks, [&](std::int64_t chunk, int worker) {
-    chunk_keys[chunk] = number_corners(lattice, kernels, chunk, tables[worker]);
-  });
+  const auto number_all = [&](auto tables) {
+    parallel_for(threads, chunks, [&](std::int64_t chunk, int worker) {
+      chunk_keys[chunk] = number_corners(lattice, kernels, chunk, tables[worker]);
+    });
+  };
+  if (code.is_narrow())
+    number_all(std::vector<NarrowTable>(threads, NarrowTable(1 << 13)));
+  else
+    number_all(std::vector<KeyTable>(threads, KeyTable(1 << 14)));
 
   for (const std::vector<Key>& chunk : chunk_keys)
     lattice.chunk_slots.push_back(lattice.chunk_slots.back() + static_cast<std::int64_t>(chunk.size()));
@@ -167,13 +210,7 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
   for (const std::int64_t count : owned) lattice.vertices += count;
 
   if (halo == 0) {
-    connect(
-        lattice,
-        [&](const Key& key) {
-          const std::int32_t slot = table.find(key);
-          return slot < 0 ? -1 : owners[slot];
-        },
-        threads);
+    connect(lattice, SlotFinder{table, owners.data()}, threads);
     return lattice;
   }
 
@@ -198,7 +235,7 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
   lattice.vertices = static_cast<std::int64_t>(all.keys().size());
   lattice.keys = Buffer<Key>(all.keys().size());
   std::copy(all.keys().begin(), all.keys().end(), lattice.keys.data());
-  connect(lattice, [&](const Key& key) { return static_cast<std::int32_t>(all.find(key)); }, threads);
+  connect(lattice, HaloFinder{all}, threads);
   return lattice;
 }
 

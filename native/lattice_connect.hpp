@@ -70,9 +70,10 @@ inline void link(const std::int32_t* next, const std::uint8_t* has_previous, std
   chains.blocks.push_back(static_cast<std::int64_t>(chains.vertices.size()));
 }
 
-// Lists the slots of each vertex and links neighbours; find(key) gives a vertex or −1.
-template <class Find>
-void connect(Lattice& lattice, const Find& find, int threads) {
+// Lists the slots of each vertex and links neighbours. finder.start(key) sets out to fetch what finder.find(key, start)
+// then reads; that gives a vertex or −1.
+template <class Finder>
+void connect(Lattice& lattice, const Finder& finder, int threads) {
   const KeyCode& code = *lattice.code;
   const std::int64_t vertices = lattice.vertices;
   const int corners = lattice.corners();
@@ -91,14 +92,25 @@ void connect(Lattice& lattice, const Find& find, int threads) {
     lists.fill(worker);
     worker.sync();
     const auto [low, high] = worker.share(vertices);
-    for (std::int64_t vertex = low; vertex < high; ++vertex) {
-      const Key key = lattice.keys[vertex];
-      const int remainder = code.remainder(key);
-      for (int axis = 0; axis < corners; ++axis) {
-        const std::int32_t neighbour = find(code.next(key, remainder, axis));
-        next[axis * vertices + vertex] = neighbour;
-        if (neighbour >= 0) has_previous[axis * vertices + neighbour] = 1;
+    constexpr std::int64_t batch = 16;
+    Key wanted[batch * max_corners];
+    std::uint64_t starts[batch * max_corners];
+    for (std::int64_t begin = low; begin < high; begin += batch) {
+      const std::int64_t here = std::min(batch, high - begin);
+      for (std::int64_t i = 0; i < here; ++i) {
+        const Key key = lattice.keys[begin + i];
+        const int remainder = code.remainder(key);
+        for (int axis = 0; axis < corners; ++axis) {
+          wanted[i * corners + axis] = code.next(key, remainder, axis);
+          starts[i * corners + axis] = finder.start(wanted[i * corners + axis]);
+        }
       }
+      for (int axis = 0; axis < corners; ++axis)
+        for (std::int64_t i = 0; i < here; ++i) {
+          const std::int32_t neighbour = finder.find(wanted[i * corners + axis], starts[i * corners + axis]);
+          next[axis * vertices + begin + i] = neighbour;
+          if (neighbour >= 0) has_previous[axis * vertices + neighbour] = 1;
+        }
     }
     worker.sync();
     std::int64_t axis;

@@ -14,12 +14,8 @@ namespace densefield {
 // Numbers distinct keys 0, 1, 2, … in the order in which they first come.
 class KeyTable {
  public:
+  static constexpr bool is_narrow = false;
   explicit KeyTable(std::size_t capacity = 1024) : slots_(std::bit_ceil(capacity), empty) {}
-
-  void clear() {
-    keys_.clear();
-    slots_.assign(slots_.size(), empty);
-  }
 
   std::uint32_t insert(const Key& key) {
     const std::size_t mask = slots_.size() - 1;
@@ -41,6 +37,11 @@ class KeyTable {
     return -1;
   }
 
+  void clear() {
+    keys_.clear();
+    slots_.assign(slots_.size(), empty);
+  }
+
   const std::vector<Key>& keys() const { return keys_; }
 
  private:
@@ -60,13 +61,66 @@ class KeyTable {
   std::vector<std::uint32_t> slots_;
 };
 
-// A table that many threads fill at once: each entry ends as the least slot that has its key.
+// The same for narrow keys and at most 2¹⁶ of them: key and number share a word, so that one look answers.
+class NarrowTable {
+ public:
+  static constexpr bool is_narrow = true;
+  explicit NarrowTable(std::size_t capacity = 1024) { resize(std::bit_ceil(capacity)); }
+
+  std::uint32_t insert(const Key& key) {
+    for (std::size_t at = home(key);; at = (at + 1) & mask_) {
+      const std::uint64_t entry = entries_[at];
+      if (entry >> 16 == key.low) return entry & 0xffff;
+      if (entry == empty) return add(key, at);
+    }
+  }
+
+  void clear() {
+    keys_.clear();
+    entries_.assign(entries_.size(), empty);
+  }
+
+  const std::vector<Key>& keys() const { return keys_; }
+
+ private:
+  static constexpr std::uint64_t empty = ~std::uint64_t{0};
+
+  std::size_t home(const Key& key) const {
+    const std::uint64_t mixed = key.low * 0x9e3779b97f4a7c15u;
+    return (mixed ^ mixed >> 29) >> 8 & mask_;
+  }
+
+  std::uint32_t add(const Key& key, std::size_t at) {
+    const auto id = static_cast<std::uint32_t>(keys_.size());
+    entries_[at] = key.low << 16 | id;
+    keys_.push_back(key);
+    if (keys_.size() * 2 > entries_.size()) resize(2 * entries_.size());
+    return id;
+  }
+
+  void resize(std::size_t size) {
+    entries_.assign(size, empty);
+    mask_ = size - 1;
+    for (std::size_t id = 0; id < keys_.size(); ++id) {
+      std::size_t at = home(keys_[id]);
+      while (entries_[at] != empty) at = (at + 1) & mask_;
+      entries_[at] = keys_[id].low << 16 | id;
+    }
+  }
+
+  std::vector<Key> keys_;
+  std::vector<std::uint64_t> entries_;
+  std::size_t mask_;
+};
+
+// A table that many threads fill at once: each entry ends as the least slot that has its key. A part of the key's hash
+// stands beside the slot: most of those who look for a key that is not there need not read another.
 class SharedTable {
  public:
   SharedTable(const Key* keys, std::int64_t slots)
       : keys_(keys),
         mask_(std::bit_ceil(static_cast<std::size_t>(2 * slots)) - 1),
-        entries_(std::make_unique_for_overwrite<std::atomic<std::int32_t>[]>(mask_ + 1)) {}
+        entries_(std::make_unique_for_overwrite<std::atomic<std::uint64_t>[]>(mask_ + 1)) {}
 
   // To be called by every worker before any inserts.
   void clear(const Worker& worker) {
@@ -77,32 +131,47 @@ class SharedTable {
   // Returns the entry's place, which stays.
   std::uint32_t insert(std::int32_t slot) {
     const Key& key = keys_[slot];
-    for (std::size_t at = (key.hash() >> 20) & mask_;; at = (at + 1) & mask_) {
-      std::int32_t there = empty;
-      if (entries_[at].compare_exchange_strong(there, slot, std::memory_order_relaxed))
+    const std::uint64_t hash = key.hash(), mine = entry_of(hash, slot);
+    for (std::size_t at = place_of(hash);; at = (at + 1) & mask_) {
+      std::uint64_t there = entries_[at].load(std::memory_order_relaxed);
+      if (there == empty && entries_[at].compare_exchange_strong(there, mine, std::memory_order_relaxed))
         return static_cast<std::uint32_t>(at);
-      if (!(keys_[there] == key)) continue;
-      while (slot < there && !entries_[at].compare_exchange_weak(there, slot, std::memory_order_relaxed)) {
+      if (!is_of(there, hash, key)) continue;
+      while (mine < there && !entries_[at].compare_exchange_weak(there, mine, std::memory_order_relaxed)) {
       }
       return static_cast<std::uint32_t>(at);
     }
   }
 
-  std::int32_t least_slot(std::uint32_t place) const { return entries_[place].load(std::memory_order_relaxed); }
+  std::int32_t least_slot(std::uint32_t place) const { return slot_of(entries_[place].load(std::memory_order_relaxed)); }
+
+  // Where to look for a key, to be fetched before it is asked for.
+  const void* place(std::uint64_t hash) const { return &entries_[place_of(hash)]; }
 
   // The least slot with this key, or −1.
-  std::int32_t find(const Key& key) const {
-    for (std::size_t at = (key.hash() >> 20) & mask_;; at = (at + 1) & mask_) {
-      const std::int32_t there = entries_[at].load(std::memory_order_relaxed);
-      if (there == empty || keys_[there] == key) return there;
+  std::int32_t find(const Key& key, std::uint64_t hash) const {
+    for (std::size_t at = place_of(hash);; at = (at + 1) & mask_) {
+      const std::uint64_t there = entries_[at].load(std::memory_order_relaxed);
+      if (there == empty) return -1;
+      if (is_of(there, hash, key)) return slot_of(there);
     }
   }
 
  private:
-  static constexpr std::int32_t empty = -1;
+  static constexpr std::uint64_t empty = ~std::uint64_t{0};  // slots are below 2³¹
+
+  static std::uint64_t entry_of(std::uint64_t hash, std::int32_t slot) {
+    return hash << 32 | static_cast<std::uint32_t>(slot);
+  }
+  static std::int32_t slot_of(std::uint64_t entry) { return static_cast<std::int32_t>(entry & 0xffffffffu); }
+  std::size_t place_of(std::uint64_t hash) const { return hash >> 28 & mask_; }
+  bool is_of(std::uint64_t entry, std::uint64_t hash, const Key& key) const {
+    return (entry ^ hash << 32) >> 32 == 0 && keys_[slot_of(entry)] == key;
+  }
+
   const Key* keys_;
   std::size_t mask_;
-  std::unique_ptr<std::atomic<std::int32_t>[]> entries_;
+  std::unique_ptr<std::atomic<std::uint64_t>[]> entries_;
 };
 
 }  // namespace densefield

@@ -3,13 +3,8 @@
 
 #include <cstring>
 
+#include "compiler.hpp"
 #include "mean_field.hpp"
-
-#if defined(__GNUC__) || defined(__clang__)
-#define DENSEFIELD_FETCH(address) __builtin_prefetch(address, 0, 2)
-#else
-#define DENSEFIELD_FETCH(address) ((void)0)
-#endif
 
 namespace densefield {
 

@@ -4,17 +4,11 @@
 #include <cstdint>
 #include <cstring>
 
+#include "compiler.hpp"
+
 #if defined(__AVX2__) && defined(__FMA__) && (defined(__GNUC__) || defined(__clang__))
 #include <immintrin.h>
 #define DENSEFIELD_FMA_INTRINSICS 1
-#endif
-
-#if defined(__clang__)
-#define DENSEFIELD_UNROLL _Pragma("unroll")
-#elif defined(__GNUC__)
-#define DENSEFIELD_UNROLL _Pragma("GCC unroll 8")
-#else
-#define DENSEFIELD_UNROLL
 #endif
 
 namespace densefield::DENSEFIELD_ISA {
