@@ -14,8 +14,8 @@ from densefield import VOC2012
 from densefield import download as download_module
 from densefield.data.voc_download import SBD_ARCHIVE, VOC_ARCHIVE, fetch_voc2012
 from densefield.errors import DensefieldError
-from tests.range_server import serve
 from tests.data.tiny_voc import EXTRA, TRAIN, packed, write_sbd, write_voc
+from tests.range_server import serve
 
 
 @pytest.fixture
