@@ -15,7 +15,7 @@ from densefield.data.sbd import read_segmentation
 from densefield.errors import InputError
 from densefield.files.images import SIXTEEN_BITS, open_image, read_image
 from densefield.files.masks import VOID, not_labels
-from densefield.files.palette import voc_palette
+from densefield.files.palette import voc_labels
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -100,9 +100,6 @@ def _colour_coded(path: Path, picture: Image.Image) -> str:
     message = not_labels(path, picture)
     if picture.mode not in ("RGB", "RGBA"):
         return message
-    colours = np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)
-    grey = (colours == colours[:, :1]).all()
-    palette = {tuple(colour) for colour in voc_palette().tolist()}
-    if not grey and {tuple(colour) for colour in colours.tolist()} <= palette:
-        return f"{message} They are colours of PASCAL VOC, so number them by voc_palette() of densefield.files.palette."
+    if voc_labels(np.asarray(picture.convert("RGB"))) is not None:
+        return f"{message} They are colours of PASCAL VOC, so number them by voc_labels() of densefield.files.palette."
     return message
