@@ -17,6 +17,7 @@ PACKAGE = Path(densefield.__file__).parent
 # Modules and packages directly under densefield, lowest first. Each may import those before it.
 LAYERS = (
     "errors",
+    "download",
     "_core",
     "filters",
     "crf",

@@ -16,8 +16,8 @@ from typer.testing import CliRunner  # noqa: E402
 
 from densefield.cli.app import app  # noqa: E402
 from densefield.data import voc, voc_download  # noqa: E402
-from tests.data.range_server import serve  # noqa: E402
 from tests.data.tiny_voc import OFFICIAL, TRAIN, packed, write_sbd, write_voc  # noqa: E402
+from tests.range_server import serve  # noqa: E402
 
 
 def command(*arguments: object):

@@ -17,6 +17,7 @@ from typer.testing import CliRunner  # noqa: E402
 from densefield import Bilateral, Spatial, refine  # noqa: E402
 from densefield.cli.app import app  # noqa: E402
 from densefield.crf.crf import PHOTO_KERNELS  # noqa: E402
+from densefield.files.palette import voc_palette  # noqa: E402
 
 PHOTO = np.random.default_rng(50929).integers(0, 60, (12, 16, 3)).astype(np.uint8)
 PHOTO[:, 8:] += 150
@@ -132,6 +133,22 @@ def test_a_folder_of_objects_and_labels_is_remarked_on(here):
     assert answer.exit_code == 0 and "read as objects: 2; masks read as labels: 1" in answer.stderr
     told = command(here, "images/", "masks/", "-o", "out/", "--labels", "3")
     assert told.exit_code == 0 and "objects" not in told.stderr
+
+
+def test_how_colours_were_numbered_is_said_and_results_keep_the_colours(here):
+    cat = voc_palette()[8 * MASK]
+    Image.fromarray(cat).save(here / "cat.png")
+    answer = command(here, "photo.png", "cat.png", "-o", "out.png")
+    assert answer.exit_code == 0 and "colours of PASCAL VOC, numbered as VOC does: 1" in answer.stderr
+    with Image.open(here / "out.png") as picture:
+        assert set(np.unique(picture)) == {0, 8}
+        assert set(map(tuple, np.asarray(picture.convert("RGB")).reshape(-1, 3))) == {(0, 0, 0), (64, 0, 0)}
+    Image.fromarray(np.where(MASK[..., None] == 1, (9, 9, 200), (255, 0, 0)).astype(np.uint8)).save(here / "own.png")
+    answer = command(here, "photo.png", "own.png", "-o", "out.png")
+    assert answer.exit_code == 0 and "other colours: 1. In each of them, labels are numbered from 0" in answer.stderr
+    with Image.open(here / "out.png") as picture:
+        assert np.array_equal(np.asarray(picture), refine(PHOTO, labels=1 - MASK).argmax(0))
+        assert picture.getpalette()[:6] == [9, 9, 200, 255, 0, 0]
 
 
 @pytest.mark.parametrize(

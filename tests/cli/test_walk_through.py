@@ -52,16 +52,6 @@ def test_the_walk_through_runs(tmp_path, monkeypatch):
     assert np.load("coffee.npy").shape == (2, 400, 600)
 
 
-def test_colours_are_numbered_as_the_page_shows(tmp_path):
-    scope: dict[str, object] = {}
-    exec(blocks("python", PAGE.partition("## Masks")[2])[0], scope)
-    colours = np.random.default_rng(77017).integers(0, 2, (6, 8, 3)).astype(np.uint8) * np.uint8(200)
-    Image.fromarray(colours).save(tmp_path / "colours.png")
-    scope["index_colours"](str(tmp_path / "colours.png"), str(tmp_path / "indexed.png"))
-    with Image.open(tmp_path / "indexed.png") as picture:
-        assert picture.mode == "P" and np.array_equal(np.asarray(picture.convert("RGB")), colours)
-
-
 def test_the_page_names_every_option_with_its_default():
     from densefield.cli.refine import refine_verb
 

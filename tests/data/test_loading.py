@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("PIL", reason="scaling needs Pillow")
 
 from densefield.data.epoch_order import Position  # noqa: E402
-from densefield.data.examples import ColourScale, to_batch, to_example  # noqa: E402
+from densefield.data.examples import ColourScale, stack_samples, to_batch  # noqa: E402
 from densefield.data.loading import evaluation_batches, training_batches  # noqa: E402
 from densefield.data.sample import Sample  # noqa: E402
 from densefield.data.scenes import SceneDataset  # noqa: E402
@@ -107,14 +107,14 @@ class TestEvaluation:
         assert np.array_equal(batches[1].label[0].numpy(), photos[1].label) and batches[2].label is None
 
 
-class TestExamples:
+class TestBatches:
     def test_the_input_of_the_network_is_apart_from_the_colours_of_the_crf(self):
         scale = ColourScale(mean=(10.0, 20.0, 30.0), deviation=(2.0, 4.0, 5.0))
-        example = to_example(Photos()[0], scale)
-        colours = example.image.double()
+        batch = to_batch(stack_samples([Photos()[0]]), scale)
+        colours = batch.image.double()
         mean, deviation = (torch.tensor(v, dtype=torch.float64)[:, None, None] for v in (scale.mean, scale.deviation))
-        assert torch.allclose(example.input.double(), (colours - mean) / deviation, rtol=1e-6, atol=0)  # float32
-        assert example.image.max() > 200
+        assert torch.allclose(batch.input.double(), (colours - mean) / deviation, rtol=1e-6, atol=0)  # float32
+        assert batch.image.max() > 200
 
     def test_the_fill_is_next_to_nothing_for_the_network(self):
         scale = ColourScale()
@@ -122,14 +122,19 @@ class TestExamples:
         assert seen.abs().max() <= 0.5 / min(scale.deviation)  # half a colour, by rounding
         assert ColourScale(mean=(-3.0, 300.0, 0.4)).fill == (0, 255, 0)
 
+    def test_workers_hand_over_bytes_and_no_more(self):
+        stack = stack_samples([SCENES[0], SCENES[1]])
+        assert stack.image.dtype == stack.label.dtype == torch.uint8
+        assert stack.image.is_contiguous() and stack.ids == (SCENES.ids[0], SCENES.ids[1])
+
     def test_void_stays_void(self):
         sample = Sample(np.zeros((1, 2, 3), np.uint8), np.array([[255, 1]], np.uint8), "a")
-        assert to_example(sample).label.tolist() == [[255, 1]]
+        assert to_batch(stack_samples([sample])).label.tolist() == [[[255, 1]]]
 
     def test_mixed_batches_and_bad_scales_are_refused(self):
         image = np.zeros((2, 2, 3), np.uint8)
-        examples = [to_example(Sample(image, label, "a")) for label in (None, image[..., 0])]
-        with pytest.raises(InputError, match="1 of 2 examples have no labels"):
-            to_batch(examples)
+        samples = [Sample(image, label, "a") for label in (None, image[..., 0])]
+        with pytest.raises(InputError, match="1 of 2 samples have no labels"):
+            stack_samples(samples)
         with pytest.raises(InputError, match="deviations above 0"):
             ColourScale(deviation=(1.0, 0.0, 1.0))

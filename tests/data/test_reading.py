@@ -116,7 +116,7 @@ def test_masks_of_colours_are_refused_with_the_cure(tmp_path):
         read_labels(path, 21)
     assert "VOC" not in str(caught.value)
     path = save(tmp_path / "voc.png", voc_palette()[LABELS])
-    with pytest.raises(InputError, match=r"voc\.png .*number them.*colours of PASCAL VOC.*voc_palette\(\)"):
+    with pytest.raises(InputError, match=r"voc\.png .*number them.*colours of PASCAL VOC.*voc_labels\(\)"):
         read_labels(path, 21)
     path = save(tmp_path / "grey.png", np.repeat(LABELS[..., None], 3, axis=2))
     with pytest.raises(InputError, match=r"grey\.png .*three channels are equal: save one"):

@@ -11,11 +11,11 @@ pytest.importorskip("PIL", reason="data need Pillow")
 pytest.importorskip("scipy", reason=".mat files need scipy")
 
 from densefield import VOC2012
-from densefield.data import download as download_module
+from densefield import download as download_module
 from densefield.data.voc_download import SBD_ARCHIVE, VOC_ARCHIVE, fetch_voc2012
 from densefield.errors import DensefieldError
-from tests.data.range_server import serve
 from tests.data.tiny_voc import EXTRA, TRAIN, packed, write_sbd, write_voc
+from tests.range_server import serve
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_without_voc_nothing_can_be_checked(archives, tmp_path):
 def test_a_changed_archive_is_refused(archives, tmp_path):
     server, both = archives
     server.files[VOC_ARCHIVE.file] += b"\0"
-    with pytest.raises(DensefieldError, match="sha256"):
+    with pytest.raises(DensefieldError, match="SHA-256"):
         fetch_voc2012(tmp_path / "data", archives=both)
 
 

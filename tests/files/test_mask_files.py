@@ -9,6 +9,7 @@ Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
 from densefield.errors import InputError  # noqa: E402
 from densefield.files.masks import VOID, read_mask  # noqa: E402
+from densefield.files.palette import voc_palette  # noqa: E402
 
 LABELS = np.array([[0, 1, 2], [3, 255, 0]], np.uint8)
 SOFT = np.random.default_rng(8087).dirichlet([1.0] * 4, (2, 3)).transpose(2, 0, 1)
@@ -109,13 +110,39 @@ def test_the_labels_of_soft_masks_are_the_best(save):
     assert np.array_equal(read_mask(save(LABELS)).labels(), LABELS)
 
 
-def test_colour_coded_masks_are_refused_with_what_to_do(save):
-    colours = np.zeros((2, 3, 3), np.uint8)
-    colours[0, 0] = (200, 0, 0)
-    with pytest.raises(InputError, match=r"mask\.png has pixels of mode RGB.*2 colours: number them"):
+def test_colours_of_voc_are_its_labels(save):
+    labels = np.random.default_rng(6607).permutation(np.r_[np.arange(21), [255] * 9]).reshape(5, 6).astype(np.uint8)
+    for mode in ("RGB", "RGBA"):
+        path = save(np.asarray(Image.fromarray(voc_palette()[labels]).convert(mode)))
+        mask = read_mask(path)
+        assert mask.form == "voc colours" and list(mask.unary()) == ["labels"]
+        assert np.array_equal(mask.values, labels) and np.array_equal(mask.palette, voc_palette())
+
+
+@pytest.mark.parametrize("labels", [[[0, 0]], [[0, 7]], [[255, 255]]])
+def test_the_grey_of_a_car_is_a_colour_of_voc(save, labels):
+    assert read_mask(save(voc_palette()[np.array(labels)])).values.tolist() == labels
+
+
+def test_other_colours_are_numbered_in_their_order(save):
+    colours = np.array([[[200, 0, 0], [0, 0, 0], [0, 9, 0]], [[0, 0, 255], [0, 9, 0], [200, 0, 0]]], np.uint8)
+    mask = read_mask(save(colours))
+    assert mask.form == "colours" and mask.values.tolist() == [[3, 0, 2], [1, 2, 3]]
+    assert np.array_equal(mask.palette[mask.values], colours)
+
+
+def test_too_many_colours_and_other_pixels_are_refused_with_what_to_do(save):
+    colours = np.zeros((1, 101, 3), np.uint8)
+    colours[0, :, 0] = np.arange(101)
+    with pytest.raises(InputError, match=r"mask\.png has pixels of mode RGB.*101 colours: number them"):
         read_mask(save(colours))
+    assert read_mask(save(colours[:, :100])).form == "colours"
     with pytest.raises(InputError, match="three channels are equal: save one"):
         read_mask(save(np.repeat(LABELS[..., None], 3, 2)))
+    with pytest.raises(
+        InputError, match="three channels are equal: save one"
+    ):  # 64 is grey in VOC's palette, of no class
+        read_mask(save(np.full((2, 2, 3), 64, np.uint8)))
     with pytest.raises(InputError, match=r"mode I;16.*convert it"):
         read_mask(save(LABELS.astype(np.uint16)))
 

@@ -81,13 +81,20 @@ def holes():
 REACH = (2 + 1) * 1 + (2 + 1) * 2 + (3 + 1) * 4 + (3 + 1) * 8 + (3 + 1) * 16 + 3 * 32
 
 
+@pytest.fixture(scope="module")
+def scored(holes):
+    """An image, and the scores of its pixels 0, 8, 16, …"""
+    image = torch.randn(1, 3, 536, 536, dtype=torch.float64, generator=torch.Generator().manual_seed(904423))
+    with torch.no_grad():
+        return image, holes.coarse_scores(image)
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("down", range(4))
 @pytest.mark.parametrize("right", range(4))
-def test_holes_compute_what_the_strided_network_computes_on_shifted_images(holes, down, right):
-    size = 536
-    image = torch.randn(1, 3, size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(904423))
-    dense = holes.coarse_scores(image)  # of pixels 0, 8, 16, …
+def test_holes_compute_what_the_strided_network_computes_on_shifted_images(holes, scored, down, right):
+    image, dense = scored
+    size = image.shape[2]
     shifted = Strided(holes)(image[:, :, 8 * down :, 8 * right :])  # of pixels 8·down + 0, 32, 64, …
     first, last = -(-REACH // 32), (size - 1 - REACH - 24) // 32  # those that see no border
     assert last - first >= 2

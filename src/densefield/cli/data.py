@@ -10,6 +10,7 @@ import typer
 
 from densefield.cli.bar import Bar
 from densefield.cli.data_scenes import scenes_command
+from densefield.cli.stages import Stages
 
 if TYPE_CHECKING:
     from densefield.data.check import Report
@@ -38,8 +39,13 @@ def voc2012_verb(
     voc, sbd = voc_download.VOC_ARCHIVE, voc_download.SBD_ARCHIVE
     archives = (replace(voc, url=voc_url or voc.url), replace(sbd, url=sbd_url or sbd.url))
     try:
-        with _Stages() as stages:
-            fetched = voc_download.fetch_voc2012(folder, archives=archives, threads=threads, progress=stages.advance)
+        with Stages() as stages:
+            fetched = voc_download.fetch_voc2012(
+                folder,
+                archives=archives,
+                threads=threads,
+                progress=lambda what, done, total: stages.advance(what, done, total, in_bytes=what != "check"),
+            )
     except DensefieldError as error:
         typer.echo(f"densefield: {error}", err=True)
         raise typer.Exit(2) from error
@@ -80,29 +86,6 @@ def check_verb(
     _tell(report)
     if report.problems:
         raise typer.Exit(1)
-
-
-class _Stages:
-    """One bar after the other, each under a line that says what is done."""
-
-    def __init__(self) -> None:
-        self._what = ""
-        self._bar: Bar | None = None
-
-    def __enter__(self) -> _Stages:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.__exit__()
-
-    def advance(self, what: str, done: int, total: int | None) -> None:
-        """Shows that so much of it is done."""
-        if what != self._what or self._bar is None:
-            self.__exit__()
-            typer.echo(f"densefield: {what}", err=True)
-            self._what, self._bar = what, Bar(what, in_bytes=what != "check").__enter__()
-        self._bar.advance(done, total)
 
 
 def _tell(report: Report) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from densefield.cli.bar import Bar
+
 
 def scenes_command(
     directory: Annotated[
@@ -28,17 +30,12 @@ def scenes_command(
     The same options draw the same scenes on any machine. Scenes that are there already are kept: a run that was
     interrupted is gone on with by the same command, and a larger number of images adds to the folder.
     """
-    from rich.console import Console
-    from rich.progress import Progress
-
     from densefield.data.scene_files import write_scenes
     from densefield.errors import DensefieldError
     from densefield.filters.threads import default_threads
 
-    console = Console(stderr=True)
     try:
-        with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
-            task = bar.add_task("scenes", total=images)
+        with Bar("scenes") as bar:
             drawn = write_scenes(
                 directory,
                 images,
@@ -47,7 +44,7 @@ def scenes_command(
                 seed,
                 val_share=val_share,
                 workers=default_threads() if workers is None else workers,
-                progress=lambda done, total: bar.update(task, completed=done, total=total),
+                progress=bar.advance,
             )
     except (DensefieldError, OSError) as error:
         typer.echo(f"densefield: {error}", err=True)

@@ -33,9 +33,9 @@ def refine_verb(
         Path,
         typer.Argument(
             metavar="MASK",
-            help="Its mask: an indexed or grey PNG of labels (255: unknown), a grey PNG of 0 and 255 (255: object), or "
-            ".npy/.npz with labels (H, W) or probabilities (L, H, W). For folders: a folder of masks with the "
-            "names of the images.",
+            help="Its mask: an indexed or grey PNG of labels (255: unknown), a grey PNG of 0 and 255 (255: object), a "
+            "PNG in colours, or .npy/.npz with labels (H, W) or probabilities (L, H, W). For folders: a folder of "
+            "masks with the names of the images.",
             show_default=False,
         ),
     ],
@@ -135,6 +135,17 @@ def _tell(refined: Refined, explain: bool) -> None:
         typer.echo(
             f"densefield: masks of only 0 and 255, read as objects: {objects}; masks read as labels: {grey_labels}. If "
             "all hold labels pass their number as --labels.",
+            err=True,
+        )
+    if "voc colours" in forms:
+        typer.echo(
+            f"densefield: masks in the colours of PASCAL VOC, numbered as VOC does: {forms.count('voc colours')}",
+            err=True,
+        )
+    if "colours" in forms:
+        typer.echo(
+            f"densefield: masks in other colours: {forms.count('colours')}. In each of them, labels are numbered from "
+            "0 in the order of its colours, by r, then g, then b.",
             err=True,
         )
     alone = refined.pairing.images_alone

@@ -21,10 +21,10 @@ class Stages:
         if self._bar is not None:
             self._bar.__exit__()
 
-    def advance(self, what: str, done: int, total: int | None) -> None:
+    def advance(self, what: str, done: int, total: int | None, *, in_bytes: bool = False) -> None:
         """Shows that so much of it is done."""
         if what != self._what or self._bar is None:
             self.__exit__()
             typer.echo(f"densefield: {what}", err=True)
-            self._what, self._bar = what, Bar(what).__enter__()
+            self._what, self._bar = what, Bar(what, in_bytes=in_bytes).__enter__()
         self._bar.advance(done, total)

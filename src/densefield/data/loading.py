@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
-from dataclasses import replace
-from typing import Protocol
+from collections.abc import Iterator
 
 import torch
 from torch.utils.data import DataLoader
 
 from densefield.data.epoch_order import BEGINNING, Position, batch_order
-from densefield.data.examples import Batch, ColourScale, Example, to_batch, to_example
-from densefield.data.sample import Sample
+from densefield.data.examples import Batch, ColourScale, Stack, stack_samples, to_batch
+from densefield.data.sample import Dataset, Sample
 from densefield.data.transforms import Augmentation, augment
 from densefield.errors import InputError
 
 
-class Samples(Sized, Protocol):
-    """A dataset: samples by their number from 0, the names of its labels and of its images."""
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The names of the labels, from 0."""
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """The names of the images."""
-
-    def __getitem__(self, index: int, /) -> Sample: ...
-
-
 def training_batches(
-    dataset: Samples,
+    dataset: Dataset,
     augmentation: Augmentation,
     batch_size: int,
     *,
@@ -56,46 +40,48 @@ def training_batches(
     share = slice(part * batch_size // parts, (part + 1) * batch_size // parts)
     order = batch_order(len(dataset), batch_size, seed, start)
     keys = (batch[share] for batch, _ in batch_order(len(dataset), batch_size, seed, start))
-    loader = _loader(_Augmented(dataset, augmentation, seed, scale or ColourScale()), keys, workers)
-    return (replace(batch, position=position) for batch, (_, position) in zip(loader, order, strict=False))
+    colours = scale or ColourScale()
+    stacks = _stacks(_Augmented(dataset, augmentation, seed, colours.fill), keys, workers)
+    return (to_batch(stack, colours, position) for stack, (_, position) in zip(stacks, order, strict=False))
 
 
-def evaluation_batches(dataset: Samples, *, workers: int = 0, scale: ColourScale | None = None) -> Iterator[Batch]:
+def evaluation_batches(dataset: Dataset, *, workers: int = 0, scale: ColourScale | None = None) -> Iterator[Batch]:
     """Every sample in order and as it is, in a batch of its own, since sizes differ."""
     keys = ([(0, index)] for index in range(len(dataset)))
-    return iter(_loader(_Plain(dataset, scale or ColourScale()), keys, workers))
+    return (to_batch(stack, scale) for stack in _stacks(_Plain(dataset), keys, workers))
 
 
 class _Augmented:
-    """Training examples by (epoch, index)."""
+    """Samples as training sees them, by (epoch, index)."""
 
-    def __init__(self, dataset: Samples, augmentation: Augmentation, seed: int, scale: ColourScale) -> None:
-        self._dataset, self._augmentation, self._seed, self._scale = dataset, augmentation, seed, scale
+    def __init__(self, dataset: Dataset, augmentation: Augmentation, seed: int, fill: tuple[int, int, int]) -> None:
+        self._dataset, self._augmentation, self._seed, self._fill = dataset, augmentation, seed, fill
 
-    def __getitem__(self, key: tuple[int, int]) -> Example:
+    def __getitem__(self, key: tuple[int, int]) -> Sample:
         epoch, index = key
-        seen = augment(self._dataset[index], self._augmentation, self._seed, epoch, index, self._scale.fill)
-        return to_example(seen, self._scale)
+        return augment(self._dataset[index], self._augmentation, self._seed, epoch, index, self._fill)
 
 
 class _Plain:
-    """Examples as they are by (anything, index)."""
+    """Samples as they are, by (anything, index)."""
 
-    def __init__(self, dataset: Samples, scale: ColourScale) -> None:
-        self._dataset, self._scale = dataset, scale
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
 
-    def __getitem__(self, key: tuple[int, int]) -> Example:
-        return to_example(self._dataset[key[1]], self._scale)
+    def __getitem__(self, key: tuple[int, int]) -> Sample:
+        return self._dataset[key[1]]
 
 
-def _loader(examples: _Augmented | _Plain, keys: Iterator[list[tuple[int, int]]], workers: int) -> DataLoader[Example]:
+def _stacks(samples: _Augmented | _Plain, keys: Iterator[list[tuple[int, int]]], workers: int) -> Iterator[Stack]:
+    """Stacks of samples; workers hand over bytes, since what passes between processes costs more than to convert it."""
     if workers < 0:
         raise InputError(f"workers is {workers}, expected 0 or more.")
-    return DataLoader(
-        examples,  # type: ignore[arg-type]
+    loader: DataLoader[Stack] = DataLoader(
+        samples,  # type: ignore[arg-type]
         batch_sampler=keys,
         num_workers=workers,
-        collate_fn=to_batch,
+        collate_fn=stack_samples,
         # Workers are seeded by a generator of their own, so that reading data leaves torch's state alone.
         generator=torch.Generator().manual_seed(0),
     )
+    return iter(loader)

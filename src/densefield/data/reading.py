@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from densefield.data.jpeg import fast_jpeg
 from densefield.data.sample import Sample
 from densefield.data.sbd import read_segmentation
 from densefield.errors import InputError
 from densefield.files.images import SIXTEEN_BITS, open_image, read_image
 from densefield.files.masks import VOID, not_labels
-from densefield.files.palette import voc_palette
+from densefield.files.palette import voc_labels
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -45,7 +46,11 @@ def read_colours(path: Path, size: tuple[int, ...] | None = None) -> Bytes:
     """Colours 0…255 of an image, (H, W, 3); grey gives three equal channels, and 16 bits are scaled.
 
     `size` is that of the mask, (rows, columns): an image that fits it only once it is turned as EXIF says is turned.
+    JPEG files are decoded by the fastest decoder that is there.
     """
+    fast = fast_jpeg(path) if path.suffix.lower() in (".jpg", ".jpeg") else None
+    if fast is not None and (size is None or fast.shape[:2] == size):
+        return fast
     try:
         pixels = read_image(path, None if size is None else (size[0], size[1]))
     except InputError as error:
@@ -95,9 +100,6 @@ def _colour_coded(path: Path, picture: Image.Image) -> str:
     message = not_labels(path, picture)
     if picture.mode not in ("RGB", "RGBA"):
         return message
-    colours = np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)
-    grey = (colours == colours[:, :1]).all()
-    palette = {tuple(colour) for colour in voc_palette().tolist()}
-    if not grey and {tuple(colour) for colour in colours.tolist()} <= palette:
-        return f"{message} They are colours of PASCAL VOC, so number them by voc_palette() of densefield.files.palette."
+    if voc_labels(np.asarray(picture.convert("RGB"))) is not None:
+        return f"{message} They are colours of PASCAL VOC, so number them by voc_labels() of densefield.files.palette."
     return message

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from densefield.data.check import Report, check_data
-from densefield.data.download import download
 from densefield.data.sbd import need_scipy
 from densefield.data.unpack import unpack
 from densefield.data.voc import find_voc, list_voc
+from densefield.download import download
 from densefield.errors import DensefieldError
 
 Progress = Callable[[str, int, int | None], None]  # what is done, how much of it, and of how much
@@ -31,6 +31,7 @@ class Archive:
         return self.url.rpartition("/")[2]
 
 
+# The publishers give no checksums. These are the ones that torchvision's prototype of its datasets checks by.
 VOC_ARCHIVE = Archive(
     "PASCAL VOC 2012",
     "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/VOCtrainval_11-May-2012.tar",

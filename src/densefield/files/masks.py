@@ -1,4 +1,4 @@
-"""Reading masks: indexed and grey pictures, and arrays of labels, probabilities or logits."""
+"""Reading masks: indexed, grey and coloured pictures, and arrays of labels, probabilities or logits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from PIL import Image
 
 from densefield.errors import InputError
 from densefield.files.images import open_image
+from densefield.files.palette import voc_labels, voc_palette
 
-Form = Literal["indexed", "labels", "object", "soft", "probabilities", "logits"]
+Form = Literal["indexed", "labels", "object", "voc colours", "colours", "soft", "probabilities", "logits"]
 
 VOID = 255  # the label of pixels that no one labelled; the same in all layers
 ARRAYS = (".npy", ".npz")
 MOST_GREYS = 100  # more different values than this are shades, unless someone says that they are labels
+MOST_COLOURS = 100  # more than this are a photo, or blurred
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,13 @@ class Mask:
     """What a file says of the labels: whole labels (H, W), or probabilities or logits (L, H, W).
 
     The form is "indexed" for a picture with a palette, "labels" for a grey one or an array, "object" for a grey one of
-    0 and 255 alone (then 255 is label 1), "soft" for a grey one that holds the probability of label 1.
+    0 and 255 alone (then 255 is label 1), "soft" for a grey one that holds the probability of label 1. Of pictures in
+    colours, those of PASCAL VOC are numbered as VOC does ("voc colours"), others by their order ("colours").
     """
 
     form: Form
     values: npt.NDArray[np.generic]
-    palette: npt.NDArray[np.uint8] | None = None  # (n, 3), of an indexed picture
+    palette: npt.NDArray[np.uint8] | None = None  # (n, 3), of a picture that is indexed or in colours
 
     @property
     def size(self) -> tuple[int, int]:
@@ -112,6 +115,8 @@ def _picture_mask(path: Path, soft: bool, num_labels: int | None) -> Mask:
     if picture.mode == "P":
         palette = np.array(picture.getpalette("RGB"), np.uint8).reshape(-1, 3)
         return Mask("indexed", np.asarray(picture), palette)
+    if picture.mode in ("RGB", "RGBA"):
+        return _colour_mask(path, picture)
     if picture.mode not in ("1", "L"):
         raise InputError(not_labels(path, picture))
     greys = np.asarray(picture.convert("L"))
@@ -125,6 +130,17 @@ def _picture_mask(path: Path, soft: bool, num_labels: int | None) -> Mask:
             "if they are labels pass their number as --labels."
         )
     return Mask("labels", greys)
+
+
+def _colour_mask(path: Path, picture: Image.Image) -> Mask:
+    colours = np.asarray(picture.convert("RGB"))
+    labels = voc_labels(colours)
+    if labels is not None:
+        return Mask("voc colours", labels, voc_palette())
+    palette, numbers = np.unique(colours.reshape(-1, 3), axis=0, return_inverse=True)
+    if len(palette) > MOST_COLOURS or (palette == palette[:, :1]).all():
+        raise InputError(not_labels(path, picture))
+    return Mask("colours", numbers.reshape(colours.shape[:2]).astype(np.uint8), palette)
 
 
 def not_labels(path: Path, picture: Image.Image) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from densefield.nets.download import Progress, cache_folder, download
+from densefield.download import Progress, cache_folder, download
 from densefield.nets.weights import Weights, checked_weights
 
 WIDTHS = (64, 128, 256, 512, 512)  # channels of the five stages
@@ -15,7 +15,7 @@ FULLY_CONNECTED = 4096  # channels of fc6 and fc7
 GRID = 7  # fc6 looks at 7×7 positions
 
 _CONVOLUTIONS = (2, 2, 3, 3, 3)  # of 3×3, in each stage
-_URL = "https://download.pytorch.org/models/vgg16-397923af.pth"
+_URL = "https://download.pytorch.org/models/vgg16-397923af.pth"  # the name has the first digits of the checksum
 _SHA256 = "397923af8e79cdbb6a7127f12361acd7a2f83e06b05044ddf496e83de57a5bf0"
 
 
@@ -73,9 +73,9 @@ def new_top(channels: int, labels: int) -> nn.Conv2d:
     return top
 
 
-def imagenet_weights(folder: Path | None = None, progress: Progress | None = None) -> Path:
+def imagenet_weights(progress: Progress | None = None) -> Path:
     """The file of torchvision's weights for ImageNet, 528 MiB, downloaded into the cache where it is not there yet."""
-    return download(_URL, _SHA256, folder or cache_folder(), progress)
+    return download(_URL, cache_folder() / _URL.rpartition("/")[2], sha256=_SHA256, progress=progress)
 
 
 def converted_weights(

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from densefield.data.loading import Samples
-from densefield.data.sample import Sample
+from densefield.data.sample import Dataset, Sample
 from densefield.errors import InputError
 
 KEPT_BYTES = 2**30  # of scores, in memory
@@ -60,7 +59,7 @@ class SavedScores:
     (('scene_000001',), torch.Size([3, 96, 96]), torch.Size([96, 96]))
     """
 
-    def __init__(self, folder: Path, dataset: Samples) -> None:
+    def __init__(self, folder: Path, dataset: Dataset) -> None:
         if not folder.is_dir():
             raise InputError(f"there is no folder {folder}, expected one with logits as ID.npz.")
         there = {path.stem for path in folder.glob("*.npz")}
@@ -106,7 +105,7 @@ class NetworkScores:
     """
 
     def __init__(
-        self, network: Callable[[Tensor], Tensor], dataset: Samples, normalization: Callable[[Tensor], Tensor]
+        self, network: Callable[[Tensor], Tensor], dataset: Dataset, normalization: Callable[[Tensor], Tensor]
     ) -> None:
         self._network, self._dataset, self._normalization = network, dataset, normalization
         self.classes, self.ids = dataset.classes, dataset.ids

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from densefield.data import download as module
-from densefield.data.download import DownloadError, download
+from densefield import download as module
+from densefield.download import DownloadError, cache_folder, download
 from densefield.errors import DensefieldError, InputError
-from tests.data.range_server import serve
+from tests.range_server import serve
 
 CONTENT = np.random.default_rng(71993).bytes(300_007)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-MD5 = hashlib.md5(CONTENT).hexdigest()
 
 
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setattr(module, "PAUSE", 0.001)
-    monkeypatch.setattr(module, "CHUNK", 1 << 14)
+    monkeypatch.setattr(module, "PIECE", 1 << 14)
     with serve({"file.tar": CONTENT}) as served:
         yield served
 
 
 @pytest.fixture
 def get(server, tmp_path):
-    def get(**options):
-        options = options or {"sha256": SHA256}
-        return download(f"{server.url}/file.tar", tmp_path / "below" / "file.tar", **options)
+    def get(sha256=SHA256, progress=None):
+        return download(f"{server.url}/file.tar", tmp_path / "below" / "file.tar", sha256=sha256, progress=progress)
 
     return get
 
@@ -42,15 +42,15 @@ def part(tmp_path):
     return tmp_path / "below" / "file.tar.part"
 
 
-@pytest.mark.parametrize("checksum", [{"sha256": SHA256}, {"md5": MD5}, {"sha256": SHA256.upper(), "md5": MD5}, {}])
+@pytest.mark.parametrize("checksum", [SHA256, SHA256.upper()])
 def test_a_file_is_downloaded_and_nothing_is_left_beside_it(get, checksum):
-    path = get(**checksum or {"md5": None})
+    path = get(checksum)
     assert path.read_bytes() == CONTENT and list(path.parent.iterdir()) == [path]
 
 
 def test_progress_counts_bytes_up_to_the_whole(get):
     steps = []
-    get(sha256=SHA256, progress=lambda done, total: steps.append((done, total)))
+    get(progress=lambda done, total: steps.append((done, total)))
     assert steps[-1] == (len(CONTENT), len(CONTENT)) and len(steps) > 10
     assert [done for done, _ in steps] == sorted({done for done, _ in steps})
 
@@ -64,7 +64,7 @@ def test_a_file_that_is_there_and_right_is_not_asked_for(get, server):
 def test_an_interrupted_download_is_gone_on_with(get, server, part):
     part.write_bytes(CONTENT[:100_000])
     steps = []
-    path = get(sha256=SHA256, progress=lambda done, total: steps.append((done, total)))
+    path = get(progress=lambda done, total: steps.append((done, total)))
     assert path.read_bytes() == CONTENT and server.asked == ["bytes=100000-"]
     assert steps[0][0] > 100_000 and steps[-1] == (len(CONTENT), len(CONTENT))
 
@@ -72,6 +72,11 @@ def test_an_interrupted_download_is_gone_on_with(get, server, part):
 def test_a_download_that_lacks_only_its_name_is_finished(get, server, part):
     part.write_bytes(CONTENT)
     assert get().read_bytes() == CONTENT and len(server.asked) == 1
+
+
+def test_a_file_that_was_damaged_is_fetched_again(get, part):
+    part.with_name("file.tar").write_bytes(CONTENT[:-1] + b"!")
+    assert get().read_bytes() == CONTENT
 
 
 def test_half_a_file_under_the_final_name_is_gone_on_with(get, server, part):
@@ -96,7 +101,7 @@ def test_a_server_that_says_no_length_is_believed_by_checksum(get, server):
     assert get().read_bytes() == CONTENT
     server.files["file.tar"] = CONTENT[:-1]
     get().unlink()
-    with pytest.raises(DownloadError, match="sha256"):
+    with pytest.raises(DownloadError, match="SHA-256"):
         get()
 
 
@@ -106,17 +111,10 @@ def test_what_another_download_left_is_found_out_and_replaced(get, part, left):
     assert get().read_bytes() == CONTENT
 
 
-def test_without_a_checksum_nothing_is_resumed_and_what_is_there_is_kept(get, server, part):
-    part.write_bytes(b"x" * 1000)
-    path = get(sha256=None)
-    assert path.read_bytes() == CONTENT and server.asked == [None]
-    path.write_bytes(b"mine")
-    assert get(sha256=None).read_bytes() == b"mine"
-
-
 def test_the_wrong_file_is_refused_and_removed(get, tmp_path):
-    with pytest.raises(DownloadError, match=rf"md5 is {MD5}, expected 0{{32}}\. Download it elsewhere to .*file\.tar"):
-        get(md5="0" * 32)
+    message = rf"its SHA-256 is {SHA256}, expected 0{{64}}\. It was deleted\. .* put it at .*file\.tar\."
+    with pytest.raises(DownloadError, match=message):
+        get("0" * 64)
     assert list((tmp_path / "below").iterdir()) == []
 
 
@@ -134,7 +132,7 @@ def test_lasting_errors_of_the_server_end_the_attempts_and_keep_what_came(get, s
 
 
 def test_a_file_that_does_not_exist_is_not_asked_for_twice(server, tmp_path):
-    with pytest.raises(DownloadError, match=r"404 Not Found\. Look for another address"):
+    with pytest.raises(DownloadError, match=r"404 Not Found\. Look for another address.*put it at .*gone\."):
         download(f"{server.url}/gone", tmp_path / "gone", sha256=SHA256)
     assert len(server.asked) == 1
 
@@ -156,4 +154,25 @@ def test_a_full_disk_is_noticed_before_the_download(get, monkeypatch):
 @pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://example.org/a", "example.org/a", ""])
 def test_only_web_addresses_are_taken(tmp_path, url):
     with pytest.raises(InputError, match="begins with https"):
-        download(url, tmp_path / "a")
+        download(url, tmp_path / "a", sha256=SHA256)
+
+
+def test_several_may_fetch_the_same_file_at_once(get):
+    paths: list[Path] = []
+    threads = [threading.Thread(target=lambda: paths.append(get())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(paths) == 4 and paths[0].read_bytes() == CONTENT and list(paths[0].parent.iterdir()) == [paths[0]]
+
+
+def test_the_cache_is_where_the_user_keeps_caches(monkeypatch, tmp_path):
+    monkeypatch.setenv("DENSEFIELD_CACHE", str(tmp_path / "own"))
+    assert cache_folder() == tmp_path / "own"
+    monkeypatch.delenv("DENSEFIELD_CACHE")
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "densefield"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder() == Path.home() / ".cache" / "densefield"
