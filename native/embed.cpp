@@ -1,7 +1,7 @@
 // Points into simplices of the permutohedral lattice (Adams, Baek & Davis 2010), compiled once per instruction set
 // and always without contraction: the same bits everywhere, so that each processor builds the same lattice.
-#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "lattice_kernels.hpp"
 
@@ -28,7 +28,7 @@ inline void elevate(const Embedding& e, const In* features, std::int64_t points,
   In padded[block * max_dimension];
   if (points < block) {
     for (int lane = 0; lane < block; ++lane)
-      std::copy_n(features + (lane < points ? lane : points - 1) * d, d, padded + lane * d);
+      std::memcpy(padded + lane * d, features + (lane < points ? lane : points - 1) * d, d * sizeof(In));
     features = padded;
   }
   alignas(64) Real sum[block] = {};

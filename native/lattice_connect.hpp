@@ -56,18 +56,50 @@ class SlotLists {
   std::vector<std::int64_t> totals_;
 };
 
-// Whoever follows whom along one axis, as chains. Room for all of them has been made before.
-inline void link(const std::int32_t* next, const std::uint8_t* has_previous, std::int64_t vertices, Chains& chains) {
-  chains.blocks.push_back(0);
-  for (std::int64_t vertex = 0; vertex < vertices; ++vertex) {
-    if (has_previous[vertex] || next[vertex] < 0) continue;
-    const auto length = static_cast<std::int64_t>(chains.vertices.size());
-    if (length - chains.blocks.back() >= block_vertices) chains.blocks.push_back(length);
-    std::int32_t at = static_cast<std::int32_t>(vertex);
-    for (; next[at] >= 0; at = next[at]) chains.vertices.push_back(at);
-    chains.vertices.push_back(~at);
+// Whoever follows whom along one axis, as chains. In a block the short ones come first: processors guess well where a
+// chain ends if it is as long as the last. Room for all of them has been made before.
+class Linker {
+ public:
+  Linker(const std::int32_t* next, Chains& chains) : next_(next), chains_(chains) { chains.blocks.push_back(0); }
+
+  void add(std::int32_t head) {
+    int length = 1;
+    for (std::int32_t at = head; next_[at] >= 0; at = next_[at]) ++length;
+    const int kind = std::min(length, kinds) - 1;
+    heads_[kind][counts_[kind]++] = head;
+    waiting_ += length;
+    if (waiting_ >= block_vertices) write_block();
   }
-  chains.blocks.push_back(static_cast<std::int64_t>(chains.vertices.size()));
+
+  void write_block() {
+    for (int kind = 1; kind < kinds; ++kind) {
+      for (int i = 0; i < counts_[kind]; ++i) write(heads_[kind][i]);
+      counts_[kind] = 0;
+    }
+    waiting_ = 0;
+    chains_.blocks.push_back(static_cast<std::int64_t>(chains_.vertices.size()));
+  }
+
+ private:
+  static constexpr int kinds = 8;  // longer ones are not told apart
+
+  void write(std::int32_t at) {
+    for (; next_[at] >= 0; at = next_[at]) chains_.vertices.push_back(at);
+    chains_.vertices.push_back(~at);
+  }
+
+  const std::int32_t* next_;
+  Chains& chains_;
+  std::int32_t heads_[kinds][block_vertices];
+  int counts_[kinds] = {};
+  std::int64_t waiting_ = 0;
+};
+
+inline void link(const std::int32_t* next, const std::uint8_t* has_previous, std::int64_t vertices, Chains& chains) {
+  Linker linker(next, chains);
+  for (std::int64_t vertex = 0; vertex < vertices; ++vertex)
+    if (!has_previous[vertex] && next[vertex] >= 0) linker.add(static_cast<std::int32_t>(vertex));
+  linker.write_block();
 }
 
 // Lists the slots of each vertex and links neighbours. finder.start(key) sets out to fetch what finder.find(key, start)
