@@ -166,7 +166,7 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
     });
   };
   if (code.is_narrow())
-    number_all(std::vector<NarrowTable>(threads, NarrowTable(1 << 13)));
+    number_all(std::vector<NarrowTable>(threads, NarrowTable(1 << 14)));
   else
     number_all(std::vector<KeyTable>(threads, KeyTable(1 << 14)));
 

@@ -94,7 +94,7 @@ class NarrowTable {
     const auto id = static_cast<std::uint32_t>(keys_.size());
     entries_[at] = key.low << 16 | id;
     keys_.push_back(key);
-    if (keys_.size() * 2 > entries_.size()) resize(2 * entries_.size());
+    if (keys_.size() * 4 > entries_.size()) resize(2 * entries_.size());
     return id;
   }
 
