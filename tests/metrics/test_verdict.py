@@ -21,7 +21,7 @@ def gain(difference, low, high):
 def images(wrong: int, count: int = 6, classes: int = 2):
     """Labels and marginals of images with more and more wrong pixels."""
     truth = np.zeros((4, 8), int)
-    truth[:, 4:] = 1
+    truth[2:] = 1  # so the first 16 pixels, in the order of memory, are of label 0
     found = {}
     for number in range(count):
         predicted = truth.copy()
