@@ -50,6 +50,17 @@ def test_labels_are_indexed_pictures_with_the_colours_of_voc(folder, tmp_path):
         assert picture.getpalette()[:6] == voc_palette()[:2].ravel().tolist()
 
 
+def test_large_images_are_shrunk_and_their_labels_stretched_back():
+    halves = np.zeros((16, 24, 3), np.uint8)
+    halves[:, 12:] = 255
+    predictor = Predictor(scores_by_brightness, lambda image: image / 255, crf=None, longest_side=6)
+    log_q = predictor(halves)
+    assert log_q.shape == (2, 16, 24)
+    np.testing.assert_array_equal(log_q.argmax(0), halves[..., 0] > 0)
+    np.testing.assert_allclose(np.exp(log_q).sum(0), 1, rtol=1e-5)  # float32
+    assert predictor(halves[:4, :5]).shape == (2, 4, 5)
+
+
 def test_a_crf_takes_the_colours_themselves_and_its_marginals_are_what_is_written(folder, tmp_path):
     crf = DenseCRF(2, [Spatial(2, weight=3)])
     predictor = Predictor(scores_by_brightness, lambda image: image / 255, crf)

@@ -23,9 +23,11 @@ from densefield.training.build import (
     build_optimizer,
     build_segmenter,
     colour_scale,
+    open_split,
 )
 from densefield.training.config import CRFConfig, NetworkConfig
 from densefield.training.settings import read_config
+from tests.data.tiny_voc import TRAIN, VAL, write_voc
 
 
 def test_the_crf_is_there_in_stage_2_alone(tiny):
@@ -109,6 +111,27 @@ def test_a_part_gives_the_images_it_names(tiny):
     train, _ = build_datasets(read_config(tiny))
     part = Part(train, [7, 2])
     assert part.ids == (train.ids[7], train.ids[2]) and np.array_equal(part[1].image, train[2].image)
+
+
+def with_voc(tiny, root, *more):
+    """Settings for a copy of VOC 2012 that has three images for training and two others."""
+    return read_config(tiny, ["data.kind=voc2012", f"data.root={root}", "network.labels=21", *more])
+
+
+def test_held_out_images_are_not_trained_on(tiny, tmp_path):
+    config = with_voc(tiny, write_voc(tmp_path), "data.held_out=2", "data.val=held_out", "data.longest_side=5")
+    train, val = build_datasets(config)
+    assert val.ids == (TRAIN[0], TRAIN[1]) and train.ids == (TRAIN[2],)
+    assert val[0].image.shape[1] == 5 and val[0].image.shape[:2] == val[0].label.shape
+    assert open_split(config.data, "val").ids == VAL  # what is judged by in the end stays whole
+
+
+def test_not_all_images_can_be_held_out(tiny, tmp_path):
+    root = write_voc(tmp_path)
+    with pytest.raises(InputError, match=r"data\.held_out is 9, but train has 3 images"):
+        build_datasets(with_voc(tiny, root, "data.held_out=9"))
+    with pytest.raises(InputError, match="no images are held out"):
+        open_split(with_voc(tiny, root).data, "held_out")
 
 
 def test_labels_of_network_and_data_must_agree(tiny):

@@ -64,7 +64,10 @@ def predict_verb(
         if method is PredictChoice.crf and chosen is None:
             raise InputError(f"{run} has no CRF: name one with --crf.")
         predictor = Predictor(
-            segmenter.scores, colour_scale(segmenter.network), None if method is PredictChoice.network else chosen
+            segmenter.scores,
+            colour_scale(segmenter.network),
+            None if method is PredictChoice.network else chosen,
+            config.data.longest_side,
         )
         with Bar("predict") as bar:
             predicted = predict_files(

@@ -13,8 +13,10 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from densefield.crf.layer import DenseCRF
+from densefield.data.shrunk import shrunk_image
 from densefield.errors import DensefieldError, InputError
 from densefield.evaluation.processes import this_process
 from densefield.files.images import image_suffixes, read_image
@@ -38,7 +40,8 @@ class Predicted:
 class Predictor:
     """log q of the labels of one image at a time.
 
-    ``network`` maps (1, 3, H, W) of colours that ``normalization`` has changed to scores (1, L, H, W).
+    * ``network`` maps (1, 3, H, W) of colours that ``normalization`` has changed to scores (1, L, H, W).
+    * ``longest_side``: larger images are shrunk to that, and their log q stretched back; 0 leaves all as they are.
 
     >>> predict = Predictor(torch.nn.Conv2d(3, 2, 1), lambda image: image / 255, crf=None)
     >>> predict(np.zeros((4, 6), np.uint8)).shape
@@ -46,16 +49,26 @@ class Predictor:
     """
 
     def __init__(
-        self, network: Callable[[Tensor], Tensor], normalization: Callable[[Tensor], Tensor], crf: DenseCRF | None
+        self,
+        network: Callable[[Tensor], Tensor],
+        normalization: Callable[[Tensor], Tensor],
+        crf: DenseCRF | None,
+        longest_side: int = 0,
     ) -> None:
         self._network, self._normalization, self._crf = network, normalization, crf
+        self._longest = longest_side
 
     def __call__(self, image: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Log marginals (L, H, W) of an image (H, W, 3), or (H, W) where it is grey, of colours 0…255."""
-        colours = torch.from_numpy(np.ascontiguousarray(three_channels(image).transpose(2, 0, 1)))[None]
+        seen = three_channels(image)
+        if self._longest:
+            seen = shrunk_image(seen, self._longest)
+        colours = torch.from_numpy(np.ascontiguousarray(seen.transpose(2, 0, 1)))[None]
         with torch.inference_mode():
             scores = self._network(self._normalization(colours)).float()
             log_q = scores.log_softmax(1) if self._crf is None else self._crf(scores, colours)
+            if log_q.shape[2:] != image.shape[:2]:
+                log_q = interpolate(log_q, size=image.shape[:2], mode="bilinear", align_corners=False).log_softmax(1)
         array: npt.NDArray[np.float32] = log_q[0].numpy()
         return array
 

@@ -17,6 +17,7 @@ from densefield.data.folder import FolderDataset
 from densefield.data.layout import find_layout
 from densefield.data.sample import Dataset, Sample
 from densefield.data.scenes import SceneDataset
+from densefield.data.shrunk import ShrunkDataset
 from densefield.data.transforms import Augmentation
 from densefield.data.voc import VOC2012
 from densefield.errors import InputError
@@ -27,7 +28,7 @@ from densefield.nets.parameter_groups import parameter_groups
 from densefield.nets.small import small_network
 from densefield.nets.weights import load_weights
 from densefield.segmenter import Segmenter
-from densefield.training.config import Config, CRFConfig, DataConfig, NetworkConfig, OptimizerConfig
+from densefield.training.config import HELD_OUT, Config, CRFConfig, DataConfig, NetworkConfig, OptimizerConfig
 
 _CHANNELS_LAST = ("deeplab_efficientnet_lite0", "small_network")  # the networks that are faster so on a CPU
 
@@ -117,12 +118,34 @@ def build_datasets(config: Config) -> tuple[Dataset, Dataset]:
                 f"network.labels is {config.network.labels}, but the data have {len(dataset.classes)} labels: set "
                 f"network.labels to that."
             )
-    count = min(config.data.val_images or len(val), len(val))
-    return train, Part(val, [index * len(val) // count for index in range(count)])
+    return train, Part(val, _evenly(len(val), config.data.val_images or len(val)))
 
 
 def open_split(config: DataConfig, split: str) -> Dataset:
-    """One split; of scenes that are drawn as they are needed, those for training or the ones after them."""
+    """One split, with images no larger than the settings allow.
+
+    The images of "held_out" are taken out of those for training, evenly spread. Of scenes that are drawn as they are
+    needed there are those for training and the ones after them.
+    """
+    dataset = _whole_split(config, config.train if split == HELD_OUT else split)
+    if config.held_out and split in (config.train, HELD_OUT):
+        apart = _evenly(len(dataset), config.held_out)
+        if len(apart) == len(dataset):
+            raise InputError(f"data.held_out is {config.held_out}, but {config.train} has {len(dataset)} images.")
+        rest = sorted(set(range(len(dataset))) - set(apart))
+        dataset = Part(dataset, apart if split == HELD_OUT else rest)
+    elif split == HELD_OUT:
+        raise InputError("no images are held out: data.held_out is 0.")
+    return ShrunkDataset(dataset, config.longest_side) if config.longest_side else dataset
+
+
+def _evenly(length: int, count: int) -> list[int]:
+    """So many numbers below the length, evenly spread; all where there are not so many."""
+    count = min(count, length)
+    return [number * length // count for number in range(count)]
+
+
+def _whole_split(config: DataConfig, split: str) -> Dataset:
     if config.kind == "voc2012":
         return VOC2012(config.root, split, sbd=config.sbd)
     if config.kind == "folder":

@@ -11,6 +11,8 @@ NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 Side = Annotated[int, Field(ge=1)]
 
+HELD_OUT = "held_out"  # the split of images that are taken out of those for training
+
 # What each network can be made with besides the number of labels, and the values it may have.
 NETWORK_OPTIONS: dict[str, dict[str, tuple[object, ...]]] = {
     "deeplab_vgg16": {"fc6": ("7x7", "4x4", "3x3", "large-fov")},
@@ -43,10 +45,12 @@ class DataConfig(_Section):
     root: str = "data"
     sbd: str | None = None  # the folder of SBD, where it is not in root
     train: str = "train"
-    val: str = "val"
+    val: str = "val"  # or "held_out"
+    held_out: int = Field(default=0, ge=0)  # images of train that are not trained on: the split "held_out"
     val_images: int = Field(
         default=0, ge=0
     )  # how many images of val are looked at while training, evenly spread; 0 is all
+    longest_side: int = Field(default=0, ge=0)  # larger images are shrunk to that as they are read; 0 leaves them
     crop: tuple[Side, Side] = (306, 306)
     scales: tuple[Positive, Positive] = (0.5, 1.5)
     mirror: bool = True
@@ -57,6 +61,14 @@ class DataConfig(_Section):
     def _scales_are_in_order(self) -> DataConfig:
         if self.scales[0] > self.scales[1]:
             raise ValueError(f"scales are {list(self.scales)}, expected the smaller first")
+        return self
+
+    @model_validator(mode="after")
+    def _there_is_something_held_out(self) -> DataConfig:
+        if self.held_out and self.kind == "scenes":
+            raise ValueError(f"held_out is {self.held_out}, but scenes are drawn as needed: use scenes.val_images")
+        if self.val == HELD_OUT and not self.held_out:
+            raise ValueError("val is 'held_out', but no images are: set held_out to how many")
         return self
 
 

@@ -19,6 +19,7 @@ from densefield.training.score_sources import ScoreSource
 # Where logarithms of widths and weights may go. Beyond lies nothing that a lattice can hold, or that has an effect.
 WIDTHS = (math.log(0.3), math.log(2000.0))
 WEIGHTS = (math.log(1e-4), math.log(200.0))
+CHANGE = 1e-5  # of the loss: a step that brings less is the last; measures are told to four digits
 SCALE = 100.0  # of the loss as L-BFGS sees it: its first step is as long as the gradient, up to 1
 
 
@@ -55,7 +56,7 @@ def learn_crf(
         max_iter=evaluations,
         max_eval=evaluations,
         tolerance_grad=SCALE * 1e-6,
-        tolerance_change=SCALE * 1e-6,  # of the loss
+        tolerance_change=SCALE * CHANGE,  # of the loss
         line_search_fn="strong_wolfe",
     )
 

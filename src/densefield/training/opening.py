@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from densefield.crf.layer import DenseCRF
 from densefield.data.layout import open_dataset
+from densefield.data.shrunk import ShrunkDataset
 from densefield.errors import InputError
 from densefield.training.score_sources import NetworkScores, SavedScores, ScoreSource
 
@@ -37,7 +38,11 @@ def open_scores(scores: Path, data: Path | None, split: str) -> Opened:
     from densefield.training.checkpoint import load_segmenter
 
     segmenter, config = load_segmenter(scores)
-    dataset = open_split(config.data, split) if data is None else open_dataset(data, split)
+    longest = config.data.longest_side
+    if data is None:
+        dataset = open_split(config.data, split)
+    else:
+        dataset = ShrunkDataset(open_dataset(data, split), longest) if longest else open_dataset(data, split)
     values = segmenter.state_dict().values()
     about["weights"] = blake2b(b"".join(value.numpy().tobytes() for value in values), digest_size=8).hexdigest()
     return Opened(NetworkScores(segmenter.scores, dataset, colour_scale(segmenter.network)), segmenter.crf, about)

@@ -38,8 +38,8 @@ class Tuning:
     """How a CRF is tuned.
 
     Settings are tried on images at 1/shrink of their size, by `criterion`. From the best one L-BFGS learns all widths
-    and weights on the log-likelihood: at most `evaluations` of the loss on the shrunk images, and half as many on the
-    images as they are. With 0 of them nothing is learnt.
+    and weights on the log-likelihood: at most `evaluations` of the loss on the shrunk images, and a third as many on
+    the images as they are. With 0 of them nothing is learnt.
     """
 
     search: Search = "random"
@@ -186,7 +186,7 @@ def _schedule(how: Tuning) -> list[tuple[int, int]]:
     """Shrinking, and how often the loss is evaluated at most."""
     if how.shrink == 1:
         return [(1, how.evaluations)]
-    return [(how.shrink, how.evaluations), (1, (how.evaluations + 1) // 2)]
+    return [(how.shrink, how.evaluations), (1, (how.evaluations + 2) // 3)]
 
 
 def _scaled(crf: DenseCRF, factor: float) -> list[Kernel]:
