@@ -19,6 +19,8 @@ from densefield.structured.beliefs import Beliefs
 from densefield.structured.counting import bethe_weights, convex_weights, forest_weights, tree_weights
 from densefield.structured.enumeration import configuration_scores, enumeration
 from densefield.structured.factor_graph import FactorGraph, Potts
+from densefield.structured.grid import GridGraph, grid_tree_weights
+from densefield.structured.grid_messages import grid_belief_propagation
 from densefield.structured.junction_tree import exact_map, exact_samples, junction_tree
 from densefield.structured.learning import MarginalDifference, Unrolled, log_partition, negative_log_likelihood
 from densefield.structured.map_inference import icm, max_product
@@ -27,6 +29,7 @@ from densefield.structured.mean_field import mean_field
 __all__ = [
     "Beliefs",
     "FactorGraph",
+    "GridGraph",
     "MarginalDifference",
     "Potts",
     "Unrolled",
@@ -38,6 +41,8 @@ __all__ = [
     "exact_map",
     "exact_samples",
     "forest_weights",
+    "grid_belief_propagation",
+    "grid_tree_weights",
     "icm",
     "junction_tree",
     "log_partition",

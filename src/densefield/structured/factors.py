@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from densefield.structured.factor_graph import Group
-from densefield.structured.log_domain import difference, log_sum, safe_log
+from densefield.structured.log_domain import NEVER, difference, log_sum
 
 
 class Factor(ABC):
@@ -76,16 +76,14 @@ class PottsFactor(Factor):
         assert nu is not None  # only the receiving slot sent nothing
         if maximise:
             return potts_maximum(self._weights.unsqueeze(-1), nu)
-        norm = log_sum(nu, -1, keepdim=True)
-        return norm + log_mixture(self._weights.unsqueeze(-1), difference(nu, norm).exp())
+        return log_add(log_others(nu), self._weights.unsqueeze(-1) + nu)
 
     def belief(self, incoming: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """The logarithm (B, R) of the probability of equal labels."""
-        norms = [log_sum(nu, -1) for nu in incoming]
-        log_p = [difference(nu, norm.unsqueeze(-1)) for nu, norm in zip(incoming, norms, strict=True)]
-        log_equal = log_sum(log_p[0] + log_p[1], -1)
-        log_norm = log_mixture(self._weights, log_equal.exp())
-        return difference(self._weights + log_equal, log_norm), norms[0] + norms[1] + log_norm
+        log_equal = log_sum(incoming[0] + incoming[1], -1) + self._weights
+        log_unequal = log_sum(incoming[0] + log_others(incoming[1]), -1)
+        norm = log_add(log_equal, log_unequal)
+        return difference(log_equal, norm), norm
 
 
 def factor_of(group: Group, scores: Tensor) -> Factor:
@@ -93,17 +91,24 @@ def factor_of(group: Group, scores: Tensor) -> Factor:
     return PottsFactor(scores) if group.potts else TableFactor(scores)
 
 
-def log_mixture(weight: Tensor, p: Tensor) -> Tensor:
-    """log(1 − p + p exp w), finite for weights of any size: Potts' message to a label whose marginal is p.
+def log_others(nu: Tensor) -> Tensor:
+    """log Σ_{y≠x} exp ν(y) for every label x (…, L), in O(L) and without cancellation.
+
+    What is left of the whole without a label is accurate for all labels but the greatest, whose others are added up.
 
     >>> import torch
-    >>> log_mixture(torch.tensor([1.0, 90.0, -90.0]), torch.tensor([0.25, 0.25, 0.25]))
-    tensor([ 0.3574, 88.6137, -0.2877])
+    >>> log_others(torch.tensor([3.0, 0.0, 0.0]))
+    tensor([0.6931, 3.0486, 3.0486])
     """
-    up = weight.clamp(min=0)
-    without = (-up).exp().clamp(min=torch.finfo(p.dtype).tiny)
-    inner = without + ((weight - up).exp() - without) * p
-    return up + safe_log(inner.clamp(min=0))
+    norm = log_sum(nu, -1, keepdim=True)
+    greatest = torch.zeros_like(nu, dtype=torch.bool).scatter_(-1, nu.argmax(-1, keepdim=True), True)
+    p = difference(nu, norm).exp().masked_fill(greatest, 0)
+    return torch.where(greatest, log_sum(nu.masked_fill(greatest, NEVER), -1, keepdim=True), norm + torch.log1p(-p))
+
+
+def log_add(a: Tensor, b: Tensor) -> Tensor:
+    """log(exp a + exp b)."""
+    return log_sum(torch.stack([a, b]), 0)
 
 
 def potts_maximum(

@@ -119,7 +119,7 @@ class _LogPartition(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         marginals = [
-            log_b.exp() * gradient.reshape(-1, *[1] * (log_b.ndim - 1)) if needed else None
+            log_b.exp().mul_(gradient.reshape(-1, *[1] * (log_b.ndim - 1))) if needed else None
             for log_b, needed in zip(ctx.saved_tensors, ctx.needs_input_grad[3:], strict=True)
         ]
         return None, None, None, *marginals
