@@ -1,0 +1,150 @@
+"""Tags pictures with several labels at once: a network alone, and with a complete graph over the tags.
+
+    python examples/tagging.py
+
+A picture is the sum of one of scikit-learn's digits for every tag it has, each somewhat shifted, under noise. Which
+tags go together is drawn from a model in which every pair attracts or repels. All models have the same network, which
+sees the whole picture and scores every tag; they are trained from nothing on the same pictures:
+
+  network          every tag by itself
+  graph, exact     a score for each of the pairs of tags as well; the likelihood by enumeration
+  graph, LBP       the same by loopy belief propagation
+  graph, convex    the same by convex belief propagation
+  graph, TRW       the same by tree-reweighted message passing
+
+Printed is the share of other pictures, of other digits, of which all tags are right; and by how much it is above that
+of the network, with an interval that holds 95 % of what the bootstrap over pictures gives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+
+from densefield.structured import (
+    Beliefs,
+    FactorGraph,
+    convex_belief_propagation,
+    enumeration,
+    exact_map,
+    exact_samples,
+    loopy_belief_propagation,
+    negative_log_likelihood,
+    tree_reweighted,
+)
+
+TAGS = 8
+NOISE = 0.6  # deviation, where ink is 1
+PAIRS = list(itertools.combinations(range(TAGS), 2))
+GRAPH = FactorGraph([2] * TAGS, {"tag": [[i] for i in range(TAGS)], "pair": PAIRS})
+LONELY = FactorGraph([2] * TAGS, {"tag": [[i] for i in range(TAGS)]})
+Inference = Callable[[FactorGraph, Mapping[str, Tensor]], Beliefs]
+
+
+def draw_tags(count: int, generator: torch.Generator) -> Tensor:
+    """Tags (count, TAGS), 0 or 1, of a random model of pairs."""
+    sign = torch.randint(2, (len(PAIRS),), generator=torch.Generator().manual_seed(6)) * 2.0 - 1
+    pair = 1.3 * sign.reshape(1, -1, 1, 1) * torch.tensor([[1.0, -1.0], [-1.0, 1.0]])
+    return exact_samples(GRAPH, {"tag": torch.zeros(1, 1, 2), "pair": pair}, count, generator)[:, 0]
+
+
+def draw_pictures(tags: Tensor, digits: list[np.ndarray], rng: np.random.Generator) -> Tensor:
+    """The sum of a digit for every tag, (count, 64)."""
+    pictures = NOISE * rng.standard_normal((len(tags), 8, 8))
+    for tag, images in enumerate(digits):
+        for item in np.flatnonzero(tags[:, tag].numpy()):
+            pictures[item] += np.roll(images[rng.integers(len(images))], rng.integers(-1, 2), axis=1)
+    return torch.tensor(pictures.reshape(len(tags), 64), dtype=torch.float32)
+
+
+class Tagger(nn.Module):
+    """Scores of tags by a network; scores of pairs, which do not depend on the picture."""
+
+    def __init__(self, graph: FactorGraph) -> None:
+        super().__init__()
+        self.graph = graph
+        self.network = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Dropout(0.2), nn.Linear(128, 2 * TAGS))
+        self.pair = nn.Parameter(torch.zeros(1, len(PAIRS), 2, 2))
+
+    def forward(self, pictures: Tensor) -> dict[str, Tensor]:
+        """Scores of all regions."""
+        scores = {"tag": self.network(pictures).reshape(-1, TAGS, 2), "pair": self.pair}
+        return {name: scores[name] for name in self.graph.groups}
+
+
+def trained(graph: FactorGraph, inference: Inference, pictures: Tensor, tags: Tensor, epochs: int) -> Tagger:
+    """A tagger after some passes over the pictures (paper, Fig. 2)."""
+    torch.manual_seed(33)
+    tagger = Tagger(graph)
+    optimiser = torch.optim.Adam(tagger.parameters(), lr=0.005, weight_decay=1e-4)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs)
+    for _ in range(epochs):
+        for batch in torch.randperm(len(tags)).split(100):
+            optimiser.zero_grad()
+            negative_log_likelihood(graph, tagger(pictures[batch]), tags[batch], inference).backward()
+            optimiser.step()
+        schedule.step()
+    return tagger.eval()
+
+
+def difference_interval(difference: np.ndarray, samples: int = 2000) -> tuple[float, float]:
+    """What 95 % of the means are within when pictures are drawn anew."""
+    rng = np.random.default_rng(78)
+    means = [difference[rng.integers(len(difference), size=len(difference))].mean() for _ in range(samples)]
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def main(pictures: int = 1500, tests: int = 2000, epochs: int = 20) -> dict[str, tuple[float, float, float]]:
+    """Trains all five and prints a table; gives exact matches and the interval of the difference for each."""
+    rng, generator = np.random.default_rng(1789), torch.Generator().manual_seed(1789)
+    data = load_digits()
+    half = len(data.target) // 2
+    parts = []
+    for count, chosen in ((pictures, slice(None, half)), (tests, slice(half, None))):
+        digits = [data.images[chosen][data.target[chosen] == d] / 16 for d in range(TAGS)]
+        tags = draw_tags(count, generator)
+        parts.append((draw_pictures(tags, digits, rng), tags))
+    (seen, tags), (unseen, truth) = parts
+    options = {"sweeps": 15, "tolerance": 1e-3}
+    models: dict[str, tuple[FactorGraph, Inference]] = {
+        "network": (LONELY, enumeration),
+        "graph, exact": (GRAPH, enumeration),
+        "graph, LBP": (GRAPH, partial(loopy_belief_propagation, damping=0.3, **options)),
+        "graph, convex": (GRAPH, partial(convex_belief_propagation, schedule="parallel", damping=0.3, **options)),
+        "graph, TRW": (GRAPH, partial(tree_reweighted, schedule="parallel", damping=0.3, **options)),
+    }
+    table: dict[str, tuple[float, float, float]] = {}
+    alone = np.zeros(tests)
+    for name, (graph, inference) in models.items():
+        start = time.perf_counter()
+        tagger = trained(graph, inference, seen, tags, epochs)
+        with torch.no_grad():
+            found = exact_map(graph, tagger(unseen))
+        right = (found == truth).all(1).double().numpy()
+        alone = right if name == "network" else alone
+        low, high = difference_interval(right - alone)
+        table[name] = (float(right.mean()), low, high)
+        single = (found == truth).double().mean()
+        gain = f"{right.mean() - alone.mean():+.3f} [{low:+.3f}, {high:+.3f}]"
+        print(
+            f"{name:14s} {right.mean():.3f}   {gain}   single tags {single:.3f}   {time.perf_counter() - start:4.0f} s",
+            flush=True,
+        )
+    return table
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Tags pictures with several labels at once.")
+    parser.add_argument("--pictures", type=int, default=1500, help="to train on")
+    parser.add_argument("--tests", type=int, default=2000, help="pictures to tag")
+    parser.add_argument("--epochs", type=int, default=20)
+    main(**vars(parser.parse_args()))

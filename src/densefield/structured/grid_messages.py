@@ -1,0 +1,124 @@
+"""Belief propagation on the grid, where neighbours are found by shifting: no index is looked up.
+
+The messages are found in one of two ways, of which the quicker is taken where it is accurate (grid_ways.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from densefield.errors import InputError
+from densefield.structured.beliefs import Beliefs, check_possible
+from densefield.structured.factor_graph import Scores
+from densefield.structured.grid import GridGraph
+from densefield.structured.grid_ways import FIRST, SECOND, InLogarithms, InProbabilities, Messages, Way
+from densefield.structured.log_domain import NEVER, difference, log_sum
+from densefield.structured.messages import check_options, largest_change
+from densefield.structured.schedule import Schedule
+
+
+def grid_belief_propagation(
+    grid: GridGraph,
+    scores: Scores,
+    *,
+    weights: Mapping[str, Tensor] | None = None,
+    sweeps: int = 100,
+    schedule: Schedule = "parallel",
+    damping: float = 0.0,
+    tolerance: float = 1e-6,
+) -> Beliefs:
+    """Loopy belief propagation on a grid; the log marginals come in the shapes of the scores (paper, Fig. 2, step 2).
+
+    ``weights``: of pairs, (H, W-1) and (H-1, W), as those of ``grid_tree_weights``, which make it tree-reweighted; 1/4
+    for all makes it convex. The sequential schedule updates the pixels as on a chessboard, black and then white. The
+    other options are those of ``loopy_belief_propagation``, and so are the numbers. Of a grid, ``Beliefs.variables``
+    has the pixels row by row, (B, H·W, L).
+
+    >>> import torch
+    >>> grid = GridGraph(1, 3, labels=2, potts=True)
+    >>> pixel = torch.tensor([[[[2.0, 0.0, 0.0]], [[0.0, 0.0, 0.0]]]])
+    >>> scores = {"pixel": pixel, "right": torch.ones(1, 1, 2), "down": torch.ones(1, 0, 3)}
+    >>> grid_belief_propagation(grid, scores).log_marginals["pixel"][0, 0].exp()
+    tensor([[0.8808, 0.6760, 0.5813]])
+    """
+    check_options(sweeps, damping, tolerance)
+    full = grid.checked(scores)
+    rho = _checked_weights(grid, weights, full["pixel"])
+    unary = full["pixel"].movedim(1, -1).contiguous()
+    check_possible(unary.detach().amax(-1).amin((1, 2)) if unary.numel() else unary.new_zeros(0))
+    way = _way(grid, unary, full, scores, rho)
+    masks = _masks(grid, schedule, unary)
+    messages = way.start()
+    for sweep in range(1, sweeps + 1):
+        before = messages
+        for mask in masks:
+            messages = way.update(messages, mask, damping)
+        if tolerance or sweep == sweeps:
+            residual = largest_change(way.totals(messages), way.totals(before))
+            if not residual > tolerance:
+                break
+    return _beliefs(grid, way, messages, sweep, residual, residual <= tolerance)
+
+
+def _beliefs(grid: GridGraph, way: Way, messages: Messages, sweeps: int, residual: float, converged: bool) -> Beliefs:
+    totals, logs = way.totals(messages), way.logs(messages)
+    norms = log_sum(totals, -1)  # (B, H, W)
+    share = norms.new_ones(norms.shape[1:])
+    # Sums over so many pixels lose digits in float32.
+    log_marginals: dict[str, Tensor] = {}
+    log_partition = totals.new_zeros(len(totals), dtype=torch.float64)
+    for name in grid.pairs:
+        rho = way.weights[name]
+        sent = [difference(totals[place[name]], logs[name, slot]) for slot, place in enumerate((FIRST, SECOND))]
+        log_marginals[name], norm = way.belief(name, sent[0], sent[1])
+        _check(norm)
+        log_partition = log_partition + (rho * norm).double().sum((1, 2))
+        share[FIRST[name][1:]] -= rho
+        share[SECOND[name][1:]] -= rho
+    _check(norms)
+    log_partition = log_partition + (share * norms).double().sum((1, 2))
+    log_q = difference(totals, norms.unsqueeze(-1))
+    log_marginals["pixel"] = log_q.movedim(-1, 1)
+    return Beliefs(log_marginals, log_q.flatten(1, 2), log_partition.to(totals.dtype), sweeps, residual, converged)
+
+
+def _check(norms: Tensor) -> None:
+    check_possible(torch.where((norms.detach() == NEVER).flatten(1).any(1), NEVER, 0.0))
+
+
+def _way(grid: GridGraph, unary: Tensor, full: Scores, scores: Scores, weights: dict[str, Tensor]) -> Way:
+    one = all(bool((rho == 1).all()) for rho in weights.values())
+    if one and all(InProbabilities.accurate(scores[name].detach(), grid.potts) for name in grid.pairs):
+        return InProbabilities(grid, unary, weights, {name: _compact(scores[name], full[name]) for name in grid.pairs})
+    return InLogarithms(grid, unary, weights, {name: full[name] for name in grid.pairs})
+
+
+def _compact(given: Tensor, full: Tensor) -> Tensor:
+    """A table that all pixels share as one table."""
+    return given[0, 0, 0] if given.ndim == 5 and given.shape[:3] == (1, 1, 1) else full
+
+
+def _masks(grid: GridGraph, schedule: Schedule, like: Tensor) -> list[Tensor | None]:
+    if schedule not in get_args(Schedule):
+        raise InputError(f"schedule is {schedule!r}, expected one of {', '.join(get_args(Schedule))}.")
+    if schedule == "parallel":
+        return [None]
+    rows, columns = torch.arange(grid.rows, device=like.device), torch.arange(grid.columns, device=like.device)
+    white = (rows[:, None] + columns) % 2 == 1
+    return [~white.unsqueeze(-1), white.unsqueeze(-1)]
+
+
+def _checked_weights(grid: GridGraph, weights: Mapping[str, Tensor] | None, like: Tensor) -> dict[str, Tensor]:
+    found = {}
+    for name, size in grid.pairs.items():
+        given = torch.ones(size) if weights is None else weights.get(name)
+        if not isinstance(given, Tensor) or tuple(given.shape) != size:
+            raise InputError(f"the weights of {name!r} are {given!r}, expected a tensor of shape {size}.")
+        if not bool(((given > 0) & given.isfinite()).all()):
+            raise InputError(f"the weights of {name!r} reach {float(given.min())}, expected positive numbers.")
+        found[name] = given.to(like)
+    return found
