@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,8 +116,36 @@ def test_predict_labels_images_and_tells_of_those_it_cannot_read(run, tmp_path):
         (["predict", "{run}", "{out}", "-o", "{out}/p", "--method", "crf"], "has no CRF"),
         (["predict", "{run}", "{out}", "-o", "{out}/p"], "has no images in it"),
         (["report", "{out}", "-o", "{out}/a.html"], "has neither log.csv"),
+        (["report", "{run}/..", "-o", "{file}/a.html"], "file: "),
+        (["eval", "{run}", "-o", "{file}"], "file: "),
+        (["eval", "{run}", "-o", "{out}", "--split", "test"], "the split is 'test', but scenes"),
+        (["eval", "{file}", "-o", "{out}"], "cannot be read as a checkpoint: "),
+        (["tune", "{run}", "-o", "{file}", "--trials", "1"], "file: "),
+        (["train", "{settings}", "--run", "{file}", "--set", "data.kind=scenes"], "file: "),
     ],
 )
 def test_what_cannot_be_begun_ends_with_2(run, tmp_path, arguments, message):
-    answer = command(*(argument.format(run=run, out=tmp_path) for argument in arguments))
+    (tmp_path / "file").write_text("a file where a folder is expected")
+    settings = Path(__file__).parents[2] / "configs" / "scenes.toml"
+    names = {"run": run, "out": tmp_path / "out", "file": tmp_path / "file", "settings": settings}
+    (tmp_path / "out").mkdir()
+    answer = command(*(argument.format(**names) for argument in arguments))
     assert answer.exit_code == 2 and message in " ".join(answer.stderr.split())
+    assert "Traceback" not in answer.stderr
+
+
+def test_a_run_that_was_moved_or_named_otherwise_goes_on_into_the_same_folder(run, tmp_path):
+    assert command("eval", run, "-o", tmp_path).exit_code == 0
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "images").iterdir()}
+    again = command("eval", run / "checkpoints" / "best.pt", "-o", tmp_path)
+    assert again.exit_code == 0, again.stderr
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "images").iterdir()} == before
+    other = command("eval", write_tiny_run(tmp_path / "other", stage=2), "-o", tmp_path)
+    assert other.exit_code == 2 and "holds results of other weights, crf" in other.stderr
+
+
+def test_tuning_is_not_shared_among_processes(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    answer = command("tune", run, "-o", tmp_path / "tune")
+    assert answer.exit_code == 2 and "tuning runs on one process" in answer.stderr
+    assert not (tmp_path / "tune").exists()

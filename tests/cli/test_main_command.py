@@ -58,6 +58,24 @@ main()
     )
 
 
+@pytest.mark.parametrize("before, after", [(None, "passive"), ("active", "active")])
+def test_threads_that_wait_sleep_unless_the_user_says_otherwise(before, after):
+    code = f"""
+import os, sys
+os.environ.pop("OMP_WAIT_POLICY", None)
+if {before!r}:
+    os.environ["OMP_WAIT_POLICY"] = {before!r}
+sys.argv = ["densefield", "--help"]
+from densefield.cli.main import main
+try:
+    main()
+except SystemExit:
+    pass
+print(os.environ["OMP_WAIT_POLICY"])
+"""
+    assert run("-c", code).stdout.splitlines()[-1] == after
+
+
 def test_without_a_verb_help_is_shown():
     answer = run("-m", "densefield.cli")
     assert answer.returncode == 2 and "Usage: densefield" in answer.stdout + answer.stderr

@@ -88,9 +88,9 @@ def test_images_that_were_counted_are_not_counted_again(tmp_path):
 
 def test_a_folder_of_another_crf_is_not_gone_on_with(evaluated):
     _, folder = evaluated
-    with pytest.raises(InputError, match="begun with another crf"):
+    with pytest.raises(InputError, match="holds results of other crf"):
         evaluate(ScoredScenes(5), DenseCRF(2), folder)
-    with pytest.raises(InputError, match="begun with another about"):
+    with pytest.raises(InputError, match="holds results of other scores"):
         evaluate(ScoredScenes(5), crf(), folder, about={"scores": "elsewhere"})
 
 
@@ -131,6 +131,13 @@ def test_methods_are_network_and_crf(tmp_path, methods):
 def test_without_a_crf_it_cannot_be_judged(tmp_path):
     with pytest.raises(InputError, match="the run has no CRF"):
         evaluate(ScoredScenes(2), None, tmp_path)
+
+
+def test_a_broken_file_of_notes_is_named(tmp_path):
+    evaluate(ScoredScenes(2), None, tmp_path, ["network"])
+    (tmp_path / "evaluation.json").write_text("{")
+    with pytest.raises(InputError, match=r"evaluation\.json cannot be read"):
+        evaluate(ScoredScenes(2), None, tmp_path, ["network"])
 
 
 def test_a_broken_file_of_counts_is_named(tmp_path):

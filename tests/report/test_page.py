@@ -17,9 +17,10 @@ from densefield.crf.kernels import Bilateral, Spatial
 from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
 from densefield.evaluation.evaluate import evaluate
-from densefield.report.collecting import collect
+from densefield.report.collecting import Training, collect
+from densefield.report.curves import parameter_curves
 from densefield.report.page import write_report
-from densefield.report.tables import headline_table, iou_table
+from densefield.report.tables import difference_table, headline_table, iou_table
 from densefield.training.tuning import Tuning, tune_crf
 from tests.training.scored_scenes import ScoredScenes
 
@@ -121,6 +122,26 @@ def test_the_table_of_results_has_gains_over_the_first_row(runs):
     assert first[0].gain == "" and same[0].gain == "+0.00" and same[0].clear == ""
     assert joint[0].clear == "better" and joint[0].best and joint[0].gain.startswith("+")
     assert not first[0].best and "–" in first[0].interval
+
+
+def test_every_method_is_compared_with_those_before_it_on_the_same_images(runs, tmp_path):
+    evaluate(ScoredScenes(4), None, tmp_path / "fewer", ["network"])
+    methods = collect([*(str(run) for run in runs), str(tmp_path / "fewer")]).methods
+    table = difference_table(methods)
+    assert table.columns == [method.title for method in methods[:-1]]
+    assert [title for title, _ in table.rows] == [method.title for method in methods[1:]]
+    cells = dict(table.rows)["joint <b>, CRF"]
+    expected = 100 * (methods[3].result.mean_iou - methods[1].result.mean_iou)
+    assert cells[1].text == f"{expected:+.2f}" and cells[1].clear == "better" and " … +" in cells[1].interval
+    assert cells[3].text == "" and all(cell.text == "" for cell in table.rows[-1][1])  # itself; fewer images
+
+
+def test_widths_of_very_different_size_are_told_apart():
+    columns = {"step": [1.0, 2.0], "spatial.sigma.0": [1.0, 0.7], "bilateral.sigma.0": [40.0, 50.0]}
+    figure = parameter_curves(Training("run", 2, columns, ""))
+    assert [axes.get_yscale() for axes in figure.axes] == ["log"]
+    alike = parameter_curves(Training("run", 2, {**columns, "spatial.sigma.0": [30.0, 20.0]}, ""))
+    assert alike.axes[0].get_yscale() == "linear" and alike.axes[0].get_ylim()[0] == 0
 
 
 def test_the_table_of_labels_ends_with_their_mean(runs):

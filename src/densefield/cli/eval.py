@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from densefield.cli.bar import Bar
+from densefield.cli.failing import missing, stop
 from densefield.cli.sources import Data, Scores, Split
 
 
@@ -46,11 +47,14 @@ def eval_verb(
     """
     from densefield.cli.tables import print_classes, print_comparison
     from densefield.errors import DensefieldError
-    from densefield.evaluation.evaluate import evaluate
-    from densefield.evaluation.processes import leave, this_process
-    from densefield.training.crf_file import read_crf
-    from densefield.training.opening import open_scores
 
+    try:
+        from densefield.evaluation.evaluate import evaluate
+        from densefield.evaluation.processes import leave, this_process
+        from densefield.training.crf_file import read_crf
+        from densefield.training.opening import open_scores
+    except ModuleNotFoundError as error:
+        raise missing("judging", error) from error
     try:
         opened = open_scores(scores, data, split)
         chosen = opened.crf if crf is None else read_crf(crf, len(opened.source.classes))
@@ -61,9 +65,8 @@ def eval_verb(
             result = evaluate(
                 opened.source, chosen, out, methods, about=opened.about, cases=cases, progress=bar.advance
             )
-    except DensefieldError as error:
-        typer.echo(f"densefield: {error}", err=True)
-        raise typer.Exit(2) from error
+    except (DensefieldError, OSError) as error:
+        raise stop(error) from error
     if this_process()[0] == 0:
         comparison = {"crf": result["comparison"]} if "comparison" in result else {}
         print_comparison(result["methods"], comparison, f"{len(result['images'])} images")

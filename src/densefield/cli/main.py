@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
 
@@ -15,6 +16,8 @@ def main() -> None:
         sys.exit(
             f"densefield: the command line needs {', '.join(missing)}. Install with: pip install 'densefield[cli]'"
         )
+    # Threads of torch that wait for each other would spin, and on a machine that others use too be many times as slow.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from densefield.cli.app import app
 
     app(prog_name="densefield")

@@ -10,6 +10,7 @@ import typer
 
 from densefield.cli.bar import Bar
 from densefield.cli.eval import CRFFile
+from densefield.cli.failing import missing, stop
 
 
 class PredictChoice(str, Enum):
@@ -54,10 +55,7 @@ def predict_verb(
         from densefield.training.checkpoint import load_segmenter
         from densefield.training.crf_file import read_crf
     except ModuleNotFoundError as error:
-        typer.echo(
-            f"densefield: predicting needs {error.name}. Install with: pip install 'densefield[train]'", err=True
-        )
-        raise typer.Exit(2) from error
+        raise missing("predicting", error) from error
     try:
         segmenter, config = load_segmenter(run)
         chosen = segmenter.crf if crf is None else read_crf(crf, config.network.labels)
@@ -79,9 +77,8 @@ def predict_verb(
                 skip_existing=skip_existing,
                 progress=bar.advance,
             )
-    except DensefieldError as error:
-        typer.echo(f"densefield: {error}", err=True)
-        raise typer.Exit(2) from error
+    except (DensefieldError, OSError) as error:
+        raise stop(error) from error
     for failure in predicted.failures:
         typer.echo(f"densefield: {failure}", err=True)
     kept = f"; there already: {len(predicted.skipped)}" if predicted.skipped else ""

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from densefield.cli.failing import missing, stop
+
 
 def report_verb(
     runs: Annotated[
@@ -31,9 +33,7 @@ def report_verb(
 
         written = write_report(runs, out)
     except ModuleNotFoundError as error:
-        typer.echo(f"densefield: reports need {error.name}. Install with: pip install 'densefield[train]'", err=True)
-        raise typer.Exit(2) from error
-    except DensefieldError as error:
-        typer.echo(f"densefield: {error}", err=True)
-        raise typer.Exit(2) from error
+        raise missing("reporting", error) from error
+    except (DensefieldError, OSError) as error:
+        raise stop(error) from error
     typer.echo(str(written[0]))

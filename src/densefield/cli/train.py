@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from densefield.cli.failing import missing, stop
+
 
 def train_verb(
     config: Annotated[
@@ -44,8 +46,7 @@ def train_verb(
         from densefield.training.machines import leave, process_number
         from densefield.training.settings import read_config
     except ModuleNotFoundError as error:
-        typer.echo(f"densefield: training needs {error.name}. Install with: pip install 'densefield[train]'", err=True)
-        raise typer.Exit(2) from error
+        raise missing("training", error) from error
     chosen = list(settings or [])
     if stage is not None:
         chosen.append(f"training.stage={stage}")
@@ -53,9 +54,8 @@ def train_verb(
         chosen.append(f"training.start_from={json.dumps(str(start.resolve()))}")
     try:
         best = train(read_config(config, chosen), run, resume=resume)
-    except DensefieldError as error:
-        typer.echo(f"densefield: {error}", err=True)
-        raise typer.Exit(1 if isinstance(error, Diverged) else 2) from error
+    except (DensefieldError, OSError) as error:
+        raise stop(error, 1 if isinstance(error, Diverged) else 2) from error
     if process_number() == 0:
         typer.echo(f"{run}: best IoU on validation {100 * best:.2f}")
     leave()

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from densefield.cli.failing import missing, stop
 from densefield.cli.sources import Data, Scores, Split
 from densefield.cli.stages import Stages
 
@@ -61,12 +62,18 @@ def tune_verb(
     Exit status: 0 whether or not the CRF helps, 2 if nothing could be begun.
     """
     from densefield.cli.tables import print_comparison
-    from densefield.errors import DensefieldError
-    from densefield.training.crf_search import Space
-    from densefield.training.opening import open_scores
-    from densefield.training.tuning import Tuning, tune_crf
+    from densefield.errors import DensefieldError, InputError
 
     try:
+        from densefield.evaluation.processes import this_process
+        from densefield.training.crf_search import Space
+        from densefield.training.opening import open_scores
+        from densefield.training.tuning import Tuning, tune_crf
+    except ModuleNotFoundError as error:
+        raise missing("tuning", error) from error
+    try:
+        if this_process()[1] > 1:
+            raise InputError("tuning runs on one process, which uses all processors: leave torchrun out.")
         space = Space(
             _numbers(spatial_sigma),
             _numbers(spatial_weight),
@@ -87,9 +94,8 @@ def tune_verb(
         opened = open_scores(scores, data, split)
         with Stages() as stages:
             result = tune_crf(opened.source, out, tuning, stages.advance, about=opened.about)
-    except DensefieldError as error:
-        typer.echo(f"densefield: {error}", err=True)
-        raise typer.Exit(2) from error
+    except (DensefieldError, OSError) as error:
+        raise stop(error) from error
     held_out = f"{len(result['held_out_images'])} images that were not learnt from"
     print_comparison(result["methods"], {"crf": result["comparison"]}, held_out)
     typer.echo(result["verdict"])

@@ -21,6 +21,7 @@ from densefield.metrics.verdict import verdict
 from densefield.training.crf_file import crf_to_toml
 from densefield.training.machine import describe_machine
 from densefield.training.measuring import count_image
+from densefield.training.opening import identity
 from densefield.training.score_sources import ScoreSource
 
 Method = Literal["network", "crf"]
@@ -129,15 +130,21 @@ def _check(
     if "crf" in methods and crf is None:
         raise InputError("the run has no CRF: name one with --crf, or judge the network alone with --method network.")
     notes = {
-        "about": dict(about),
-        "classes": list(source.classes),
-        "crf": crf_to_toml(crf) if crf is not None and "crf" in methods else None,
+        **identity(about),
+        "classes": ", ".join(source.classes),
+        "crf": crf_to_toml(crf) if crf is not None and "crf" in methods else "none",
     }
     path = folder / NOTES
     if path.exists():
-        known = json.loads(path.read_text(encoding="utf-8"))
-        if known != notes:
-            different = ", ".join(name for name in notes if notes[name] != known.get(name))
-            raise InputError(f"{folder} was begun with another {different}: choose another folder, or remove it.")
+        try:
+            known = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{path} cannot be read: {error}. Choose another folder, or remove this one.") from error
+        different = [name for name in (*notes, *known) if notes.get(name) != known.get(name)]
+        if different:
+            raise InputError(
+                f"{folder} holds results of other {', '.join(dict.fromkeys(different))}: choose another folder, or "
+                "remove it."
+            )
     elif this_process()[0] == 0:
         write_whole(path, json.dumps(notes).encode())

@@ -38,6 +38,9 @@ STYLE: Any = {
     "svg.hashsalt": "densefield",  # the same bytes for the same figure
 }
 
+FEW = 20  # points that are marked
+WIDE = 10  # times the least value: from there on an axis is in logarithms
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -61,7 +64,7 @@ def training_curves(trainings: Sequence[Training]) -> Figure | None:
     stages = sorted({training.stage for training in trainings if training.curve("iou")[0]})
     if not stages:
         return None
-    figure, panels = _panels(len(stages), height=3.4, share_y=True)
+    figure, panels = _panels(len(stages), height=3.4)
     for axes, stage in zip(panels, stages, strict=True):
         for number, training in enumerate(each for each in trainings if each.stage == stage):
             colour = COLOURS[number % len(COLOURS)]
@@ -72,6 +75,7 @@ def training_curves(trainings: Sequence[Training]) -> Figure | None:
                     axes.plot(steps, percent, line, color=colour, label=f"{training.name}, {what}", marker=_dot(steps))
         axes.set_title(f"Stage {stage}: {'the network alone' if stage == 1 else 'network and CRF'}")
         axes.set_xlabel("iteration")
+        axes.set_xlim(left=0)
         axes.legend()
     panels[0].set_ylabel("mean IoU, %")
     return figure
@@ -96,7 +100,8 @@ def parameter_curves(training: Training) -> Figure | None:
             axes.plot(steps, values, color=COLOURS[number], label=_parameter_title(name))
         axes.set_title(title)
         axes.set_xlabel("iteration")
-        axes.set_ylim(bottom=0)
+        axes.set_xlim(left=0)
+        _scale(axes, [value for name in group for value in training.curve(name)[1]])
         axes.legend()
     return figure
 
@@ -158,12 +163,25 @@ def to_png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def _panels(count: int, height: float, width: float | None = None, share_y: bool = False) -> tuple[Figure, list[Axes]]:
+def _panels(count: int, height: float, width: float | None = None) -> tuple[Figure, list[Axes]]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width or 10.8, height), layout="constrained")
-    panels = figure.subplots(1, count, sharey=share_y, squeeze=False)
+    panels = figure.subplots(1, count, squeeze=False)
     return figure, list(panels[0])
+
+
+def _scale(axes: Axes, values: Sequence[float]) -> None:
+    """From zero where values are alike; in logarithms where small ones would lie on the axis."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    if min(values, default=0) <= 0 or max(values) < WIDE * min(values):
+        axes.set_ylim(bottom=0)
+        return
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _line(number: int, methods: Sequence[Evaluated]) -> dict[str, Any]:
@@ -177,7 +195,7 @@ def _line(number: int, methods: Sequence[Evaluated]) -> dict[str, Any]:
 
 
 def _dot(steps: Sequence[float]) -> str | None:
-    return "o" if len(steps) == 1 else None  # a line of one point would not be seen
+    return "." if len(steps) <= FEW else None  # what was measured is seen, and a line of one point too
 
 
 def _is_pixel_width(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -15,7 +16,7 @@ from densefield.files.palette import voc_palette
 from densefield.files.whole import write_whole
 from densefield.report import curves
 from densefield.report.collecting import Findings, collect
-from densefield.report.tables import headline_table, iou_table
+from densefield.report.tables import difference_table, headline_table, iou_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,10 +53,12 @@ def write_report(runs: Sequence[str], out: Path) -> list[Path]:
     found = collect(runs)
     figures = _figures(found)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["minus"] = _minus
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         found=found,
         figures={name: _uri(curves.to_svg(figure), "image/svg+xml") for name, figure in figures.items()},
         headlines=headline_table(found.methods) if found.methods else None,
+        differences=difference_table(found.methods) if len(found.methods) > 2 else None,
         classes=iou_table(found.methods, found.classes) if found.methods else None,
         cases={kind: _cases(found, kind) for kind in ("best", "worst")},
         machines=_machines(found),
@@ -67,6 +70,15 @@ def write_report(runs: Sequence[str], out: Path) -> list[Path]:
         write_whole(path, curves.to_png(figure))
         written.append(path)
     return written
+
+
+def _minus(text: str) -> str:
+    """Negative numbers as they are typeset.
+
+    >>> _minus("-0.5 … 2.1 in a row-wise table")
+    '−0.5 … 2.1 in a row-wise table'
+    """
+    return re.sub(r"(?<![\w-])-(?=\d)", "−", text)
 
 
 def _figures(found: Findings) -> dict[str, Figure]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from densefield.metrics.bootstrap import compare_methods
 from densefield.metrics.summary import HEADLINES, TITLES, lower_is_better, summarise_comparison
 from densefield.metrics.verdict import SHARES, format_difference
 
@@ -55,6 +56,18 @@ def headline_table(methods: Sequence[Evaluated]) -> Table:
     return Table([TITLES[name] for name in HEADLINES], rows)
 
 
+def difference_table(methods: Sequence[Evaluated]) -> Table:
+    """By how much the method of a row has a higher mean IoU than that of a column, on the same images."""
+    rows = []
+    for number, method in enumerate(methods[1:], start=1):
+        cells = []
+        for other in methods[:-1]:
+            known = methods.index(other) < number and _same_images(method, other)
+            cells.append(_difference(method, other) if known else Cell(""))
+        rows.append((method.title, cells))
+    return Table([method.title for method in methods[:-1]], rows)
+
+
 def iou_table(methods: Sequence[Evaluated], classes: Sequence[str]) -> Table:
     """One row for each label and one for the mean, one column for each method (paper, Table 1)."""
     rows = []
@@ -79,13 +92,27 @@ def _row(values: Sequence[float | None], numbers: Sequence[dict[str, Any]]) -> l
 
 def _gains(method: Evaluated, baseline: Evaluated) -> dict[str, Any]:
     """Over the baseline, where both saw the same images; nothing for the baseline itself."""
-    same = sorted(method.result.keys.tolist()) == sorted(baseline.result.keys.tolist())
-    if method is baseline or not same or method.result.images < 2:
+    if method is baseline or not _same_images(method, baseline):
         return {}
     compared = summarise_comparison(method.result, baseline.result)
     return {
         name: gain for name, gain in compared.items() if None not in (gain["difference"], gain["low"], gain["high"])
     }
+
+
+def _same_images(one: Evaluated, other: Evaluated) -> bool:
+    """Whether both saw the same images, and so many that they can be compared."""
+    same = sorted(one.result.keys.tolist()) == sorted(other.result.keys.tolist())
+    return same and one.result.images > 1
+
+
+def _difference(method: Evaluated, other: Evaluated) -> Cell:
+    compared = compare_methods(method.result, other.result)
+    gain = {"low": float(compared.low), "high": float(compared.high)}
+    low, high = (format_difference("mean_iou", gain[end]) for end in ("low", "high"))
+    return Cell(
+        format_difference("mean_iou", float(compared.difference)), f"{low} … {high}", clear=_clear("mean_iou", gain)
+    )
 
 
 def _clear(name: str, gain: dict[str, float]) -> str:

@@ -150,6 +150,8 @@ def _whole_split(config: DataConfig, split: str) -> Dataset:
         return VOC2012(config.root, split, sbd=config.sbd)
     if config.kind == "folder":
         return FolderDataset(find_layout(Path(config.root))[1], split)
+    if split not in (config.train, config.val):
+        raise InputError(f"the split is {split!r}, but scenes that are drawn have {config.train!r} and {config.val!r}.")
     scenes, later = config.scenes, split == config.val
     return SceneDataset(
         scenes.val_images if later else scenes.images,

@@ -87,7 +87,8 @@ def read_checkpoint(path: str | PathLike[str]) -> dict[str, Any]:
     except FileNotFoundError:
         raise InputError(f"there is no {place}: expected the folder of a run, or a checkpoint.") from None
     except Exception as error:  # the unpickler raises whatever it stumbles over
-        raise InputError(f"{place} cannot be read as a checkpoint: {error}") from error
+        reason = (str(error).splitlines() or [type(error).__name__])[0]  # advice on unpickling follows
+        raise InputError(f"{place} cannot be read as a checkpoint: {reason}") from error
     missing = _KEYS - content.keys() if isinstance(content, dict) else _KEYS
     if missing:
         raise InputError(f"{place} is no checkpoint of a run: it lacks {', '.join(sorted(missing))}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,15 @@ class Opened(NamedTuple):
     source: ScoreSource
     crf: DenseCRF | None
     about: dict[str, str]
+
+
+def identity(about: Mapping[str, str]) -> dict[str, str]:
+    """What results depend on: where weights are known, not the place that they were read from.
+
+    >>> identity({"scores": "runs/joint", "split": "val", "weights": "88fa"})
+    {'split': 'val', 'weights': '88fa'}
+    """
+    return {key: value for key, value in about.items() if key != "scores" or "weights" not in about}
 
 
 def open_scores(scores: Path, data: Path | None, split: str) -> Opened:

@@ -25,6 +25,7 @@ from densefield.training.crf_learning import Evaluation, flat_values, learn_crf
 from densefield.training.crf_search import CRITERIA, Criterion, Setting, Space, Trial, best, search
 from densefield.training.machine import describe_machine
 from densefield.training.measuring import measure
+from densefield.training.opening import identity
 from densefield.training.score_sources import Kept, Part, ScoreSource, Shrunk
 
 Search = Literal["random", "grid", "none"]
@@ -231,7 +232,7 @@ def _note_settings(folder: Path, how: Tuning, images: ScoreSource, about: Mappin
         "shrink": how.shrink,
         "iterations": how.iterations,
         "learning_images": list(images.ids),
-        "about": dict(about),
+        "about": identity(about),
     }
     path = folder / "search.json"
     if (folder / "trials.csv").exists() and path.exists() and json.loads(path.read_text(encoding="utf-8")) != notes:
