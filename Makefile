@@ -15,7 +15,7 @@ demo: $(READY)
 test: lint pytest docs
 
 pytest: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
