@@ -5,8 +5,8 @@
 PYTHON is that of an environment with pgmax 0.6.1 and jax below 0.5; it fails on jax 0.10. All are given the same
 random scores of 21 labels in float32. Of densefield the best of some runs counts; the peers, which take long, run once
 in the middle of them. Both peers get tables of scores also where they are Potts: pgmax has no other pairs, and the
-plain version is kept plain. "gradient" is the forward pass and the gradient of the likelihood by all scores; the peers make
-the forward pass alone. Beside the time stands the largest difference of a marginal of a pixel from densefield's.
+plain version is kept plain. "gradient" is the forward pass and the gradient of the likelihood by all scores; the peers
+make the forward pass alone. Beside the time stands the largest difference of a marginal of a pixel from densefield's.
 """
 
 from __future__ import annotations
