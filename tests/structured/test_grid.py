@@ -13,6 +13,7 @@ from densefield.errors import InputError, InputTypeError  # noqa: E402
 from densefield.structured import (  # noqa: E402
     Beliefs,
     GridGraph,
+    MarginalDifference,
     Unrolled,
     enumeration,
     grid_belief_propagation,
@@ -165,6 +166,20 @@ def test_the_gradient_is_that_of_the_general_graph(potts: bool) -> None:
         found.append([given[name].grad for name in given])
     for one, other in zip(*found, strict=True):
         assert float((one - other).abs().max()) < 1e-12
+
+
+@pytest.mark.parametrize("adjoint", [MarginalDifference(), Unrolled()])
+def test_the_gradient_of_a_shared_table_is_the_sum_of_those_of_its_copies(adjoint: object) -> None:
+    grid = GridGraph(3, 4, labels=3)
+    scores = random_scores(grid, 1.0)
+    labels = torch.randint(3, (2, 3, 4), generator=torch.Generator().manual_seed(37))
+    table = scores["right"][:1, :1, :1].clone().requires_grad_()
+    few = partial(grid_belief_propagation, sweeps=4, tolerance=0)
+    shared = {"pixel": scores["pixel"], "right": table, "down": scores["down"]}
+    negative_log_likelihood(grid, shared, labels, few, adjoint=adjoint).backward()
+    copies = table.detach().repeat(2, 3, 3, 1, 1).requires_grad_()
+    negative_log_likelihood(grid, {**shared, "right": copies}, labels, few, adjoint=adjoint).backward()
+    assert float((table.grad - copies.grad.sum((0, 1, 2), keepdim=True)).abs().max()) < 1e-12
 
 
 @pytest.mark.parametrize("strength", [0.5, 8.0])

@@ -50,7 +50,7 @@ def grid_belief_propagation(
     rho = _checked_weights(grid, weights, full["pixel"])
     unary = full["pixel"].movedim(1, -1).contiguous()
     check_possible(unary.detach().amax(-1).amin((1, 2)) if unary.numel() else unary.new_zeros(0))
-    way = _way(grid, unary, full, scores, rho)
+    way = _way(grid, unary, full, rho)
     masks = _masks(grid, schedule, unary)
     messages = way.start()
     for sweep in range(1, sweeps + 1):
@@ -90,16 +90,20 @@ def _check(norms: Tensor) -> None:
     check_possible(torch.where((norms.detach() == NEVER).flatten(1).any(1), NEVER, 0.0))
 
 
-def _way(grid: GridGraph, unary: Tensor, full: Scores, scores: Scores, weights: dict[str, Tensor]) -> Way:
+def _way(grid: GridGraph, unary: Tensor, full: Scores, weights: dict[str, Tensor]) -> Way:
     one = all(bool((rho == 1).all()) for rho in weights.values())
-    if one and all(InProbabilities.accurate(scores[name].detach(), grid.potts) for name in grid.pairs):
-        return InProbabilities(grid, unary, weights, {name: _compact(scores[name], full[name]) for name in grid.pairs})
+    compact = {name: full[name] if grid.potts else _compact(full[name]) for name in grid.pairs}
+    if one and all(InProbabilities.accurate(given.detach(), grid.potts) for given in compact.values()):
+        return InProbabilities(grid, unary, weights, compact)
     return InLogarithms(grid, unary, weights, {name: full[name] for name in grid.pairs})
 
 
-def _compact(given: Tensor, full: Tensor) -> Tensor:
-    """A table that all pixels share as one table."""
-    return given[0, 0, 0] if given.ndim == 5 and given.shape[:3] == (1, 1, 1) else full
+def _compact(tables: Tensor) -> Tensor:
+    """Tables (B, rows, columns, L, L), as one table (L, L) where all are the same memory."""
+    shared = tables.numel() and all(
+        n == 1 or step == 0 for n, step in zip(tables.shape[:3], tables.stride(), strict=False)
+    )
+    return tables[0, 0, 0] if shared else tables
 
 
 def _masks(grid: GridGraph, schedule: Schedule, like: Tensor) -> list[Tensor | None]:
