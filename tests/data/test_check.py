@@ -77,7 +77,7 @@ def test_every_bad_file_is_listed_once_with_cause_and_cure(tmp_path, official):
     expected = [
         (f"{TRAIN[2]}.jpg has no mask", "Unpack"),
         (f"{VAL[1]}.png has no image", "Unpack"),
-        (f"{TRAIN[0]}.png has pixels of mode RGB", "voc_palette"),
+        (f"{TRAIN[0]}.png has pixels of mode RGB", "voc_labels"),
         (f"{TRAIN[0]}.jpg cannot be read: image file is truncated", "Fetch it again"),
         (f"{TRAIN[1]}.png has 11 × ", "Take the mask that belongs"),
         (f"{VAL[0]}.png has label 21", "Renumber"),

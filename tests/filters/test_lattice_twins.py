@@ -30,8 +30,9 @@ def relative(a: Any, b: Any) -> float:
 @pytest.mark.parametrize("operator", ["symmetric", "pydensecrf"])
 def test_they_agree_in_every_dimension(dimension: int, operator: Any) -> None:
     # 2-D photos and 16-D descriptors alike: widths such that points have neighbours in any dimension.
-    features = cloud(900, dimension, 1.5 if dimension < 6 else 0.5).astype(np.float32)
-    values, cotangent = cloud(900, 7, 1, seed=2).astype(np.float32), cloud(900, 7, 1, seed=3).astype(np.float32)
+    points = 900 if dimension < 6 else 300  # the readable twin looks every vertex's neighbours up by sorting
+    features = cloud(points, dimension, 1.5 if dimension < 6 else 0.5).astype(np.float32)
+    values, cotangent = cloud(points, 7, 1, seed=2).astype(np.float32), cloud(points, 7, 1, seed=3).astype(np.float32)
     native, twin = (
         LatticeFilter(features, operator=operator),
         TorchLatticeFilter(torch.tensor(features), operator=operator),
