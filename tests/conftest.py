@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+# Threads of torch that wait for each other spin by default: with two processes of tests on few cores, each for the
+# other's time. Read when torch is first imported, which no test has done yet.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 
 
