@@ -7,10 +7,16 @@ NATIVE := CMakeLists.txt native $(wildcard native/*)
 READY  := $(VENV)/.ready
 
 .DELETE_ON_ERROR:
-.PHONY: demo test pytest test-slow lint docs wheel clean
+.PHONY: demo picture test pytest test-slow lint docs wheel clean
+
+# Other scenes and weights: make demo SEED=1.
+SEED ?= 0
 
 demo: $(READY)
-	$(BIN)/python examples/demo.py
+	$(BIN)/python examples/demo.py --seed $(SEED)
+
+picture: $(READY)
+	$(BIN)/python examples/picture.py
 
 test: lint pytest docs
 

@@ -97,7 +97,7 @@ def parameter_curves(training: Training) -> Figure | None:
     for axes, (title, group) in zip(panels, shown.items(), strict=True):
         for number, name in enumerate(group):
             steps, values = training.curve(name)
-            axes.plot(steps, values, color=COLOURS[number], label=_parameter_title(name))
+            axes.plot(steps, values, color=COLOURS[number], label=parameter_title(name).replace(" weight", ""))
         axes.set_title(title)
         axes.set_xlabel("iteration")
         axes.set_xlim(left=0)
@@ -203,14 +203,14 @@ def _is_pixel_width(name: str) -> bool:
     return bool(rest) and (kernel.startswith("spatial") or rest in (".0", ".1"))
 
 
-def _parameter_title(name: str) -> str:
+def parameter_title(name: str) -> str:
     """A parameter as people call it.
 
-    >>> _parameter_title("spatial.sigma.0"), _parameter_title("bilateral.sigma.3"), _parameter_title("spatial.weight")
-    ('spatial x', 'bilateral green', 'spatial')
+    >>> parameter_title("spatial.sigma.0"), parameter_title("bilateral.sigma.3"), parameter_title("spatial.weight")
+    ('spatial x', 'bilateral green', 'spatial weight')
     """
     kernel, _, rest = name.partition(".")
     place = re.fullmatch(r"sigma\.(\d)", rest)
     if place and int(place[1]) < 5:
         return f"{kernel} {('x', 'y', 'red', 'green', 'blue')[int(place[1])]}"
-    return f"{kernel} {rest.removeprefix('weight').strip('.')}".strip()
+    return f"{kernel} {rest.replace('.', ' ')}"

@@ -53,7 +53,7 @@ def write_report(runs: Sequence[str], out: Path) -> list[Path]:
     found = collect(runs)
     figures = _figures(found)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["minus"] = _minus
+    environment.filters.update(minus=_minus, parameter=curves.parameter_title)
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         found=found,
         figures={name: _uri(curves.to_svg(figure), "image/svg+xml") for name, figure in figures.items()},
