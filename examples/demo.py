@@ -41,7 +41,7 @@ def commands(folder: Path, seed: int) -> list[str]:
         f"data scenes {at}/test --images 400 --size 96 --seed {TEST_SEEDS + seed}",
         f"{train}/network",
         f"{train}/separate {second} --set crf.enabled=false",
-        f"tune {at}/separate -o {at}/separate/tune --images 200 --trials 60 --evaluations 12 --criterion mean-iou",
+        f"tune {at}/separate -o {at}/separate/tune --images 120 --trials 60 --evaluations 12 --criterion mean-iou",
         f"{train}/joint {second}",
         f"eval {at}/network {judge}/network/eval",
         f"eval {at}/separate {judge}/separate/eval --crf {at}/separate/tune/crf.toml",
