@@ -21,7 +21,7 @@ from PIL import Image
 
 from densefield import TorchLatticeFilter
 from densefield.filters.lattice_design import design_lattice
-from densefield.filters.lattice_torch import (
+from densefield.filters.lattice_geometry import (
     add_neighbours,
     axis_steps,
     barycentric_weights,

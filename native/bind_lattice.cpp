@@ -14,6 +14,8 @@ using Values = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::c
 using Out = nb::ndarray<float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using Points = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;  // (points, dimension)
 using Vector = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Numbers = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Moments = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Slope = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 void check_threads(int threads) {
@@ -85,6 +87,20 @@ void gradients(const LatticeFilter& filter, const Values& cotangent, const Value
                    static_cast<float>(magnitude), threads);
 }
 
+double vertex_moments(const LatticeFilter& filter, const Numbers& a, const Numbers& b, const Moments& moments,
+                      double magnitude, int threads) {
+  check_threads(threads);
+  const auto points = static_cast<std::size_t>(filter.lattice().points);
+  const auto d = static_cast<std::size_t>(filter.lattice().embedding.dimension);
+  if (a.shape(0) != points || b.shape(0) != points)
+    throw std::invalid_argument("values are for another number of points");
+  if (moments.shape(0) != d || moments.shape(1) != d) throw std::invalid_argument("moments must be (d, d)");
+  const nb::gil_scoped_release release;
+  double total = 0;
+  filter.vertex_moments(a.data(), b.data(), static_cast<float>(magnitude), moments.data(), &total, threads);
+  return total;
+}
+
 double calibrated_magnitude(const LatticeFilter& filter, int threads) {
   check_threads(threads);
   const nb::gil_scoped_release release;
@@ -129,6 +145,8 @@ void bind_lattice(nb::module_& module) {
       .def("apply", &apply, nb::arg("values"), nb::arg("out"), nb::arg("adjoint"), nb::arg("magnitude"),
            nb::arg("threads"))
       .def("gradients", &gradients, nb::arg("cotangent"), nb::arg("values"), nb::arg("back"), nb::arg("slope"),
+           nb::arg("magnitude"), nb::arg("threads"))
+      .def("vertex_moments", &vertex_moments, nb::arg("a"), nb::arg("b"), nb::arg("moments").noconvert(),
            nb::arg("magnitude"), nb::arg("threads"))
       .def("calibrated_magnitude", &calibrated_magnitude, nb::arg("threads"))
       .def("diagonal", &diagonal, nb::arg("out"), nb::arg("magnitude"), nb::arg("threads"))

@@ -106,10 +106,9 @@ int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes&
 // The gradients wanted of one coupling; arrays are Python's, zero where they are added to.
 struct BoundGradients {
   std::optional<Doubles> mu;
-  std::optional<Planes> features;
-  bool all_pairs;
   std::optional<Doubles> moments;
   std::optional<VectorOut> sent, received, own;
+  std::optional<Planes> features;
   std::optional<PlanesOut> slopes;
 };
 
@@ -122,20 +121,21 @@ CouplingGradients checked(const BoundGradients& given, const Coupling& coupling,
     for (int i = 0; i < coupling.rank; ++i) count *= labels;
     demand(given.mu->size() == count, "the gradient of mu must be like mu");
   }
-  CouplingGradients gradients{given.mu ? given.mu->data() : nullptr, nullptr, given.all_pairs, nullptr, nullptr,
-                              nullptr, nullptr, nullptr};
+  CouplingGradients gradients{given.mu ? given.mu->data() : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                              nullptr};
   if (!given.moments) return gradients;
-  demand(given.features && given.sent && given.received, "moments need features, sent and received");
-  demand(given.features->shape(0) == points && given.features->shape(1) == d, "features must be (points, d)");
+  demand(given.sent && given.received, "moments need sent and received");
   demand(given.moments->size() == d * d, "moments must be (d, d)");
   demand(given.sent->shape(0) == points && given.received->shape(0) == points, "sent and received must be (points,)");
   demand(!coupling.own || (given.own && given.own->shape(0) == points), "own must be (points,)");
-  gradients.features = given.features->data();
   gradients.moments = given.moments->data();
   gradients.sent = given.sent->data();
   gradients.received = given.received->data();
   gradients.own = given.own ? given.own->data() : nullptr;
   if (given.slopes) {
+    demand(given.features && given.features->shape(0) == points && given.features->shape(1) == d,
+           "features must be (points, d)");
+    gradients.features = given.features->data();
     demand(given.slopes->shape(0) == points && given.slopes->shape(1) == d, "slopes must be (points, d)");
     gradients.slopes = given.slopes->data();
   }
@@ -167,11 +167,10 @@ void bind_mean_field(nb::module_& module) {
       .def(nb::init<nb::object, double, Vector, Vector, std::optional<Vector>, Weights>(), nb::arg("lattice"),
            nb::arg("magnitude"), nb::arg("before"), nb::arg("after"), nb::arg("own").none(), nb::arg("mu"));
   nb::class_<BoundGradients>(module, "Gradients")
-      .def(nb::init<std::optional<Doubles>, std::optional<Planes>, bool, std::optional<Doubles>,
-                    std::optional<VectorOut>, std::optional<VectorOut>, std::optional<VectorOut>,
-                    std::optional<PlanesOut>>(),
-           nb::arg("mu").none(), nb::arg("features").none(), nb::arg("all_pairs"), nb::arg("moments").none(),
-           nb::arg("sent").none(), nb::arg("received").none(), nb::arg("own").none(), nb::arg("slopes").none());
+      .def(nb::init<std::optional<Doubles>, std::optional<Doubles>, std::optional<VectorOut>, std::optional<VectorOut>,
+                    std::optional<VectorOut>, std::optional<Planes>, std::optional<PlanesOut>>(),
+           nb::arg("mu").none(), nb::arg("moments").none(), nb::arg("sent").none(), nb::arg("received").none(),
+           nb::arg("own").none(), nb::arg("features").none(), nb::arg("slopes").none());
   module.def(
       "state_floats",
       [](std::int64_t points, int labels) { return (points + kTile - 1) / kTile * kTile * labels; },

@@ -142,6 +142,18 @@ void slopes(const Chunk& chunk, const float* a, const float* b, std::int64_t str
   }
 }
 
+template <int V>
+void scale(const float* rows, const float* factor, int stride, std::int64_t first, std::int64_t last, float* out) {
+  for (std::int64_t vertex = first; vertex < last; ++vertex)
+    Row<V>::zero().plus(factor[vertex * stride], Row<V>::load(rows + vertex * V)).store(out + vertex * V);
+}
+
+template <int V>
+void dot(const float* a, const float* b, std::int64_t first, std::int64_t last, float* sums, int stride) {
+  for (std::int64_t vertex = first; vertex < last; ++vertex)
+    sums[vertex * stride] += Row<V>::load(a + vertex * V).dot(Row<V>::load(b + vertex * V));
+}
+
 // Differences are taken in Real: double where coordinates are so large that float32 would not tell them apart.
 template <class Real>
 double gaussian_sum(const Real* here, int coordinates, const Real* at, const float* mass, std::int64_t vertices,
@@ -184,7 +196,7 @@ double gaussian_sum(const Real* here, int coordinates, const Real* at, const flo
 
 inline constexpr LatticeKernels lattice_kernels{
     bounds, embed, DENSEFIELD_ROWS(splat),  DENSEFIELD_ROWS(gather), DENSEFIELD_ROWS(blur),
-    DENSEFIELD_ROWS(slice), DENSEFIELD_ROWS(slopes), pull_back, gaussian_sum<float>,
-    gaussian_sum<double>};
+    DENSEFIELD_ROWS(slice), DENSEFIELD_ROWS(slopes), DENSEFIELD_ROWS(scale), DENSEFIELD_ROWS(dot),
+    pull_back, gaussian_sum<float>, gaussian_sum<double>};
 
 }  // namespace densefield::DENSEFIELD_ISA

@@ -28,6 +28,7 @@ class LatticeFilter {
       : lattice_(std::move(lattice)), passes_(std::move(passes)), kernels_(kernels) {}
 
   const Lattice& lattice() const { return lattice_; }
+  const LatticeKernels& kernels() const { return kernels_; }
 
   // Seconds spent in splat, blur and slice.
   struct Times {
@@ -47,6 +48,11 @@ class LatticeFilter {
   void gather(const Worker& worker, int kind, const float* local, float factor, float* rows) const;
   // rows = B·rows or Bᵀ·rows, in place; waits for the workers before every pass.
   void blur(const Worker& worker, int kind, float* rows, bool adjoint) const;
+
+  // Σ_ij k(i,j) a_i b_j (p_i - p_j)(p_i - p_j)ᵀ for numbers a and b (points), p being the vertices that they are splat
+  // on: `moments` (d, d); and Σ_ij k(i,j) a_i b_j: `total`. See VertexMoments.
+  void vertex_moments(const float* a, const float* b, float magnitude, double* moments, double* total,
+                      int threads) const;
 
   // The factor that makes K·1 the exact Gaussian sum on average.
   float calibrated_magnitude(int threads) const;

@@ -55,6 +55,12 @@ struct LatticeKernels {
   // slopes[point, corner] += a · rows_b[vertex] + b · rows_a[vertex]
   void (*slopes[row_kinds])(const Chunk&, const float* a, const float* b, std::int64_t stride, int channels,
                             const float* rows_a, const float* rows_b, float* slopes);
+  // out[v] = factor[v · stride] · rows[v] for vertices first…last-1
+  void (*scale[row_kinds])(const float* rows, const float* factor, int stride, std::int64_t first, std::int64_t last,
+                           float* out);
+  // sums[v · stride] += a[v] · b[v]
+  void (*dot[row_kinds])(const float* a, const float* b, std::int64_t first, std::int64_t last, float* sums,
+                         int stride);
   // Gradient with respect to features from that with respect to barycentric weights.
   void (*pull_back)(const Embedding&, std::int64_t points, const std::uint8_t* order, const float* slopes,
                     float* gradient);

@@ -66,12 +66,11 @@ int mean_field(const std::vector<Coupling>& couplings, const Tiling& tiling, con
 // updates; whatever is null is not computed.
 struct CouplingGradients {
   double* mu;             // like μ: ∂loss/∂μ
-  const float* features;  // (points, d)
-  bool all_pairs;         // of features, or only each with itself
-  double* moments;        // (d, d): Σ_ij k(i,j) (a_i·b_j) x_i x_jᵀ
+  double* moments;        // (d, d): Σ_ij k(i,j) (a_i·b_j) (p_i - p_j)(p_i - p_j)ᵀ, p being the vertices of points
   float* sent;            // (points): Σ_j k(i,j) (a_i·b_j)
   float* received;        // (points): Σ_j k(j,i) (a_j·b_i)
   float* own;             // (points): own_i g_i·(q_i μᵀ)
+  const float* features;  // (points, d), for slopes
   float* slopes;          // (points, d): Σ_j (k(i,j) (a_i·b_j) + k(j,i) (a_j·b_i)) x_j
 };
 

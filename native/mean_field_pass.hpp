@@ -29,6 +29,15 @@ class Field {
                                rows(array) + block * max_row * vertices());
   }
 
+  // to = rows, for the worker's share of the vertices
+  void copy(const Worker& worker, Field& to) {
+    const auto [first, last] = worker.share(vertices(), 64);
+    for (int block = 0; block < tiling_.blocks(); ++block) {
+      const std::int64_t row = tiling_.block_row(block), at = block * max_row * vertices();
+      std::memcpy(to.rows() + at + first * row, rows() + at + first * row, (last - first) * row * sizeof(float));
+    }
+  }
+
   void blur(const Worker& worker, bool adjoint, int array) {
     for (int block = 0; block < tiling_.blocks(); ++block)
       coupling_.filter->blur(worker, row_kind(tiling_.block_row(block)), rows(array) + block * max_row * vertices(),
@@ -114,14 +123,13 @@ class Corners {
                                    factor, slots_of(block, local));
   }
 
-  // slope (points of the tile, d) += scale · factor · tile · S·rows of every moment
-  void collect_slopes(const float* rows, std::int64_t stride, const float* factor, float scale, const float* tile,
-                      float* slope) const {
-    const int d = lattice_.embedding.dimension;
+  // slope (points of the tile, arrays) += scale · factor · tile · S·rows of every array
+  void collect_slopes(const float* rows, std::int64_t stride, int arrays, const float* factor, float scale,
+                      const float* tile, float* slope) const {
     for (int block = 0; block < tiling_.blocks(); ++block)
       kernels_.collect_slopes[kind(block)](place_.chunk, place_.within, place_.points,
                                            rows + block * max_row * lattice_.vertices, stride, factor + place_.first,
-                                           scale, tile + block * max_row, tiling_.width, d, slope);
+                                           scale, tile + block * max_row, tiling_.width, arrays, slope);
   }
 
  private:

@@ -67,19 +67,21 @@ void spread(const Chunk& chunk, std::int64_t first, int points, const float* row
   at(chunk, first, points, rows, width, factor, local);
 }
 
-template <int V>
-void collect_slopes(const Chunk& chunk, std::int64_t first, int points, const float* source, std::int64_t stride,
-                    const float* factor, float scale, const float* rows, int width, int dimension, float* slope) {
-  const int corners = chunk.corners;
+template <int V, int C>
+void collect_slopes_at(const Chunk& chunk, std::int64_t first, int points, const float* source, std::int64_t stride,
+                       const float* factor, float scale, const float* rows, int width, int dimension, float* slope) {
+  const int corners = C ? C : chunk.corners;
   const std::uint16_t* ids = chunk.ids + first * corners;
   const float* weights = chunk.weights + first * corners;
   for (int p = 0; p < points; ++p) {
     const Row<V> row = Row<V>::load(rows);
     std::int64_t at[max_corners];
+    DENSEFIELD_UNROLL
     for (int k = 0; k < corners; ++k) at[k] = std::int64_t{chunk.vertices[ids[k]]} * V;
     for (int e = 0; e < dimension; ++e) {
       const float* from = source + e * stride;
       Row<V> sum = Row<V>::zero();
+      DENSEFIELD_UNROLL
       for (int k = 0; k < corners; ++k) sum = sum.plus(Factor(weights[k]), Row<V>::load(from + at[k]));
       slope[e] += scale * factor[p] * row.dot(sum);
     }
@@ -88,6 +90,16 @@ void collect_slopes(const Chunk& chunk, std::int64_t first, int points, const fl
     rows += width;
     slope += dimension;
   }
+}
+
+template <int V>
+void collect_slopes(const Chunk& chunk, std::int64_t first, int points, const float* source, std::int64_t stride,
+                    const float* factor, float scale, const float* rows, int width, int dimension, float* slope) {
+  const auto at = chunk.corners == 3   ? collect_slopes_at<V, 3>
+                  : chunk.corners == 4 ? collect_slopes_at<V, 4>
+                  : chunk.corners == 6 ? collect_slopes_at<V, 6>
+                                       : collect_slopes_at<V, 0>;
+  at(chunk, first, points, source, stride, factor, scale, rows, width, dimension, slope);
 }
 
 inline constexpr TileKernels tile_kernels{DENSEFIELD_ROWS(collect),
@@ -106,7 +118,6 @@ inline constexpr TileKernels tile_kernels{DENSEFIELD_ROWS(collect),
                                           softmax_adjoint,
                                           dot_planes,
                                           distance,
-                                          couple,
-                                          inner};
+                                          couple};
 
 }  // namespace densefield::DENSEFIELD_ISA

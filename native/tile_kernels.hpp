@@ -53,8 +53,6 @@ struct TileKernels {
   float (*distance)(const float* a, const float* b, int labels, int points);
   // total[l] += Σ_p a_l · b_l (rank 0 and 1), or total[l, l′] += Σ_p a_l · b_l′ (rank 2), over the first `points`
   void (*couple)(const float* a, const float* b, int rank, int labels, int points, double* total);
-  // Σ a_i · b_i in double precision
-  double (*inner)(const float* a, const float* b, std::int64_t count);
 };
 
 }  // namespace densefield

@@ -306,7 +306,6 @@ def _mean_field(
         method=method,
         operator=operator,
         halo=halo,
-        threads=threads,
     )
 
 

@@ -66,7 +66,6 @@ class Wanted:
     weight: bool
     shape: bool
     features: bool
-    pairs: bool = True  # whether moments of one feature with another are wanted, for shapes that are matrices
 
 
 @dataclass(frozen=True)
@@ -134,33 +133,43 @@ class _Sums:
         self._mu = np.zeros(np.shape(bound.coupling.mu)) if wanted.weight else None
         self._moments = self._sent = self._received = self._own = self._slopes = self._x = None
         if wanted.shape or wanted.features:
+            self._moments = np.zeros((d, d))
+            self._sent, self._received = np.zeros(points, np.float32), np.zeros(points, np.float32)
+            self._own = None if bound.coupling.own is None else np.zeros(points, np.float32)
+        if wanted.features:
             # Differences of features do not change when the origin moves; near it less is lost to rounding.
             x = bound.filter.features
             middle = x[:: max(points // 1024, 1)].mean(0) if points else 0
             self._x = (x - middle).astype(np.float32, copy=False)
-            self._moments = np.zeros((d, d))
-            self._sent, self._received = np.zeros(points, np.float32), np.zeros(points, np.float32)
-            self._own = None if bound.coupling.own is None else np.zeros(points, np.float32)
-            self._slopes = np.zeros((points, d), np.float32) if wanted.features else None
+            self._slopes = np.zeros((points, d), np.float32)
         self.native = _core.Gradients(
-            self._mu, self._x, wanted.pairs, self._moments, self._sent, self._received, self._own, self._slopes
+            self._mu, self._moments, self._sent, self._received, self._own, self._x, self._slopes
         )
 
     def gradient(self, normalization: Normalization) -> KernelGradient:
         """The gradients, with those that pass through the normalisation."""
-        x, sent, received = self._x, self._sent, self._received
-        if x is None or sent is None or received is None or self._moments is None:
+        sent, received, moments = self._sent, self._received, self._moments
+        if sent is None or received is None or moments is None:
             return KernelGradient(self._mu, None, None)
-        total = sent + received
-        moments = self._products(x, x, total) - self._moments - self._moments.T
-        slopes = None if self._slopes is None else self._slopes - total[:, None] * x
-        if normalization != "none":
+        x, slopes = self._x, self._slopes
+        if x is not None and slopes is not None:
+            slopes = slopes - (sent + received)[:, None] * x
+        total = float(sent.sum(dtype=np.float64))
+        if normalization != "none" and len(sent):
             v = self._to_total(normalization, sent, received)
-            more, more_slopes = self._through_total(v, x, slopes is not None)
-            moments += more
-            if slopes is not None and more_slopes is not None:
-                slopes += more_slopes
-        return KernelGradient(self._mu, moments, slopes)
+            more, more_total = self._lattice.vertex_moments(v, self._present)
+            moments, total = moments + more, total + more_total
+            if x is not None and slopes is not None:
+                slopes += self._slopes_through_total(v, x)
+        # Of a normalised kernel the total is zero, but for what pixels would have sent to themselves.
+        raw = normalization == "none" or self._own is not None
+        return KernelGradient(self._mu, self._lattice.moments_of_pairs(moments, total, raw=raw), slopes)
+
+    @property
+    def _present(self) -> Float32:
+        """1 for points that take part, (N,)."""
+        before, after = np.ravel(self._coupling.before), np.ravel(self._coupling.after)  # type: ignore[arg-type]
+        return ((before > 0) | (after > 0)).astype(np.float32)
 
     def _to_total(self, normalization: Normalization, sent: Float32, received: Float32) -> Float32:
         """∂loss/∂D (N,): D stands in `after`, in `before`, or as its root in both."""
@@ -172,26 +181,10 @@ class _Sums:
             return -after * (sent - own)
         return -before * (received - own)
 
-    def _through_total(self, v: Float32, x: Float32, with_slopes: bool) -> tuple[Float64, Float32 | None]:
-        """What ∂loss/∂D means for the pairs of points, D = K·1 over those present."""
-        before, after = np.ravel(self._coupling.before), np.ravel(self._coupling.after)  # type: ignore[arg-type]
-        present = ((before > 0) | (after > 0)).astype(np.float32)[:, None]
-        ones_and_x = np.concatenate([present, present * x], axis=1)
-        filtered = self._lattice.apply(ones_and_x)  # K·1 and K·x
-        column = np.ascontiguousarray(v[:, None])
-        if with_slopes:
-            back = self._lattice.apply_adjoint(np.concatenate([column, column * x], axis=1))
-        else:
-            back = self._lattice.apply_adjoint(column)
-        total = v * filtered[:, 0] + present[:, 0] * back[:, 0]
-        cross = self._products(x, filtered[:, 1:], v)
-        moments = self._products(x, x, total) - cross - cross.T
-        if not with_slopes:
-            return moments, None
-        return moments, column * filtered[:, 1:] + present * back[:, 1:] - total[:, None] * x
-
-    def _products(self, x: Float32, y: Float32, weight: Float32) -> Float64:
-        """Σ_i weight_i x_i y_iᵀ, (d, d)."""
-        products = np.empty((x.shape[1], x.shape[1]))
-        _core.cross_moments(x, y, weight, products, self._threads)
-        return products
+    def _slopes_through_total(self, v: Float32, x: Float32) -> Float32:
+        """What ∂loss/∂D means for the features, (N, d), D = K·1 over those present."""
+        present, column = self._present[:, None], np.ascontiguousarray(v[:, None])
+        filtered = self._lattice.apply(np.concatenate([present, present * x], axis=1))  # K·1 and K·x
+        back = self._lattice.apply_adjoint(np.concatenate([column, column * x], axis=1))
+        total = column * filtered[:, :1] + present * back[:, :1]
+        return column * filtered[:, 1:] + present * back[:, 1:] - total * x

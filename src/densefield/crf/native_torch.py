@@ -216,10 +216,7 @@ def _backward(
         batch = _Batch(features, shapes, weights, present, (images, points), options)
     held = batch
     kernels = len(features)
-    wants = [
-        Wanted(wanted[2 * kernels + m], wanted[kernels + m], wanted[m], pairs=shapes[m].ndim == 2)
-        for m in range(kernels)
-    ]
+    wants = [Wanted(wanted[2 * kernels + m], wanted[kernels + m], wanted[m]) for m in range(kernels)]
     c, log_marginals = cotangent.contiguous().numpy(), log_q.contiguous().numpy()
 
     to_scores = new_array(*c.shape)

@@ -5,21 +5,19 @@ The native loop is this made fast, and equals it forward and backward.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from densefield.crf.binding import FilterChoice, Method
+from densefield.crf.binding import Method
 from densefield.crf.coupling import Coupling, couple
 from densefield.crf.kernels import Normalization
 from densefield.crf.mean_field import mean_field
-from densefield.filters.autograd import apply_filter, torch_threads
+from densefield.filters.autograd import apply_filter
 from densefield.filters.exact import ExactFilter
-from densefield.filters.lattice import LatticeFilter
 from densefield.filters.lattice_design import Operator
 from densefield.filters.lattice_torch import TorchLatticeFilter
 from densefield.filters.operator import FeatureFilter
@@ -38,8 +36,6 @@ def reference_mean_field(
     method: Method = "lattice",
     operator: Operator = "symmetric",
     halo: int = 0,
-    threads: int | None = None,
-    native: bool = True,  # whether float32 on a CPU is filtered by the native lattice
 ) -> Tensor:
     """log q^T of T updates, (B, L, N), with gradients to scores, features, shapes and weights (paper, Eq. 5).
 
@@ -59,9 +55,11 @@ def reference_mean_field(
         return scores.log_softmax(1)
     f = scores.transpose(1, 2)  # (B, N, L)
     here = torch.ones_like(f[..., :1]) if present is None else present[..., None].to(f.dtype)
-    choice = FilterChoice(method, operator, halo, torch_threads(threads))
     kernels = [
-        [_built(x, mu.to(f.dtype), normalization, choice, exclude_self, native) for x in _scaled(p.to(f.dtype), shape)]
+        [
+            _built(item, shape.to(f.dtype), mu.to(f.dtype), normalization, exclude_self, method, operator, halo)
+            for item in p.to(f.dtype)
+        ]
         for p, shape, mu, normalization in zip(features, shapes, weights, normalizations, strict=True)
     ]
     items = []
@@ -74,38 +72,45 @@ def reference_mean_field(
 
 def _scaled(features: Tensor, shape: Tensor) -> Tensor:
     """p/σ or W p, of which the kernel is exp(-½‖x_i - x_j‖²)."""
-    width = shape.to(features.dtype)
-    return features / width if width.ndim == 1 else features @ width.T
+    return features / shape if shape.ndim == 1 else features @ shape.T
+
+
+def _stretch(shape: Tensor) -> Tensor:
+    """The unit matrix, as what the shape makes of features that it has been applied to as a constant, (d, d)."""
+    now = shape.detach()
+    return torch.diag(now / shape) if shape.ndim == 1 else torch.linalg.solve(now, shape, left=False)
 
 
 @dataclass(frozen=True)
 class _Built:
     """The filter of one kernel on the pixels of one item."""
 
-    filter: FeatureFilter[Any]
-    features: Tensor  # (N, d)
+    filtering: Callable[[Tensor], Tensor]
     mu: Tensor
     normalization: Normalization
     diagonal: Tensor | None  # (N,)
 
     def couple(self, present: Tensor) -> Coupling[Tensor]:
-        filtering = partial(apply_filter, self.filter, features=self.features)
-        return couple(filtering, self.normalization, self.mu, present, self.diagonal)
+        return couple(self.filtering, self.normalization, self.mu, present, self.diagonal)
 
 
 def _built(
-    x: Tensor, mu: Tensor, normalization: Normalization, choice: FilterChoice, exclude_self: bool, native: bool
+    features: Tensor,  # (N, d)
+    shape: Tensor,
+    mu: Tensor,
+    normalization: Normalization,
+    exclude_self: bool,
+    method: Method,
+    operator: Operator,
+    halo: int,
 ) -> _Built:
-    k = _filter(x, choice, calibrate=normalization == "none", native=native)
-    diagonal = torch.as_tensor(k.diagonal()) if exclude_self else None
-    return _Built(k, x, mu, normalization, diagonal)
-
-
-def _filter(x: Tensor, choice: FilterChoice, calibrate: bool, native: bool) -> FeatureFilter[Any]:
-    if choice.method == "exact":
-        return ExactFilter(x)
-    if native and x.device.type == "cpu" and x.dtype == torch.float32:
-        return LatticeFilter(
-            x.detach().numpy(), operator=choice.operator, halo=choice.halo, calibrate=calibrate, threads=choice.threads
-        )
-    return TorchLatticeFilter(x, operator=choice.operator, halo=choice.halo, calibrate=calibrate)
+    k: FeatureFilter[Tensor]
+    if method == "exact":
+        x = _scaled(features, shape)
+        k = ExactFilter(x)
+        filtering = partial(apply_filter, k, features=x)
+    else:
+        x = _scaled(features, shape.detach())
+        k = TorchLatticeFilter(x, operator=operator, halo=halo, calibrate=normalization == "none")
+        filtering = partial(apply_filter, k, features=x, stretch=_stretch(shape))
+    return _Built(filtering, mu, normalization, k.diagonal() if exclude_self else None)

@@ -92,8 +92,12 @@ def apply_filter(
     features: Tensor | None = None,  # (N, d), those k was made from, to send gradients to
     *,
     derivative: Derivative = "gaussian",
+    stretch: Tensor | None = None,  # (d, d)
 ) -> Tensor:
     """K v in the graph, for a filter that is used more than once.
+
+    `stretch` is the unit matrix: the gradient sent to it is that by A where features become A x, which a lattice
+    in torch operations finds with fewer filterings than the gradient by features.
 
     >>> import numpy as np, torch
     >>> values = torch.ones(3, 1, requires_grad=True)
@@ -109,7 +113,9 @@ def apply_filter(
             f"features have shape {tuple(features.shape)}, expected ({k.num_points}, {k.dimension}), "
             "those the filter was made from."
         )
-    result: Tensor = _Filtering.apply(values, features, k, derivative)  # type: ignore[no-untyped-call]
+    if stretch is not None and not isinstance(k, TorchLatticeFilter):
+        raise InputTypeError(f"stretch needs a TorchLatticeFilter, but the filter is a {type(k).__name__}.")
+    result: Tensor = _Filtering.apply(values, features, stretch, k, derivative)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -145,22 +151,28 @@ class _Filtering(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, values: Tensor, features: Tensor | None, k: FeatureFilter[Any], derivative: Derivative
+        ctx: Any,
+        values: Tensor,
+        features: Tensor | None,
+        stretch: Tensor | None,
+        k: FeatureFilter[Any],
+        derivative: Derivative,
     ) -> Tensor:
         ctx.filter, ctx.derivative = k, derivative
-        ctx.save_for_backward(values if features is not None and features.requires_grad else None)
+        ctx.save_for_backward(values if any(ctx.needs_input_grad[1:3]) else None)
         return _to_tensor(k.apply(_to_array(values, k)))
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None, None]:
         k = ctx.filter
         g = _to_array(cotangent, k)
-        if not ctx.needs_input_grad[1]:
-            return _to_tensor(k.apply_adjoint(g)), None, None, None
         (values,) = ctx.saved_tensors
+        to_stretch = -k.shape_moments(g, values.detach()) if ctx.needs_input_grad[2] else None
+        if not ctx.needs_input_grad[1]:
+            return _to_tensor(k.apply_adjoint(g)), None, to_stretch, None, None
         to_values, to_features = k.gradients(g, _to_array(values, k), ctx.derivative)
-        return _to_tensor(to_values), _to_tensor(to_features), None, None
+        return _to_tensor(to_values), _to_tensor(to_features), to_stretch, None, None
 
 
 class _GridFiltering(torch.autograd.Function):

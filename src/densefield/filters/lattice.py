@@ -19,9 +19,11 @@ from densefield.filters.checks import (
 from densefield.filters.lattice_design import Operator, design_lattice
 from densefield.filters.moments import moment_gradients
 from densefield.filters.operator import Derivative, FeatureFilter
+from densefield.filters.shape_moments import moments_of_pairs, surplus_moments
 from densefield.filters.threads import check_threads
 
 Float32 = npt.NDArray[np.float32]
+Float64 = npt.NDArray[np.float64]
 
 
 class LatticeFilter(FeatureFilter[Float32]):
@@ -65,6 +67,8 @@ class LatticeFilter(FeatureFilter[Float32]):
         self._features = self._core.features  # its own copy: a filter stays what it was made as
         calibrated = calibrate and operator != "pydensecrf"
         self._magnitude = None if calibrated else design.magnitude
+        self._moment_factor = design.moment_factor
+        self._surplus: Float64 | None = None
 
     @property
     def num_points(self) -> int:
@@ -125,6 +129,28 @@ class LatticeFilter(FeatureFilter[Float32]):
         to_values, to_features = np.empty(batch.shape, np.float32), np.empty(self._features.shape, np.float32)
         self._core.gradients(back, batch, to_values, to_features, self.magnitude, self._threads)
         return to_values.reshape(values.shape), to_features
+
+    def vertex_moments(self, a: Float32, b: Float32) -> tuple[Float64, float]:
+        """Σ_ij k(i,j) a_i b_j (p_i - p_j)(p_i - p_j)ᵀ, (d, d), and Σ_ij k(i,j) a_i b_j for numbers (N,).
+
+        p are the vertices that the lattice carries the numbers between.
+        """
+        moments = np.zeros((self.dimension, self.dimension))
+        total = self._core.vertex_moments(a, b, moments, self.magnitude, self._threads)
+        return moments, total
+
+    def moments_of_pairs(self, moments: Float64, total: float, *, raw: bool) -> Float64:
+        """Σ_ij k(i,j) w_ij (x_i - x_j)(x_i - x_j)ᵀ from the moments between vertices, (d, d), and Σ_ij k(i,j) w_ij.
+
+        Where K is normalised, what `raw` takes away would cancel.
+        """
+        if not raw:
+            return moments_of_pairs((moments, total), self._moment_factor, np.zeros_like(moments))
+        if self._surplus is None:
+            one = np.ones(self.num_points, np.float32)
+            x = self._features.astype(np.float32)
+            self._surplus = surplus_moments(self, x, self.vertex_moments(one, one), self._moment_factor)
+        return moments_of_pairs((moments, total), self._moment_factor, self._surplus)
 
     def diagonal(self) -> Float32:
         """k(i,i) of this very operator, (N,); some hundred times slower than apply()."""

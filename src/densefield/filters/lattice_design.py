@@ -14,6 +14,8 @@ Operator = Literal["symmetric", "pydensecrf"]
 MAX_DIMENSION = 16
 MAX_HALO = 8
 
+_VARIANCE = 2 / 3
+
 # Features are scaled by these before they are embedded: where vertices are missing, a slightly coarser lattice loses
 # less. Least mean error of the normalised filter over photos for d = 1…6 (benchmarks/accuracy.py), continued beyond.
 _COARSENING = (1.0, 0.99, 0.97, 0.945, 0.91, 0.88)
@@ -27,6 +29,7 @@ class LatticeDesign:
     scale: tuple[float, ...]  # of each feature before it is carried into the plane of the lattice
     passes: tuple[tuple[int, float], ...]  # (axis, tap) in order: rows += tap · (previous + next)
     magnitude: float
+    moment_factor: float  # from second moments between vertices to those between points
     single_precision: bool  # embed in float32
 
 
@@ -45,8 +48,8 @@ def design_lattice(dimension: int, operator: Operator = "symmetric", halo: int =
     if isinstance(halo, bool) or not isinstance(halo, SupportsIndex) or not 0 <= halo.__index__() <= MAX_HALO:
         raise InputError(f"halo is {halo!r}, expected a whole number from 0 to {MAX_HALO}.")
     forward = tuple(range(dimension + 1))
-    # Two thirds: the variance of the blur and of both interpolations, in units of (d+1)².
-    fineness = math.sqrt(2 / 3)
+    # The variance of the blur and of both interpolations, in units of (d+1)².
+    fineness = math.sqrt(_VARIANCE)
     if operator == "pydensecrf":
         passes = tuple((axis, 0.5) for axis in forward)
         magnitude = 1 / (1 + 2.0**-dimension)
@@ -59,7 +62,10 @@ def design_lattice(dimension: int, operator: Operator = "symmetric", halo: int =
         # That package keeps this number in single precision, and which simplex a point falls into may hang on the bit.
         (spread,) = struct.unpack("f", struct.pack("f", spread))
     scale = tuple(spread / math.sqrt((i + 1) * (i + 2)) for i in range(dimension))
-    return LatticeDesign(scale, passes, magnitude, single_precision=operator == "pydensecrf")
+    # Of the variance V = _VARIANCE/fineness² in units of features the blur has v; see densefield.filters.shape_moments.
+    blur = sum(2 * tap / (1 + 2 * tap) for axis, tap in passes if axis == 0)
+    moment_factor = _VARIANCE * fineness**2 / blur**2
+    return LatticeDesign(scale, passes, magnitude, moment_factor, single_precision=operator == "pydensecrf")
 
 
 def _coarsening(dimension: int, halo: int) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from densefield.errors import InputError, InputTypeError
+from densefield.errors import InputTypeError
 from densefield.filters.calibration_torch import calibrated_magnitude
 from densefield.filters.checks import (
     check_derivative,
@@ -19,10 +19,21 @@ from densefield.filters.checks import (
     check_value_shape,
 )
 from densefield.filters.lattice_design import Operator, design_lattice
+from densefield.filters.lattice_geometry import (
+    add_neighbours,
+    axis_steps,
+    barycentric_weights,
+    corner_keys,
+    distinct_rows,
+    elevate,
+    find_rows,
+    places,
+    pull_back,
+    round_to_lattice,
+)
 from densefield.filters.moments import moment_gradients
 from densefield.filters.operator import Derivative, FeatureFilter
-
-_MOST_CELLS = {torch.float64: 2.0**29, torch.float32: 2.0**20}  # beyond, rounding to cells would not be exact
+from densefield.filters.shape_moments import moments_of_pairs, surplus_moments
 
 
 class TorchLatticeFilter(FeatureFilter[Tensor]):
@@ -58,6 +69,8 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         self._dtype, self._device = features.dtype, features.device
         self._scale = torch.tensor(design.scale, dtype=torch.float64)
         self._passes = design.passes
+        self._moment_factor = design.moment_factor
+        self._surplus: Tensor | None = None  # measured when it is first needed
 
         # Embedding decides which vertices exist, so it is done as precisely as the native one.
         single = design.single_precision or features.device.type == "mps"  # which knows no float64
@@ -72,6 +85,7 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         for _ in range(halo):
             keys = add_neighbours(keys)
         self._num_vertices = len(keys)
+        self._places = places(keys, self._scale).to(features.dtype)  # (M, d)
         self._next = [find_rows(keys + step, keys) for step in axis_steps(dimension, keys.device)]
         self._previous = [find_rows(keys - step, keys) for step in axis_steps(dimension, keys.device)]
 
@@ -134,6 +148,32 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         back = self._uncolumns(self._slice(blurred_g) * self._magnitude, values)
         return back, pull_back(slopes * self._magnitude, self._rank, self._scale)
 
+    def shape_moments(self, cotangent: Tensor, values: Tensor) -> Tensor:
+        """Σ_ij k(i,j) (g_i·v_j) (x_i - x_j)(x_i - x_j)ᵀ, (d, d): minus the derivative of ⟨g, K v⟩ by A in x → A x.
+
+        It is found from the moments between vertices; see densefield.filters.shape_moments.
+        """
+        v, g = self._columns(values), self._columns(cotangent, "the cotangent")
+        if self._surplus is None:
+            one = torch.ones_like(self._weights[:, :1])
+            self._surplus = surplus_moments(self, self._features, self._vertex_moments(one, one), self._moment_factor)
+        return moments_of_pairs(self._vertex_moments(g, v), self._moment_factor, self._surplus)
+
+    def _vertex_moments(self, g: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Σ_uw B(u,w) (a_u·b_w) (p_u - p_w)(p_u - p_w)ᵀ, (d, d), and Σ_uw B(u,w) a_u·b_w, times the magnitude.
+
+        The sums are over vertices, which are at p; a = Sᵀ g and b = Sᵀ v.
+        """
+        a, b = self._splat(g), self._splat(v)
+        p = torch.cat([self._places, self._places.new_zeros(1, self.dimension)])
+        met = (a * self._blur(b) + self._blur(a, adjoint=True) * b).sum(1)
+        moved = torch.stack([(a * self._blur(p[:, e, None] * b)).sum(1) for e in range(self.dimension)], dim=1)
+        cross = p.T @ moved
+        return (
+            self._magnitude * (p.T @ (met[:, None] * p) - cross - cross.T),
+            self._magnitude * met.sum() / 2,
+        )
+
     def diagonal(self) -> Tensor:
         """k(i,i) of this very operator, (N,): found column by column, so O(N²)."""
         blocks = [
@@ -191,116 +231,3 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         if like.ndim == 2:
             return columns
         return columns.reshape(like.shape[1], like.shape[0], like.shape[2]).permute(1, 0, 2).contiguous()
-
-
-def elevate(features: Tensor, scale: Tensor) -> Tensor:
-    """Features (N, d) in the plane of the lattice: d+1 coordinates that sum to zero, (N, d+1).
-
-    y_0 = Σ_i c_i and y_j = Σ_{i≥j} c_i - j c_{j-1}, with c_i = x_i · scale_i: an isometry times a constant.
-    """
-    total = torch.zeros_like(features[:, 0])
-    columns = []
-    for j in range(features.shape[1], 0, -1):
-        c = features[:, j - 1] * float(scale[j - 1])
-        columns.append(total - j * c)
-        total = total + c
-    columns.append(total)
-    return torch.stack(columns[::-1], dim=1)
-
-
-def round_to_lattice(elevated: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The simplex that holds each point: its corner of remainder 0, and the order of the residuals.
-
-    Returns cells (N, d+1), the corner's coordinates over d+1, whole numbers that sum to zero; the rank of each
-    coordinate's residual, 0 for the largest; and the residuals over d+1.
-    """
-    corners = elevated.shape[1]
-    scaled = elevated * (1.0 / corners)
-    down, up = scaled.floor(), scaled.ceil()
-    cells = torch.where(up * corners - elevated < elevated - down * corners, up, down)
-    if elevated.numel() and not bool((cells.abs() < _MOST_CELLS[elevated.dtype]).all()):
-        raise InputError(
-            f"the features span {float(cells.abs().max()):.3g} lattice cells, more than lattice keys can hold. The "
-            "kernel's widths are too small for the spread of these features. Use larger widths."
-        )
-    residual = elevated - cells * corners
-    order = torch.sort(residual, dim=1, descending=True, stable=True).indices
-    rank = torch.argsort(order, dim=1)
-    # The cells' sum says how far the nearest such point is off the plane; the worst rounded are moved by one cell.
-    shifted = rank + cells.sum(1, keepdim=True).long()
-    move = (shifted < 0).long() - (shifted >= corners).long()
-    residual = (residual - move * corners) * (1.0 / corners)
-    return cells.long() + move, shifted + move * corners, residual
-
-
-def barycentric_weights(residual: Tensor, rank: Tensor) -> Tensor:
-    """Weights of the d+1 corners of each point's simplex, (N, d+1): not negative, and one in all."""
-    last = residual.shape[1] - 1
-    ordered = residual.gather(1, torch.argsort(rank, dim=1))  # by rank
-    first = 1 + (ordered[:, last] - ordered[:, 0])
-    others = [ordered[:, last - k] - ordered[:, last - k + 1] for k in range(1, last + 1)]
-    return torch.stack([first, *others], dim=1)
-
-
-def corner_keys(cells: Tensor, rank: Tensor) -> Tensor:
-    """Coordinates of the d+1 corners of each point's simplex, (N, d+1, d+1): corner k has remainder k modulo d+1."""
-    corners = cells.shape[1]
-    return torch.stack([corners * (cells - (rank > corners - 1 - k).long()) + k for k in range(corners)], dim=1)
-
-
-def axis_steps(dimension: int, device: torch.device) -> Tensor:
-    """One step along each of the d+1 axes: every coordinate grows by one, the axis's own falls by d, (d+1, d+1)."""
-    ones = torch.ones(dimension + 1, dimension + 1, dtype=torch.int64, device=device)
-    return ones - (dimension + 1) * torch.eye(dimension + 1, dtype=torch.int64, device=device)
-
-
-def row_codes(rows: Tensor) -> Tensor:
-    """Equal numbers for equal rows, different ones for different rows, (R,)."""
-    code = rows.new_zeros(len(rows))
-    for column in rows.T[:-1]:  # the last coordinate follows from the others
-        column = column - column.min()
-        # The code is made dense before each step, so it stays below R · range, far from overflow.
-        code = torch.unique(code * (column.max() + 1) + column, return_inverse=True)[1]
-    return code
-
-
-def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """For each row the number of its equals, and one row for each number."""
-    if len(rows) == 0:
-        return rows.new_zeros(0), rows
-    number = row_codes(rows)
-    distinct = rows.new_empty(int(number.max()) + 1, rows.shape[1])
-    distinct[number] = rows
-    return number, distinct
-
-
-def find_rows(wanted: Tensor, rows: Tensor) -> Tensor:
-    """Where each wanted row is among the distinct rows; len(rows) where it is not."""
-    if len(rows) == 0:
-        return rows.new_zeros(0)
-    code = row_codes(torch.cat([rows, wanted]))
-    place = rows.new_full((int(code.max()) + 1,), len(rows))
-    place[code[: len(rows)]] = torch.arange(len(rows), device=rows.device)
-    return place[code[len(rows) :]]
-
-
-def add_neighbours(keys: Tensor) -> Tensor:
-    """The vertices, and behind them their direct neighbours that are not among them."""
-    if len(keys) == 0:
-        return keys
-    steps = axis_steps(keys.shape[1] - 1, keys.device)
-    around = torch.cat([keys + step for step in steps] + [keys - step for step in steps])
-    around = distinct_rows(around)[1]
-    return torch.cat([keys, around[find_rows(around, keys) == len(keys)]])
-
-
-def pull_back(slopes: Tensor, rank: Tensor, scale: Tensor) -> Tensor:
-    """∂/∂x (N, d) from ∂/∂weights (N, d+1): the transpose of barycentric_weights and of elevate.
-
-    The residual of rank r adds to the weight of corner d-r and takes from that of the corner after it.
-    """
-    corners = rank.shape[1]
-    rising = corners - 1 - rank
-    by_y = (slopes.gather(1, rising) - slopes.gather(1, (rising + 1) % corners)) / corners
-    columns = [float(scale[i]) * (by_y[:, : i + 1].sum(1) - (i + 1) * by_y[:, i + 1]) for i in range(corners - 1)]
-    return torch.stack(columns, dim=1)

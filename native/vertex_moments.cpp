@@ -1,0 +1,110 @@
+#include "vertex_moments.hpp"
+
+#include <deque>
+
+namespace densefield {
+
+namespace {
+
+// The features that elevate to the vertex: the columns of the elevation are orthogonal.
+void place_of(const Lattice& lattice, std::int64_t vertex, double* place) {
+  std::int64_t at[max_corners];
+  lattice.code->coordinates(lattice.keys.data()[vertex], at);
+  double sum = 0;
+  for (int i = 0; i < lattice.embedding.dimension; ++i) {
+    sum += static_cast<double>(at[i]);
+    place[i] = (sum - (i + 1) * static_cast<double>(at[i + 1])) / (lattice.embedding.scale[i] * (i + 1) * (i + 2));
+  }
+}
+
+}  // namespace
+
+VertexMoments::VertexMoments(const LatticeFilter& filter)
+    : filter_(filter),
+      dimension_(filter.lattice().embedding.dimension),
+      middle_{},
+      places_(static_cast<std::size_t>(filter.lattice().vertices * dimension_)),
+      met_(static_cast<std::size_t>(filter.lattice().vertices)),
+      moved_(static_cast<std::size_t>(filter.lattice().vertices * dimension_)) {
+  const Lattice& lattice = filter_.lattice();
+  const std::int64_t step = std::max<std::int64_t>(lattice.vertices / 64, 1);
+  const std::int64_t samples = (lattice.vertices + step - 1) / step;
+  for (std::int64_t vertex = 0; vertex < lattice.vertices; vertex += step) {
+    double place[max_dimension];
+    place_of(lattice, vertex, place);
+    for (int e = 0; e < dimension_; ++e) middle_[e] += place[e] / static_cast<double>(samples);
+  }
+}
+
+void VertexMoments::place(const Worker& worker) {
+  const auto [first, last] = share(worker, filter_.lattice().vertices);
+  for (std::int64_t vertex = first; vertex < last; ++vertex) {
+    double place[max_dimension];
+    place_of(filter_.lattice(), vertex, place);
+    met_.data()[vertex] = 0;
+    for (int e = 0; e < dimension_; ++e) {
+      places_.data()[vertex * dimension_ + e] = static_cast<float>(place[e] - middle_[e]);
+      moved_.data()[vertex * dimension_ + e] = 0;
+    }
+  }
+}
+
+void VertexMoments::add(const Worker& worker, int kind, const float* a, const float* blurred_a, const float* b,
+                        const float* blurred_b, float* space) {
+  const LatticeKernels& kernels = filter_.kernels();
+  const auto [first, last] = share(worker, filter_.lattice().vertices);
+  kernels.dot[kind](a, blurred_b, first, last, met_.data(), 1);
+  kernels.dot[kind](blurred_a, b, first, last, met_.data(), 1);
+  for (int e = 0; e < dimension_; ++e) {
+    kernels.scale[kind](b, places_.data() + e, dimension_, first, last, space);
+    filter_.blur(worker, kind, space, false);
+    worker.sync();
+    kernels.dot[kind](a, space, first, last, moved_.data() + e, dimension_);
+  }
+}
+
+void LatticeFilter::vertex_moments(const float* a, const float* b, float magnitude, double* moments, double* total,
+                                   int threads) const {
+  std::fill(moments, moments + lattice_.embedding.dimension * lattice_.embedding.dimension, 0.0);
+  *total = 0;
+  if (lattice_.points == 0) return;
+  const Shape shape{1, 1};
+  const Block block = blocks(shape)[0];
+  Buffer<float> local(static_cast<std::size_t>(lattice_.slots()));
+  std::deque<Buffer<float>> rows;  // a, Bᵀ a, b, B b, and space for more
+  for (int i = 0; i < 5; ++i) rows.emplace_back(static_cast<std::size_t>(lattice_.vertices));
+  Queue queue_a(lattice_.chunks()), queue_b(lattice_.chunks());
+  VertexMoments sums(*this);
+  parallel(worth(threads, shape), [&](const Worker& worker) {
+    const auto [first, last] = VertexMoments::share(worker, lattice_.vertices);
+    const auto side = [&](Queue& queue, const float* values, bool adjoint, float* plain, float* blurred) {
+      splat(queue, block, values, local.data());
+      worker.sync();
+      gather(worker, block.kind, local.data(), 1.0f, plain);
+      std::copy(plain + first, plain + last, blurred + first);
+      blur(worker, block.kind, blurred, adjoint);
+      worker.sync();
+    };
+    sums.place(worker);
+    side(queue_a, a, true, rows[0].data(), rows[1].data());
+    side(queue_b, b, false, rows[2].data(), rows[3].data());
+    sums.add(worker, block.kind, rows[0].data(), rows[1].data(), rows[2].data(), rows[3].data(), rows[4].data());
+  });
+  sums.finish(magnitude, moments, total);
+}
+
+void VertexMoments::finish(double factor, double* moments, double* total) const {
+  const std::int64_t vertices = filter_.lattice().vertices;
+  for (std::int64_t vertex = 0; vertex < vertices; ++vertex) {
+    const float* place = places_.data() + vertex * dimension_;
+    const float* moved = moved_.data() + vertex * dimension_;
+    const double met = met_.data()[vertex];
+    *total += factor * met / 2;
+    for (int e = 0; e < dimension_; ++e)
+      for (int f = 0; f < dimension_; ++f)
+        moments[e * dimension_ + f] +=
+            factor * (met * place[e] * place[f] - double{place[e]} * moved[f] - double{place[f]} * moved[e]);
+  }
+}
+
+}  // namespace densefield

@@ -1,0 +1,164 @@
+"""Moments of pairs, by which kernels change with their shapes: native as in torch, and near those of the exact sum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from densefield import ExactFilter, LatticeFilter
+
+torch = pytest.importorskip("torch")
+from densefield import TorchLatticeFilter, apply_filter  # noqa: E402
+from densefield.errors import InputTypeError  # noqa: E402
+from densefield.filters.lattice_geometry import elevate, places  # noqa: E402
+
+
+def random(*shape: int, seed: int) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def exact_moments(x: Any, g: Any, v: Any) -> Any:
+    """Σ_ij k(i,j) (g_i·v_j) (x_i - x_j)(x_i - x_j)ᵀ by its definition, (d, d)."""
+    apart = x[:, None] - x[None]
+    pairs = (g @ v.T) * np.exp(-0.5 * (apart**2).sum(-1))
+    return np.einsum("ij,ije,ijf->ef", pairs, apart, apart)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 5, 9, 16])
+def test_places_are_the_features_that_are_elevated_to_vertices(dimension: int) -> None:
+    x, scale = torch.tensor(random(40, dimension, seed=1)), torch.tensor(random(dimension, seed=2)).abs() + 0.1
+    assert torch.allclose(places(elevate(x, scale), scale), x, rtol=0, atol=1e-12)
+
+
+def test_moments_between_vertices_are_what_the_blur_carries_times_the_squared_way() -> None:
+    k = TorchLatticeFilter(torch.tensor(1.5 * random(60, 2, seed=3)))
+    g, v = torch.tensor(random(60, 3, seed=4)), torch.tensor(random(60, 3, seed=5))
+    vertices = k.num_vertices
+    blur = k._blur(torch.eye(vertices + 1, dtype=torch.float64))[:vertices, :vertices]
+    a, b, p = k._splat(g)[:-1], k._splat(v)[:-1], k._places
+    apart = p[:, None] - p[None]
+    pairs = k.magnitude * blur * (a @ b.T)
+    moments, total = k._vertex_moments(g, v)
+    assert torch.allclose(moments, torch.einsum("ij,ije,ijf->ef", pairs, apart, apart), rtol=1e-10, atol=1e-10)
+    assert float(total) == pytest.approx(float((g * k.apply(v)).sum()), rel=1e-12)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 5, 8, 16])
+@pytest.mark.parametrize("options", [{}, {"operator": "pydensecrf"}, {"halo": 1}])
+def test_native_moments_equal_those_in_torch(dimension: int, options: dict[str, Any]) -> None:
+    if dimension == 16 and "halo" in options:
+        pytest.skip("a halo in 16 dimensions is too large for the twin")
+    x = (1.5 if dimension < 6 else 0.5) * random(300, dimension, seed=6).astype(np.float32)
+    a, b = random(2, 300, seed=7).astype(np.float32)
+    native, twin = LatticeFilter(x, **options), TorchLatticeFilter(torch.tensor(x).double(), **options)
+    moments, total = native.vertex_moments(a, b)
+    true_moments, true_total = twin._vertex_moments(*(torch.tensor(each[:, None]).double() for each in (a, b)))
+    # Differences of sums in float32, over three hundred points of either sign. Measured: at most 3e-6.
+    scale = float(twin._vertex_moments(*(torch.tensor(np.abs(each)[:, None]).double() for each in (a, b)))[0].max())
+    assert np.abs(moments - true_moments.numpy()).max() < 2e-5 * scale
+    assert total == pytest.approx(float(true_total), abs=2e-5 * scale)
+    truth = twin.shape_moments(*(torch.tensor(each[:, None]).double() for each in (a, b))).numpy()
+    assert np.abs(native.moments_of_pairs(moments, total, raw=True) - truth).max() < 4e-5 * scale
+
+
+def test_any_number_of_threads_gives_the_same_bits() -> None:
+    x = 6 * random(40000, 3, seed=8).astype(np.float32)
+    a, b = random(2, 40000, seed=9).astype(np.float32)
+    first, *others = (
+        LatticeFilter(x, threads=threads, calibrate=False).vertex_moments(a, b) for threads in (1, 2, 3, 7)
+    )
+    for moments, total in others:
+        assert np.array_equal(moments, first[0]) and total == first[1]
+
+
+def photo_like(rows: int, columns: int) -> tuple[Any, Any, Any]:
+    """Positions and colours of something like a photo over their widths; noisy labels, and those without noise but a
+    few columns aside."""
+    rng = np.random.default_rng(21)
+    y, x = np.mgrid[:rows, :columns]
+    side = x + 0.4 * y > 0.6 * columns
+    colour = np.stack([40 + 150 * side, 90 + 2 * x, 60 + 3 * y], -1) + 6 * rng.standard_normal((rows, columns, 3))
+    features = np.concatenate([np.stack([x, y], -1) / 10.0, colour / 25.0], -1).reshape(-1, 5)
+    v = np.stack([side, ~side], -1) + 0.3 * rng.standard_normal((rows, columns, 2))
+    g = np.stack([side, ~side], -1).astype(np.float64)
+    g = np.roll(g, 4, axis=1).reshape(-1, 2)
+    return features, g, v.reshape(-1, 2)
+
+
+def test_the_derivative_of_a_normalised_kernel_by_its_widths_is_near_the_exact_one() -> None:
+    x, g, v = photo_like(36, 48)
+    x = np.ascontiguousarray(x[:, :2])
+
+    def derivative(k: Any, moments: Any) -> Any:
+        """Of ⟨g, D^-½ K D^-½ v⟩ by the logarithms of the widths."""
+        one = np.ones((len(x), 1))
+        root = k(one) ** -0.5
+        a, b = g * root, v * root
+        to_total = -(root**2) / 2 * ((a * k(b)).sum(1, keepdims=True) + (b * k(a)).sum(1, keepdims=True))
+        return np.diagonal(moments(a, b) + moments(to_total, one))
+
+    exact = derivative(ExactFilter(x).apply, lambda a, b: exact_moments(x, a, b))
+    lattice = TorchLatticeFilter(torch.tensor(x))
+    found = derivative(
+        lambda values: lattice.apply(torch.tensor(values)).numpy(),
+        lambda a, b: lattice.shape_moments(torch.tensor(a), torch.tensor(b)).numpy(),
+    )
+    assert found @ exact / np.linalg.norm(found) / np.linalg.norm(exact) > 0.999  # measured: 0.9996
+    assert np.linalg.norm(found) / np.linalg.norm(exact) == pytest.approx(1, abs=0.12)  # measured: 1.07
+
+
+def test_of_a_kernel_that_is_not_normalised_too() -> None:
+    x, g, v = photo_like(36, 48)
+    exact = np.diagonal(exact_moments(x, g, v))
+    found = np.diagonal(TorchLatticeFilter(torch.tensor(x)).shape_moments(torch.tensor(g), torch.tensor(v)).numpy())
+    assert found @ exact / np.linalg.norm(found) / np.linalg.norm(exact) > 0.999  # measured: 0.99998
+    assert np.linalg.norm(found) / np.linalg.norm(exact) == pytest.approx(1, abs=0.05)  # measured: 0.98
+
+
+def test_they_reach_the_graph_by_a_unit_matrix() -> None:
+    k = TorchLatticeFilter(torch.tensor(random(30, 2, seed=10)))
+    g, v = torch.tensor(random(30, 3, seed=11)), torch.tensor(random(30, 3, seed=12))
+    stretch = torch.eye(2, dtype=torch.float64, requires_grad=True)
+    apply_filter(k, v, stretch=stretch).backward(g)
+    assert stretch.grad is not None and torch.equal(stretch.grad, -k.shape_moments(g, v))
+
+
+def test_other_filters_take_no_stretch() -> None:
+    with pytest.raises(InputTypeError, match="stretch needs a TorchLatticeFilter"):
+        apply_filter(ExactFilter(torch.zeros(3, 2)), torch.zeros(3, 1), stretch=torch.eye(2))
+
+
+def test_no_points_have_no_moments() -> None:
+    moments, total = LatticeFilter(np.empty((0, 2), np.float32)).vertex_moments(*np.empty((2, 0), np.float32))
+    assert np.array_equal(moments, np.zeros((2, 2))) and total == 0
+    empty = torch.empty(0, 1, dtype=torch.float64)
+    twin = TorchLatticeFilter(torch.empty(0, 2, dtype=torch.float64))
+    assert torch.equal(twin.shape_moments(empty, empty), torch.zeros(2, 2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"a": np.zeros(4, np.float32)},
+        {"b": np.zeros(6, np.float32)},
+        {"b": np.zeros((5, 1), np.float32)},
+        {"a": np.zeros(5, np.complex64)},
+        {"moments": np.zeros((2, 3))},
+        {"moments": np.zeros((2, 2), np.float32)},
+        {"threads": 0},
+    ],
+)
+def test_native_code_refuses_what_does_not_fit(changes: dict[str, Any]) -> None:
+    lattice = LatticeFilter(np.zeros((5, 2), np.float32)).native
+    fitting: dict[str, Any] = {
+        "a": np.zeros(5, np.float32),
+        "b": np.zeros(5, np.float32),
+        "moments": np.zeros((2, 2)),
+        "magnitude": 1.0,
+        "threads": 1,
+    }
+    assert lattice.vertex_moments(**fitting) == 0
+    with pytest.raises((TypeError, ValueError)):
+        lattice.vertex_moments(**{**fitting, **changes})
