@@ -1,6 +1,7 @@
 // Gradients back through the updates (paper, Learning): g^(t-1) = q^(t-1) ⊙ (h - Σ_l q^(t-1) h), h = Σ_m K̂_mᵀ g^t μ_m.
 #include <deque>
 #include <memory>
+#include <optional>
 
 #include "mean_field.hpp"
 #include "mean_field_pass.hpp"
@@ -23,7 +24,8 @@ class Backwards {
       sending_.emplace_back(couplings[m], tiling, arrays(m));
       locals_.emplace_back(couplings[m], tiling, arrays(m));
       mu_.emplace_back(task.gradients[m].mu ? tiling.units() * mu_count(m) : 0, 0.0);
-      shapes_.push_back(with_shape(m) ? std::make_unique<ShapeFields>(couplings[m], tiling, arrays(m)) : nullptr);
+      shapes_.push_back(with_shape(m) ? std::make_unique<ShapeFields>(couplings[m], tiling, arrays(m), wanted(m).moments)
+                                      : nullptr);
       any_shape_ |= with_shape(m);
     }
     for (int pass = 0; pass <= 2 * task.iterations; ++pass) queues_.emplace_back(tiling.units());
@@ -34,7 +36,7 @@ class Backwards {
   void run(const Worker& worker) {
     int pass = 0;
     for (const auto& shape : shapes_)
-      if (shape) shape->moments.place(worker);
+      if (shape && shape->moments) shape->moments->place(worker);
     for_units(pass++, [&](std::int64_t unit) { start(worker, unit); });
     for (int t = task_.iterations; t >= 1; --t) {
       worker.sync();
@@ -57,31 +59,32 @@ class Backwards {
     for (std::size_t m = 0; m < couplings_.size(); ++m) {
       sum_up(mu_[m], task_.gradients[m].mu, mu_count(m), couplings_[m].rank == 0);
       // The magnitude stands in the sums of either side.
-      double total = 0;
-      if (with_shape(m)) shapes_[m]->moments.finish(1.0 / couplings_[m].magnitude, wanted(m).moments, &total);
+      if (shapes_[m] && shapes_[m]->moments)
+        shapes_[m]->moments->finish(1.0 / couplings_[m].magnitude, wanted(m).moments, nullptr);
     }
   }
 
  private:
   const CouplingGradients& wanted(std::size_t m) const { return task_.gradients[m]; }
-  bool with_shape(std::size_t m) const { return wanted(m).moments != nullptr; }
+  bool with_shape(std::size_t m) const { return wanted(m).moments || wanted(m).slopes; }
   bool with_slopes(std::size_t m) const { return wanted(m).slopes != nullptr; }
   int arrays(std::size_t m) const { return with_slopes(m) ? 1 + dimension(m) : 1; }
   int dimension(std::size_t m) const { return couplings_[m].filter->lattice().embedding.dimension; }
   int mu_count(std::size_t m) const { return couplings_[m].rank == 2 ? tiling_.labels * tiling_.labels : tiling_.labels; }
 
-  // What the shape of a kernel needs besides.
+  // What the shape of a kernel, or its features, need besides.
   struct ShapeFields {
-    Field receiving;                  // like sending_, of q μᵀ
-    Field sent, received, space;      // both before the blur, and as much again
-    VertexMoments moments;
+    Field receiving;              // like sending_, of q μᵀ
+    Field sent, received, space;  // for moments: both before the blur, and as much again
+    std::optional<VertexMoments> moments;
 
-    ShapeFields(const Coupling& coupling, const Tiling& tiling, int arrays)
+    ShapeFields(const Coupling& coupling, const Tiling& tiling, int arrays, bool with_moments)
         : receiving(coupling, tiling, arrays),
-          sent(coupling, tiling, 1),
-          received(coupling, tiling, 1),
-          space(coupling, tiling, 1),
-          moments(*coupling.filter) {}
+          sent(coupling, tiling, with_moments),
+          received(coupling, tiling, with_moments),
+          space(coupling, tiling, with_moments) {
+      if (with_moments) moments.emplace(*coupling.filter);
+    }
   };
 
   struct Tile {
@@ -148,7 +151,7 @@ class Backwards {
     }
   }
 
-  // Spreads q^(t-1) μᵀ on the lattices whose shapes are to be differentiated.
+  // Spreads q^(t-1) μᵀ over weight() on the lattices whose shapes are to be differentiated.
   void send_marginals(const Worker& worker, std::int64_t unit, int t) {
     const Tile at = tile(worker);
     clear_locals(unit);
@@ -174,16 +177,17 @@ class Backwards {
   float weight(std::size_t m) const { return couplings_[m].rank == 0 ? *couplings_[m].mu : 1.0f; }
 
   void gather_sent(const Worker& worker, std::size_t m) {
-    gather_and_blur(worker, m, sending_[m], with_shape(m) ? &shapes_[m]->sent : nullptr, 1, true);
+    gather_and_blur(worker, m, sending_[m], wanted(m).moments ? &shapes_[m]->sent : nullptr, 1, true);
   }
 
   void gather_received(const Worker& worker, std::size_t m) {
     ShapeFields& shape = *shapes_[m];
-    gather_and_blur(worker, m, shape.receiving, &shape.received, weight(m), false);
+    gather_and_blur(worker, m, shape.receiving, shape.moments ? &shape.received : nullptr, weight(m), false);
+    if (!shape.moments) return;
     worker.sync();
     for (int block = 0; block < tiling_.blocks(); ++block) {
       const std::int64_t at = block * max_row * shape.space.vertices();
-      shape.moments.add(worker, row_kind(tiling_.block_row(block)), shape.sent.rows() + at, sending_[m].rows() + at,
+      shape.moments->add(worker, row_kind(tiling_.block_row(block)), shape.sent.rows() + at, sending_[m].rows() + at,
                         shape.received.rows() + at, shape.receiving.rows() + at, shape.space.rows() + at);
     }
   }

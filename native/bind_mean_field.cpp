@@ -123,12 +123,12 @@ CouplingGradients checked(const BoundGradients& given, const Coupling& coupling,
   }
   CouplingGradients gradients{given.mu ? given.mu->data() : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
                               nullptr};
-  if (!given.moments) return gradients;
-  demand(given.sent && given.received, "moments need sent and received");
-  demand(given.moments->size() == d * d, "moments must be (d, d)");
+  if (!given.moments && !given.slopes) return gradients;
+  demand(given.sent && given.received, "moments and slopes need sent and received");
+  demand(!given.moments || given.moments->size() == d * d, "moments must be (d, d)");
   demand(given.sent->shape(0) == points && given.received->shape(0) == points, "sent and received must be (points,)");
   demand(!coupling.own || (given.own && given.own->shape(0) == points), "own must be (points,)");
-  gradients.moments = given.moments->data();
+  gradients.moments = given.moments ? given.moments->data() : nullptr;
   gradients.sent = given.sent->data();
   gradients.received = given.received->data();
   gradients.own = given.own ? given.own->data() : nullptr;

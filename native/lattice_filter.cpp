@@ -71,7 +71,7 @@ void LatticeFilter::splat(Queue& queue, const Block& block, const float* values,
 }
 
 void LatticeFilter::gather(const Worker& worker, int kind, const float* local, float factor, float* rows) const {
-  const auto [first, last] = worker.share(lattice_.vertices, 64);
+  const auto [first, last] = worker.share(lattice_.vertices, share_grain);
   if (first < last)
     kernels_.gather[kind](local, lattice_.slots_begin.data(), lattice_.slots_of_vertex.data(), first, last, factor,
                           rows);

@@ -24,6 +24,8 @@ struct Shape {
 // K = magnitude · S·B·Sᵀ, S holding the barycentric weights and B the blur. Calls may come from several threads.
 class LatticeFilter {
  public:
+  static constexpr std::int64_t share_grain = 64;  // vertices that gather() hands to one worker together
+
   LatticeFilter(Lattice lattice, std::vector<Pass> passes, const LatticeKernels& kernels)
       : lattice_(std::move(lattice)), passes_(std::move(passes)), kernels_(kernels) {}
 

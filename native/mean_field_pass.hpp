@@ -31,7 +31,7 @@ class Field {
 
   // to = rows, for the worker's share of the vertices
   void copy(const Worker& worker, Field& to) {
-    const auto [first, last] = worker.share(vertices(), 64);
+    const auto [first, last] = worker.share(vertices(), LatticeFilter::share_grain);
     for (int block = 0; block < tiling_.blocks(); ++block) {
       const std::int64_t row = tiling_.block_row(block), at = block * max_row * vertices();
       std::memcpy(to.rows() + at + first * row, rows() + at + first * row, (last - first) * row * sizeof(float));
@@ -61,7 +61,6 @@ class Local {
         sums_(static_cast<std::size_t>(arrays * stride_)) {}
 
   float* sums(int array = 0) { return sums_.data() + array * stride_; }
-  std::int64_t stride() const { return stride_; }
 
   // Zeroes the sums of a unit's chunks.
   void clear(std::int64_t unit, int arrays) {

@@ -99,7 +99,7 @@ void VertexMoments::finish(double factor, double* moments, double* total) const 
     const float* place = places_.data() + vertex * dimension_;
     const float* moved = moved_.data() + vertex * dimension_;
     const double met = met_.data()[vertex];
-    *total += factor * met / 2;
+    if (total) *total += factor * met / 2;
     for (int e = 0; e < dimension_; ++e)
       for (int f = 0; f < dimension_; ++f)
         moments[e * dimension_ + f] +=

@@ -20,12 +20,12 @@ class VertexMoments {
   void add(const Worker& worker, int kind, const float* a, const float* blurred_a, const float* b,
            const float* blurred_b, float* space);
 
-  // moments (d, d) += factor · Σ, and total += factor · Σ_uv B(u,v) a_u·b_v, once all workers are done.
+  // moments (d, d) += factor · Σ, and total, where given, += factor · Σ_uv B(u,v) a_u·b_v, once all workers are done.
   void finish(double factor, double* moments, double* total) const;
 
   // The vertices that a worker looks after, here and in gather().
   static std::pair<std::int64_t, std::int64_t> share(const Worker& worker, std::int64_t vertices) {
-    return worker.share(vertices, 64);
+    return worker.share(vertices, LatticeFilter::share_grain);
   }
 
  private:

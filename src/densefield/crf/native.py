@@ -72,8 +72,9 @@ class Wanted:
 class KernelGradient:
     """∂loss of one kernel, where wanted.
 
-    `moments` (d, d) is Σ_ij (∂loss/∂k(i,j)) k(i,j) (x_i - x_j)(x_i - x_j)ᵀ, from which the derivative by any linear
-    map of the features follows: by a width σ_e it is moments[e, e]/σ_e, by W it is -moments W⁻ᵀ.
+    `moments` (d, d) is Σ_ij (∂loss/∂k(i,j)) k(i,j) (x_i - x_j)(x_i - x_j)ᵀ as densefield.filters.shape_moments has it,
+    from which the derivative by any linear map of the features follows: by a width σ_e it is moments[e, e]/σ_e, by W it
+    is -moments W⁻ᵀ.
     """
 
     mu: Float64 | None
@@ -93,7 +94,7 @@ def native_back_track(
 ) -> tuple[Float32, list[KernelGradient]]:
     """∂loss by scores (L, N) and by what is wanted of every kernel (paper, Learning)."""
     to_scores = np.empty_like(cotangent) if out is None else out
-    sums = [_Sums(bound, want, threads) for bound, want in zip(bounds, wanted, strict=True)]
+    sums = [_Sums(bound, want) for bound, want in zip(bounds, wanted, strict=True)]
     _core.back_track(
         [_native(bound) for bound in bounds],
         cotangent,
@@ -126,14 +127,15 @@ def _native(bound: Bound) -> _core.Coupling:
 class _Sums:
     """Memory for what back-tracking finds out about one kernel, and what follows from it."""
 
-    def __init__(self, bound: Bound, wanted: Wanted, threads: int) -> None:
+    def __init__(self, bound: Bound, wanted: Wanted) -> None:
         assert isinstance(bound.filter, LatticeFilter)
-        self._lattice, self._coupling, self._threads = bound.filter, bound.coupling, threads
+        self._lattice, self._coupling = bound.filter, bound.coupling
         points, d = bound.filter.num_points, bound.filter.dimension
         self._mu = np.zeros(np.shape(bound.coupling.mu)) if wanted.weight else None
         self._moments = self._sent = self._received = self._own = self._slopes = self._x = None
-        if wanted.shape or wanted.features:
+        if wanted.shape:
             self._moments = np.zeros((d, d))
+        if wanted.shape or wanted.features:
             self._sent, self._received = np.zeros(points, np.float32), np.zeros(points, np.float32)
             self._own = None if bound.coupling.own is None else np.zeros(points, np.float32)
         if wanted.features:
@@ -148,22 +150,28 @@ class _Sums:
 
     def gradient(self, normalization: Normalization) -> KernelGradient:
         """The gradients, with those that pass through the normalisation."""
-        sent, received, moments = self._sent, self._received, self._moments
-        if sent is None or received is None or moments is None:
+        sent, received = self._sent, self._received
+        if sent is None or received is None:
             return KernelGradient(self._mu, None, None)
-        x, slopes = self._x, self._slopes
-        if x is not None and slopes is not None:
-            slopes = slopes - (sent + received)[:, None] * x
-        total = float(sent.sum(dtype=np.float64))
-        if normalization != "none" and len(sent):
-            v = self._to_total(normalization, sent, received)
+        v = None if normalization == "none" else self._to_total(normalization, sent, received)
+        moments = None if self._moments is None else self._pairs(self._moments, float(sent.sum(dtype=np.float64)), v)
+        return KernelGradient(self._mu, moments, self._to_features(sent + received, v))
+
+    def _pairs(self, moments: Float64, total: float, v: Float32 | None) -> Float64:
+        """The moments of pairs, (d, d), from those between vertices, those of D = K·1 included."""
+        if v is not None:
             more, more_total = self._lattice.vertex_moments(v, self._present)
             moments, total = moments + more, total + more_total
-            if x is not None and slopes is not None:
-                slopes += self._slopes_through_total(v, x)
         # Of a normalised kernel the total is zero, but for what pixels would have sent to themselves.
-        raw = normalization == "none" or self._own is not None
-        return KernelGradient(self._mu, self._lattice.moments_of_pairs(moments, total, raw=raw), slopes)
+        return self._lattice.moments_of_pairs(moments, total, raw=v is None or self._own is not None)
+
+    def _to_features(self, total: Float32, v: Float32 | None) -> Float32 | None:
+        """∂loss by features, (N, d), where wanted."""
+        x, slopes = self._x, self._slopes
+        if x is None or slopes is None:
+            return None
+        slopes = slopes - total[:, None] * x
+        return slopes if v is None else slopes + self._slopes_through_total(v, x)
 
     @property
     def _present(self) -> Float32:

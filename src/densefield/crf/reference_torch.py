@@ -112,5 +112,5 @@ def _built(
     else:
         x = _scaled(features, shape.detach())
         k = TorchLatticeFilter(x, operator=operator, halo=halo, calibrate=normalization == "none")
-        filtering = partial(apply_filter, k, features=x, stretch=_stretch(shape))
+        filtering = partial(apply_filter, k, features=x, stretch=_stretch(shape) if shape.requires_grad else None)
     return _Built(filtering, mu, normalization, k.diagonal() if exclude_self else None)

@@ -115,6 +115,8 @@ def apply_filter(
         )
     if stretch is not None and not isinstance(k, TorchLatticeFilter):
         raise InputTypeError(f"stretch needs a TorchLatticeFilter, but the filter is a {type(k).__name__}.")
+    if stretch is not None and tuple(stretch.shape) != (k.dimension, k.dimension):
+        raise InputError(f"stretch has shape {tuple(stretch.shape)}, expected ({k.dimension}, {k.dimension}).")
     result: Tensor = _Filtering.apply(values, features, stretch, k, derivative)  # type: ignore[no-untyped-call]
     return result
 

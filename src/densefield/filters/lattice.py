@@ -148,7 +148,7 @@ class LatticeFilter(FeatureFilter[Float32]):
             return moments_of_pairs((moments, total), self._moment_factor, np.zeros_like(moments))
         if self._surplus is None:
             one = np.ones(self.num_points, np.float32)
-            x = self._features.astype(np.float32)
+            x = (self._features - self._features.mean(0)).astype(np.float32, copy=False)
             self._surplus = surplus_moments(self, x, self.vertex_moments(one, one), self._moment_factor)
         return moments_of_pairs((moments, total), self._moment_factor, self._surplus)
 

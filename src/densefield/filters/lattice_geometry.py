@@ -26,11 +26,11 @@ def elevate(features: Tensor, scale: Tensor) -> Tensor:
 
 
 def places(keys: Tensor, scale: Tensor) -> Tensor:
-    """The features (M, d) that are carried to vertices (M, d+1): the inverse of elevate on the plane."""
-    sums = keys.double().cumsum(1)
+    """The features (M, d) that are carried to vertices (M, d+1), in float64: the inverse of elevate on the plane."""
+    at = keys.cpu().double()  # not every device knows float64
+    sums = at.cumsum(1)
     columns = [
-        (sums[:, i] - (i + 1) * keys[:, i + 1]) / (float(scale[i]) * (i + 1) * (i + 2))
-        for i in range(keys.shape[1] - 1)
+        (sums[:, i] - (i + 1) * at[:, i + 1]) / (float(scale[i]) * (i + 1) * (i + 2)) for i in range(at.shape[1] - 1)
     ]
     return torch.stack(columns, dim=1)
 

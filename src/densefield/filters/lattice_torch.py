@@ -85,7 +85,8 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         for _ in range(halo):
             keys = add_neighbours(keys)
         self._num_vertices = len(keys)
-        self._places = places(keys, self._scale).to(features.dtype)  # (M, d)
+        at = places(keys, self._scale)
+        self._places = at - at.mean(0) if len(at) else at  # (M, d) on the CPU; near the origin less is lost to rounding
         self._next = [find_rows(keys + step, keys) for step in axis_steps(dimension, keys.device)]
         self._previous = [find_rows(keys - step, keys) for step in axis_steps(dimension, keys.device)]
 
@@ -154,21 +155,26 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         It is found from the moments between vertices; see densefield.filters.shape_moments.
         """
         v, g = self._columns(values), self._columns(cotangent, "the cotangent")
+        check_same_shape(tuple(cotangent.shape), tuple(values.shape))
         if self._surplus is None:
             one = torch.ones_like(self._weights[:, :1])
-            self._surplus = surplus_moments(self, self._features, self._vertex_moments(one, one), self._moment_factor)
-        return moments_of_pairs(self._vertex_moments(g, v), self._moment_factor, self._surplus)
+            x = self._features - self._features.mean(0)
+            self._surplus = surplus_moments(self, x, self._vertex_moments(one, one), self._moment_factor)
+        found = moments_of_pairs(self._vertex_moments(g, v), self._moment_factor, self._surplus)
+        return found.to(self._dtype).to(self._device)
 
     def _vertex_moments(self, g: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Σ_uw B(u,w) (a_u·b_w) (p_u - p_w)(p_u - p_w)ᵀ, (d, d), and Σ_uw B(u,w) a_u·b_w, times the magnitude.
 
-        The sums are over vertices, which are at p; a = Sᵀ g and b = Sᵀ v.
+        The sums are over vertices, which are at p; a = Sᵀ g and b = Sᵀ v. They are differences of larger sums, so what
+        is summed over channels on the device is summed over vertices in float64 on the CPU.
         """
         a, b = self._splat(g), self._splat(v)
         p = torch.cat([self._places, self._places.new_zeros(1, self.dimension)])
-        met = (a * self._blur(b) + self._blur(a, adjoint=True) * b).sum(1)
-        moved = torch.stack([(a * self._blur(p[:, e, None] * b)).sum(1) for e in range(self.dimension)], dim=1)
-        cross = p.T @ moved
+        here = p.to(self._dtype).to(self._device)
+        met = (a * self._blur(b) + self._blur(a, adjoint=True) * b).sum(1).cpu().double()
+        moved = torch.stack([(a * self._blur(here[:, e, None] * b)).sum(1) for e in range(self.dimension)], dim=1)
+        cross = p.T @ moved.cpu().double()
         return (
             self._magnitude * (p.T @ (met[:, None] * p) - cross - cross.T),
             self._magnitude * met.sum() / 2,
