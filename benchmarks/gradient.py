@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 from clock import best_seconds
-from photos import NAMES, Array, bilateral_features, masks, photo
+from photos import Array, errors_on_photos
 
 from densefield import ExactFilter, LatticeFilter
 
@@ -30,29 +30,22 @@ def agreement(found: Array, truth: Array) -> tuple[float, float]:
 
 
 def main() -> None:
-    noise = np.random.default_rng(414)
     print("photo     widths  derivative   features: cos  length   widths: cos  length   filterings")
-    for name in NAMES:
-        image = photo(name, HEIGHT, WIDTH)
-        for sigma_xy, sigma_rgb in WIDTHS:
-            x = bilateral_features(image, sigma_xy, sigma_rgb)
-            x -= x.mean(axis=0)
-            b = masks(HEIGHT, WIDTH)
-            a = b - np.clip(b + 0.3 * noise.standard_normal(b.shape), 0, 1)  # as prediction minus truth
-            a /= ExactFilter(x).apply(np.ones((len(x), 1)))  # each point counts alike, as under normalisation
-            truth = ExactFilter(x).gradients(a, b)[1]
-            lattice = LatticeFilter(x)
-            a32, b32 = a.astype(np.float32), b.astype(np.float32)
-            unit = best_seconds(partial(lattice.apply, b32))
-            for derivative in ("lattice", "gaussian"):
-                gradient = partial(lattice.gradients, a32, b32, derivative)
-                found = gradient()[1].astype(np.float64)
-                by_feature = agreement(found, truth)
-                by_width = agreement(-(x * found).sum(axis=0), -(x * truth).sum(axis=0))
-                print(
-                    f"{name:10s}{sigma_xy:2d}/{sigma_rgb:2d}   {derivative:9s}{by_feature[0]:16.3f}{by_feature[1]:8.3f}"
-                    f"{by_width[0]:14.3f}{by_width[1]:8.3f}{best_seconds(gradient) / unit:13.1f}"
-                )
+    for case, x, b, a in errors_on_photos(HEIGHT, WIDTH, WIDTHS):
+        a /= ExactFilter(x).apply(np.ones((len(x), 1)))  # each point counts alike, as under normalisation
+        truth = ExactFilter(x).gradients(a, b)[1]
+        lattice = LatticeFilter(x)
+        a32, b32 = a.astype(np.float32), b.astype(np.float32)
+        unit = best_seconds(partial(lattice.apply, b32))
+        for derivative in ("lattice", "gaussian"):
+            gradient = partial(lattice.gradients, a32, b32, derivative)
+            found = gradient()[1].astype(np.float64)
+            by_feature = agreement(found, truth)
+            by_width = agreement(-(x * found).sum(axis=0), -(x * truth).sum(axis=0))
+            print(
+                f"{case}   {derivative:9s}{by_feature[0]:16.3f}{by_feature[1]:8.3f}"
+                f"{by_width[0]:14.3f}{by_width[1]:8.3f}{best_seconds(gradient) / unit:13.1f}"
+            )
 
 
 if __name__ == "__main__":

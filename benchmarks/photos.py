@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 import numpy.typing as npt
 import skimage.data
@@ -54,3 +56,18 @@ def masks(height: int, width: int) -> Array:
     half = x + y > (width + height) / 2
     noise = np.random.default_rng(20150).random((height, width)) < 0.5
     return np.stack([disc, half, noise], axis=-1).reshape(-1, 3).astype(np.float64)
+
+
+def errors_on_photos(
+    height: int, width: int, widths: Iterable[tuple[int, int]]
+) -> Iterator[tuple[str, Array, Array, Array]]:
+    """For every photo and pair of widths: their names, features (N, 5), masks (N, C), and what a noisy guess misses."""
+    noise = np.random.default_rng(414)
+    for name in NAMES:
+        image = photo(name, height, width)
+        for sigma_xy, sigma_rgb in widths:
+            x = bilateral_features(image, sigma_xy, sigma_rgb)
+            x -= x.mean(axis=0)
+            truth = masks(height, width)
+            missed = truth - np.clip(truth + 0.3 * noise.standard_normal(truth.shape), 0, 1)
+            yield f"{name:10s}{sigma_xy:2d}/{sigma_rgb:2d}", x, truth, missed

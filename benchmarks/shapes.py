@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from gradient import agreement
-from photos import NAMES, Array, bilateral_features, masks, photo
+from photos import Array, errors_on_photos
 
 from densefield import ExactFilter, TorchLatticeFilter
 
@@ -35,35 +35,25 @@ def by_widths(apply: Apply, moments: Callable[[Array, Array], Array], g: Array, 
 
 def main() -> None:
     torch.set_num_threads(1)
-    noise = np.random.default_rng(414)
     print("photo     widths    points: cos  length   vertices: cos  length")
-    for name in NAMES:
-        image = photo(name, HEIGHT, WIDTH)
-        for sigma_xy, sigma_rgb in WIDTHS:
-            x = bilateral_features(image, sigma_xy, sigma_rgb)
-            x -= x.mean(axis=0)
-            v = masks(HEIGHT, WIDTH)
-            g = v - np.clip(v + 0.3 * noise.standard_normal(v.shape), 0, 1)  # as prediction minus truth
-            lattice, exact = TorchLatticeFilter(torch.tensor(x), calibrate=False), ExactFilter(x)
+    for case, x, v, g in errors_on_photos(HEIGHT, WIDTH, WIDTHS):
+        lattice, exact = TorchLatticeFilter(torch.tensor(x), calibrate=False), ExactFilter(x)
 
-            def apply(values: Array, lattice: TorchLatticeFilter = lattice) -> Array:
-                return lattice.apply(torch.tensor(values)).numpy()
+        def apply(values: Array, lattice: TorchLatticeFilter = lattice) -> Array:
+            return lattice.apply(torch.tensor(values)).numpy()
 
-            def vertices(a: Array, b: Array, lattice: TorchLatticeFilter = lattice) -> Array:
-                return lattice.shape_moments(torch.tensor(a), torch.tensor(b)).diagonal().numpy()
+        def vertices(a: Array, b: Array, lattice: TorchLatticeFilter = lattice) -> Array:
+            return lattice.shape_moments(torch.tensor(a), torch.tensor(b)).diagonal().numpy()
 
-            def points(a: Array, b: Array, lattice: TorchLatticeFilter = lattice, x: Array = x) -> Array:
-                return -(x * lattice.gradients(torch.tensor(a), torch.tensor(b))[1].numpy()).sum(0)
+        def points(a: Array, b: Array, lattice: TorchLatticeFilter = lattice, x: Array = x) -> Array:
+            return -(x * lattice.gradients(torch.tensor(a), torch.tensor(b))[1].numpy()).sum(0)
 
-            def truly(a: Array, b: Array, exact: ExactFilter[Array] = exact, x: Array = x) -> Array:
-                return -(x * exact.gradients(a, b)[1]).sum(0)
+        def truly(a: Array, b: Array, exact: ExactFilter[Array] = exact, x: Array = x) -> Array:
+            return -(x * exact.gradients(a, b)[1]).sum(0)
 
-            truth = by_widths(exact.apply, truly, g, v)
-            of_points, of_vertices = (agreement(by_widths(apply, each, g, v), truth) for each in (points, vertices))
-            print(
-                f"{name:10s}{sigma_xy:2d}/{sigma_rgb:2d}{of_points[0]:17.3f}{of_points[1]:8.3f}"
-                f"{of_vertices[0]:16.3f}{of_vertices[1]:8.3f}"
-            )
+        truth = by_widths(exact.apply, truly, g, v)
+        of_points, of_vertices = (agreement(by_widths(apply, each, g, v), truth) for each in (points, vertices))
+        print(f"{case}{of_points[0]:17.3f}{of_points[1]:8.3f}{of_vertices[0]:16.3f}{of_vertices[1]:8.3f}")
 
 
 if __name__ == "__main__":
