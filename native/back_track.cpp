@@ -60,7 +60,7 @@ class Backwards {
       sum_up(mu_[m], task_.gradients[m].mu, mu_count(m), couplings_[m].rank == 0);
       // The magnitude stands in the sums of either side.
       if (shapes_[m] && shapes_[m]->moments)
-        shapes_[m]->moments->finish(1.0 / couplings_[m].magnitude, wanted(m).moments, nullptr);
+        shapes_[m]->moments->finish(1.0 / couplings_[m].magnitude, wanted(m).moments);
     }
   }
 

@@ -87,8 +87,8 @@ void gradients(const LatticeFilter& filter, const Values& cotangent, const Value
                    static_cast<float>(magnitude), threads);
 }
 
-double vertex_moments(const LatticeFilter& filter, const Numbers& a, const Numbers& b, const Moments& moments,
-                      double magnitude, int threads) {
+void vertex_moments(const LatticeFilter& filter, const Numbers& a, const Numbers& b, const Moments& moments,
+                    double magnitude, int threads) {
   check_threads(threads);
   const auto points = static_cast<std::size_t>(filter.lattice().points);
   const auto d = static_cast<std::size_t>(filter.lattice().embedding.dimension);
@@ -96,9 +96,7 @@ double vertex_moments(const LatticeFilter& filter, const Numbers& a, const Numbe
     throw std::invalid_argument("values are for another number of points");
   if (moments.shape(0) != d || moments.shape(1) != d) throw std::invalid_argument("moments must be (d, d)");
   const nb::gil_scoped_release release;
-  double total = 0;
-  filter.vertex_moments(a.data(), b.data(), static_cast<float>(magnitude), moments.data(), &total, threads);
-  return total;
+  filter.vertex_moments(a.data(), b.data(), static_cast<float>(magnitude), moments.data(), threads);
 }
 
 double calibrated_magnitude(const LatticeFilter& filter, int threads) {

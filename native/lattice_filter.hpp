@@ -52,9 +52,8 @@ class LatticeFilter {
   void blur(const Worker& worker, int kind, float* rows, bool adjoint) const;
 
   // Σ_ij k(i,j) a_i b_j (p_i - p_j)(p_i - p_j)ᵀ for numbers a and b (points), p being the vertices that they are splat
-  // on: `moments` (d, d); and Σ_ij k(i,j) a_i b_j: `total`. See VertexMoments.
-  void vertex_moments(const float* a, const float* b, float magnitude, double* moments, double* total,
-                      int threads) const;
+  // on: `moments` (d, d). See VertexMoments.
+  void vertex_moments(const float* a, const float* b, float magnitude, double* moments, int threads) const;
 
   // The factor that makes K·1 the exact Gaussian sum on average.
   float calibrated_magnitude(int threads) const;

@@ -63,48 +63,69 @@ void VertexMoments::add(const Worker& worker, int kind, const float* a, const fl
   }
 }
 
-void LatticeFilter::vertex_moments(const float* a, const float* b, float magnitude, double* moments, double* total,
+void VertexMoments::add_one(const Worker& worker, const float* a, const float* blurred_a, const float* b,
+                            float* space) {
+  const auto [first, last] = share(worker, filter_.lattice().vertices);
+  const int row = packed_row();
+  for (std::int64_t vertex = first; vertex < last; ++vertex) {
+    float* to = space + vertex * row;
+    std::fill_n(to, row, 0.0f);
+    to[0] = b[vertex];
+    for (int e = 0; e < dimension_; ++e) to[1 + e] = places_.data()[vertex * dimension_ + e] * b[vertex];
+  }
+  filter_.blur(worker, row_kind(row), space, false);
+  worker.sync();
+  for (std::int64_t vertex = first; vertex < last; ++vertex) {
+    const float* from = space + vertex * row;
+    met_.data()[vertex] += a[vertex] * from[0] + blurred_a[vertex] * b[vertex];
+    for (int e = 0; e < dimension_; ++e) moved_.data()[vertex * dimension_ + e] += a[vertex] * from[1 + e];
+  }
+}
+
+void LatticeFilter::vertex_moments(const float* a, const float* b, float magnitude, double* moments,
                                    int threads) const {
   std::fill(moments, moments + lattice_.embedding.dimension * lattice_.embedding.dimension, 0.0);
-  *total = 0;
   if (lattice_.points == 0) return;
   const Shape shape{1, 1};
   const Block block = blocks(shape)[0];
   Buffer<float> local(static_cast<std::size_t>(lattice_.slots()));
-  std::deque<Buffer<float>> rows;  // a, Bᵀ a, b, B b, and space for more
-  for (int i = 0; i < 5; ++i) rows.emplace_back(static_cast<std::size_t>(lattice_.vertices));
+  std::deque<Buffer<float>> rows;  // a, Bᵀ a, b
+  for (int i = 0; i < 3; ++i) rows.emplace_back(static_cast<std::size_t>(lattice_.vertices));
   Queue queue_a(lattice_.chunks()), queue_b(lattice_.chunks());
   VertexMoments sums(*this);
+  Buffer<float> space(static_cast<std::size_t>(lattice_.vertices * sums.packed_row()));
   parallel(worth(threads, shape), [&](const Worker& worker) {
     const auto [first, last] = VertexMoments::share(worker, lattice_.vertices);
-    const auto side = [&](Queue& queue, const float* values, bool adjoint, float* plain, float* blurred) {
+    const auto gathered = [&](Queue& queue, const float* values, float* to) {
       splat(queue, block, values, local.data());
       worker.sync();
-      gather(worker, block.kind, local.data(), 1.0f, plain);
-      std::copy(plain + first, plain + last, blurred + first);
-      blur(worker, block.kind, blurred, adjoint);
-      worker.sync();
+      gather(worker, block.kind, local.data(), 1.0f, to);
     };
     sums.place(worker);
-    side(queue_a, a, true, rows[0].data(), rows[1].data());
-    side(queue_b, b, false, rows[2].data(), rows[3].data());
-    sums.add(worker, block.kind, rows[0].data(), rows[1].data(), rows[2].data(), rows[3].data(), rows[4].data());
+    gathered(queue_a, a, rows[0].data());
+    std::copy(rows[0].data() + first, rows[0].data() + last, rows[1].data() + first);
+    blur(worker, block.kind, rows[1].data(), true);
+    worker.sync();
+    gathered(queue_b, b, rows[2].data());
+    sums.add_one(worker, rows[0].data(), rows[1].data(), rows[2].data(), space.data());
   });
-  sums.finish(magnitude, moments, total);
+  sums.finish(magnitude, moments);
 }
 
-void VertexMoments::finish(double factor, double* moments, double* total) const {
+void VertexMoments::finish(double factor, double* moments) const {
   const std::int64_t vertices = filter_.lattice().vertices;
+  double sums[max_dimension * max_dimension] = {};
   for (std::int64_t vertex = 0; vertex < vertices; ++vertex) {
     const float* place = places_.data() + vertex * dimension_;
     const float* moved = moved_.data() + vertex * dimension_;
     const double met = met_.data()[vertex];
-    if (total) *total += factor * met / 2;
     for (int e = 0; e < dimension_; ++e)
-      for (int f = 0; f < dimension_; ++f)
-        moments[e * dimension_ + f] +=
-            factor * (met * place[e] * place[f] - double{place[e]} * moved[f] - double{place[f]} * moved[e]);
+      for (int f = 0; f <= e; ++f)
+        sums[e * max_dimension + f] += met * place[e] * place[f] - double{place[e]} * moved[f] - double{place[f]} * moved[e];
   }
+  for (int e = 0; e < dimension_; ++e)
+    for (int f = 0; f < dimension_; ++f)
+      moments[e * dimension_ + f] += factor * sums[std::max(e, f) * max_dimension + std::min(e, f)];
 }
 
 }  // namespace densefield

@@ -20,8 +20,13 @@ class VertexMoments {
   void add(const Worker& worker, int kind, const float* a, const float* blurred_a, const float* b,
            const float* blurred_b, float* space);
 
-  // moments (d, d) += factor · Σ, and total, where given, += factor · Σ_uv B(u,v) a_u·b_v, once all workers are done.
-  void finish(double factor, double* moments, double* total) const;
+  // The same for one channel, a and b (vertices): `space` (vertices, packed_row) holds b and all p b side by side, so that
+  // one blur does for all.
+  void add_one(const Worker& worker, const float* a, const float* blurred_a, const float* b, float* space);
+  int packed_row() const { return padded_row(1 + dimension_); }
+
+  // moments (d, d) += factor · Σ, once all workers are done.
+  void finish(double factor, double* moments) const;
 
   // The vertices that a worker looks after, here and in gather().
   static std::pair<std::int64_t, std::int64_t> share(const Worker& worker, std::int64_t vertices) {

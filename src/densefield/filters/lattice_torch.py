@@ -33,7 +33,7 @@ from densefield.filters.lattice_geometry import (
 )
 from densefield.filters.moments import moment_gradients
 from densefield.filters.operator import Derivative, FeatureFilter
-from densefield.filters.shape_moments import moments_of_pairs, surplus_moments
+from densefield.filters.shape_moments import moments_of_pairs
 
 
 class TorchLatticeFilter(FeatureFilter[Tensor]):
@@ -70,7 +70,6 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         self._scale = torch.tensor(design.scale, dtype=torch.float64)
         self._passes = design.passes
         self._moment_factor = design.moment_factor
-        self._surplus: Tensor | None = None  # measured when it is first needed
 
         # Embedding decides which vertices exist, so it is done as precisely as the native one.
         single = design.single_precision or features.device.type == "mps"  # which knows no float64
@@ -156,15 +155,23 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         """
         v, g = self._columns(values), self._columns(cotangent, "the cotangent")
         check_same_shape(tuple(cotangent.shape), tuple(values.shape))
-        if self._surplus is None:
-            one = torch.ones_like(self._weights[:, :1])
-            x = self._features - self._features.mean(0)
-            self._surplus = surplus_moments(self, x, self._vertex_moments(one, one), self._moment_factor)
-        found = moments_of_pairs(self._vertex_moments(g, v), self._moment_factor, self._surplus)
+        one = torch.ones_like(self._weights[:, :1])
+        sums = ((g * self.apply(v)).sum(1) + (v * self.apply_adjoint(g)).sum(1))[:, None] / 2
+        y = sums / self.apply(one)
+        # Differences of larger sums, in float64 on the CPU, since not every device knows it.
+        x = self._features.cpu().double()
+        x = x - x.mean(0) if len(x) else x
+        moved = self.apply(x.to(self._dtype).to(self._device))
+        cross = x.T @ (y * moved).cpu().double()
+        around = (sums + self.apply_adjoint(y)).cpu().double()
+        points = x.T @ (around * x) - cross - cross.T
+        found: Tensor = moments_of_pairs(
+            self._vertex_moments(g, v), self._vertex_moments(y, one), points, self._moment_factor
+        )
         return found.to(self._dtype).to(self._device)
 
-    def _vertex_moments(self, g: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Σ_uw B(u,w) (a_u·b_w) (p_u - p_w)(p_u - p_w)ᵀ, (d, d), and Σ_uw B(u,w) a_u·b_w, times the magnitude.
+    def _vertex_moments(self, g: Tensor, v: Tensor) -> Tensor:
+        """Σ_uw B(u,w) (a_u·b_w) (p_u - p_w)(p_u - p_w)ᵀ, (d, d), times the magnitude.
 
         The sums are over vertices, which are at p; a = Sᵀ g and b = Sᵀ v. They are differences of larger sums, so what
         is summed over channels on the device is summed over vertices in float64 on the CPU.
@@ -175,10 +182,7 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         met = (a * self._blur(b) + self._blur(a, adjoint=True) * b).sum(1).cpu().double()
         moved = torch.stack([(a * self._blur(here[:, e, None] * b)).sum(1) for e in range(self.dimension)], dim=1)
         cross = p.T @ moved.cpu().double()
-        return (
-            self._magnitude * (p.T @ (met[:, None] * p) - cross - cross.T),
-            self._magnitude * met.sum() / 2,
-        )
+        return self._magnitude * (p.T @ (met[:, None] * p) - cross - cross.T)
 
     def diagonal(self) -> Tensor:
         """k(i,i) of this very operator, (N,): found column by column, so O(N²)."""
