@@ -94,39 +94,6 @@ bool negate(const Flat& values, const FlatOut& out, int threads) {
   });
 }
 
-using Columns = nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>;  // (points, columns), any strides
-using Products = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-// out[e, f] = Σ_i weight_i x_ie y_if; pieces are summed in their order, whatever the number of threads.
-void cross_moments(const Columns& x, const Columns& y, const Flat& weight, const Products& out, int threads) {
-  const std::size_t d = x.shape(1), points = x.shape(0);
-  if (y.shape(0) != points || y.shape(1) != d || weight.shape(0) != points || out.shape(0) != d || out.shape(1) != d)
-    throw std::invalid_argument("arrays differ in size");
-  if (d > 16 || threads < 1 || threads > 1024) throw std::invalid_argument("too many columns or threads");
-  constexpr std::int64_t piece = 1 << 13;
-  const auto count = static_cast<std::int64_t>(points);
-  std::vector<double> parts(static_cast<std::size_t>((count + piece - 1) / piece) * d * d, 0.0);
-  {
-    const nb::gil_scoped_release release;
-    parallel_for(threads, (count + piece - 1) / piece, [&](std::int64_t part, int) {
-      double sums[16 * 16] = {};  // not in the shared vector, so that the compiler may keep them in registers
-      for (std::int64_t i = part * piece; i < std::min((part + 1) * piece, count); ++i) {
-        const float* left = x.data() + i * x.stride(0);
-        const float* right = y.data() + i * y.stride(0);
-        double others[16];
-        for (std::size_t f = 0; f < d; ++f) others[f] = right[f * y.stride(1)];
-        for (std::size_t e = 0; e < d; ++e) {
-          const double scaled = static_cast<double>(weight.data()[i]) * left[e * x.stride(1)];
-          for (std::size_t f = 0; f < d; ++f) sums[e * d + f] += scaled * others[f];
-        }
-      }
-      std::copy(sums, sums + d * d, parts.data() + part * d * d);
-    });
-  }
-  std::fill_n(out.data(), d * d, 0.0);
-  for (std::size_t i = 0; i < parts.size(); ++i) out.data()[i % (d * d)] += parts[i];
-}
-
 // Memory for (rows, columns) floats, not set to anything, which goes back to where the next call finds it.
 nb::ndarray<nb::numpy, float, nb::ndim<2>> new_array(std::size_t rows, std::size_t columns) {
   if (columns > 0 && rows > std::numeric_limits<std::size_t>::max() / sizeof(float) / columns) throw std::bad_alloc();
@@ -139,8 +106,6 @@ nb::ndarray<nb::numpy, float, nb::ndim<2>> new_array(std::size_t rows, std::size
 
 void bind_arrays(nb::module_& module) {
   module.def("new_array", &new_array, nb::arg("rows"), nb::arg("columns"));
-  module.def("cross_moments", &cross_moments, nb::arg("x"), nb::arg("y"), nb::arg("weight"), nb::arg("out"),
-             nb::arg("threads"));
   module.def("all_finite", &all_finite, nb::arg("values"), nb::arg("threads"));
   module.def("negate", &negate, nb::arg("values"), nb::arg("out"), nb::arg("threads"));
   module.def("fill_features", &fill_features, nb::arg("part"), nb::arg("widths"), nb::arg("out"), nb::arg("offset"),

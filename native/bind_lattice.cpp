@@ -1,4 +1,5 @@
 #include <memory>
+#include <optional>
 #include <stdexcept>
 
 #include "bindings.hpp"
@@ -32,6 +33,16 @@ template <class A, class B>
 void check_same_shape(const A& a, const B& b) {
   for (int axis = 0; axis < 3; ++axis)
     if (a.shape(axis) != b.shape(axis)) throw std::invalid_argument("arrays differ in shape");
+}
+
+void check_points(const LatticeFilter& filter, const Numbers& numbers) {
+  if (static_cast<std::int64_t>(numbers.shape(0)) != filter.lattice().points)
+    throw std::invalid_argument("values are for another number of points");
+}
+
+void check_moments(const LatticeFilter& filter, const Moments& moments) {
+  const auto d = static_cast<std::size_t>(filter.lattice().embedding.dimension);
+  if (moments.shape(0) != d || moments.shape(1) != d) throw std::invalid_argument("moments must be (d, d)");
 }
 
 Features features_of(const Points& points) {
@@ -90,13 +101,22 @@ void gradients(const LatticeFilter& filter, const Values& cotangent, const Value
 void vertex_moments(const LatticeFilter& filter, const Numbers& a, const Numbers& b, const Moments& moments,
                     double magnitude, int threads) {
   check_threads(threads);
-  const auto points = static_cast<std::size_t>(filter.lattice().points);
-  const auto d = static_cast<std::size_t>(filter.lattice().embedding.dimension);
-  if (a.shape(0) != points || b.shape(0) != points)
-    throw std::invalid_argument("values are for another number of points");
-  if (moments.shape(0) != d || moments.shape(1) != d) throw std::invalid_argument("moments must be (d, d)");
+  check_points(filter, a);
+  check_points(filter, b);
+  check_moments(filter, moments);
   const nb::gil_scoped_release release;
   filter.vertex_moments(a.data(), b.data(), static_cast<float>(magnitude), moments.data(), threads);
+}
+
+void pair_moments(const LatticeFilter& filter, const Numbers& sums, std::optional<Numbers> more, const Moments& moments,
+                  double factor, double magnitude, int threads) {
+  check_threads(threads);
+  check_points(filter, sums);
+  if (more) check_points(filter, *more);
+  check_moments(filter, moments);
+  const nb::gil_scoped_release release;
+  filter.pair_moments(sums.data(), more ? more->data() : nullptr, factor, static_cast<float>(magnitude), moments.data(),
+                      threads);
 }
 
 double calibrated_magnitude(const LatticeFilter& filter, int threads) {
@@ -146,6 +166,8 @@ void bind_lattice(nb::module_& module) {
            nb::arg("magnitude"), nb::arg("threads"))
       .def("vertex_moments", &vertex_moments, nb::arg("a"), nb::arg("b"), nb::arg("moments").noconvert(),
            nb::arg("magnitude"), nb::arg("threads"))
+      .def("pair_moments", &pair_moments, nb::arg("sums"), nb::arg("more").none(), nb::arg("moments").noconvert(),
+           nb::arg("factor"), nb::arg("magnitude"), nb::arg("threads"))
       .def("calibrated_magnitude", &calibrated_magnitude, nb::arg("threads"))
       .def("diagonal", &diagonal, nb::arg("out"), nb::arg("magnitude"), nb::arg("threads"))
       .def("time_phases", &time_phases, nb::arg("values"), nb::arg("out"), nb::arg("threads"));

@@ -149,6 +149,20 @@ void scale(const float* rows, const float* factor, int stride, std::int64_t firs
 }
 
 template <int V>
+void products(const float* x, const float* y, const float* weight, std::int64_t points, double* sums) {
+  double here[V * V];  // not in memory that others may write to, so that the compiler may keep it in registers
+  std::memcpy(here, sums, sizeof here);
+  for (std::int64_t point = 0; point < points; ++point, x += V, y += V) {
+    for (int e = 0; e < V; ++e) {
+      const double scaled = static_cast<double>(weight[point]) * x[e];
+      DENSEFIELD_SIMD
+      for (int f = 0; f < V; ++f) here[e * V + f] += scaled * y[f];
+    }
+  }
+  std::memcpy(sums, here, sizeof here);
+}
+
+template <int V>
 void dot(const float* a, const float* b, std::int64_t first, std::int64_t last, float* sums, int stride) {
   for (std::int64_t vertex = first; vertex < last; ++vertex)
     sums[vertex * stride] += Row<V>::load(a + vertex * V).dot(Row<V>::load(b + vertex * V));
@@ -196,7 +210,7 @@ double gaussian_sum(const Real* here, int coordinates, const Real* at, const flo
 
 inline constexpr LatticeKernels lattice_kernels{
     bounds, embed, DENSEFIELD_ROWS(splat),  DENSEFIELD_ROWS(gather), DENSEFIELD_ROWS(blur),
-    DENSEFIELD_ROWS(slice), DENSEFIELD_ROWS(slopes), DENSEFIELD_ROWS(scale), DENSEFIELD_ROWS(dot),
-    pull_back, gaussian_sum<float>, gaussian_sum<double>};
+    DENSEFIELD_ROWS(slice), DENSEFIELD_ROWS(slopes), DENSEFIELD_ROWS(scale), DENSEFIELD_ROWS(products),
+    DENSEFIELD_ROWS(dot), pull_back, gaussian_sum<float>, gaussian_sum<double>};
 
 }  // namespace densefield::DENSEFIELD_ISA

@@ -55,6 +55,11 @@ class LatticeFilter {
   // on: `moments` (d, d). See VertexMoments.
   void vertex_moments(const float* a, const float* b, float magnitude, double* moments, int threads) const;
 
+  // From `moments` (d, d) of pairs between vertices to Σ_ij k(i,j) (w_ij + more_i) (x_i - x_j)(x_i - x_j)ᵀ, in place.
+  // sums (points) are Σ_j k(i,j) w_ij; `more` (points), or null, is not in moments and sums.
+  void pair_moments(const float* sums, const float* more, double factor, float magnitude, double* moments,
+                    int threads) const;
+
   // The factor that makes K·1 the exact Gaussian sum on average.
   float calibrated_magnitude(int threads) const;
 

@@ -58,6 +58,8 @@ struct LatticeKernels {
   // out[v] = factor[v · stride] · rows[v] for vertices first…last-1
   void (*scale[row_kinds])(const float* rows, const float* factor, int stride, std::int64_t first, std::int64_t last,
                            float* out);
+  // sums (row, row) += Σ weight · x yᵀ over points, in double precision
+  void (*products[row_kinds])(const float* x, const float* y, const float* weight, std::int64_t points, double* sums);
   // sums[v · stride] += a[v] · b[v]
   void (*dot[row_kinds])(const float* a, const float* b, std::int64_t first, std::int64_t last, float* sums,
                          int stride);

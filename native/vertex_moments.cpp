@@ -63,8 +63,7 @@ void VertexMoments::add(const Worker& worker, int kind, const float* a, const fl
   }
 }
 
-void VertexMoments::add_one(const Worker& worker, const float* a, const float* blurred_a, const float* b,
-                            float* space) {
+void VertexMoments::add_one(const Worker& worker, Lane a, Lane blurred_a, Lane b, float* space) {
   const auto [first, last] = share(worker, filter_.lattice().vertices);
   const int row = packed_row();
   for (std::int64_t vertex = first; vertex < last; ++vertex) {
@@ -107,7 +106,7 @@ void LatticeFilter::vertex_moments(const float* a, const float* b, float magnitu
     blur(worker, block.kind, rows[1].data(), true);
     worker.sync();
     gathered(queue_b, b, rows[2].data());
-    sums.add_one(worker, rows[0].data(), rows[1].data(), rows[2].data(), space.data());
+    sums.add_one(worker, {rows[0].data(), 1}, {rows[1].data(), 1}, {rows[2].data(), 1}, space.data());
   });
   sums.finish(magnitude, moments);
 }
@@ -121,7 +120,8 @@ void VertexMoments::finish(double factor, double* moments) const {
     const double met = met_.data()[vertex];
     for (int e = 0; e < dimension_; ++e)
       for (int f = 0; f <= e; ++f)
-        sums[e * max_dimension + f] += met * place[e] * place[f] - double{place[e]} * moved[f] - double{place[f]} * moved[e];
+        sums[e * max_dimension + f] +=
+            met * place[e] * place[f] - double{place[e]} * moved[f] - double{place[f]} * moved[e];
   }
   for (int e = 0; e < dimension_; ++e)
     for (int f = 0; f < dimension_; ++f)

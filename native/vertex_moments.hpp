@@ -20,9 +20,15 @@ class VertexMoments {
   void add(const Worker& worker, int kind, const float* a, const float* blurred_a, const float* b,
            const float* blurred_b, float* space);
 
-  // The same for one channel, a and b (vertices): `space` (vertices, packed_row) holds b and all p b side by side, so that
-  // one blur does for all.
-  void add_one(const Worker& worker, const float* a, const float* blurred_a, const float* b, float* space);
+  // One channel of rows.
+  struct Lane {
+    const float* rows;
+    int row;
+    float operator[](std::int64_t vertex) const { return rows[vertex * row]; }
+  };
+  // The same for a and b of one channel: `space` (vertices, packed_row) holds b and all p b side by side, so that one
+  // blur does for all.
+  void add_one(const Worker& worker, Lane a, Lane blurred_a, Lane b, float* space);
   int packed_row() const { return padded_row(1 + dimension_); }
 
   // moments (d, d) += factor · Σ, once all workers are done.

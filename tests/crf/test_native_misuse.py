@@ -274,12 +274,6 @@ def test_features_that_do_not_fit_are_an_error(changes: dict[str, Any]) -> None:
         lambda: _core.negate(zeros(3), zeros(4), 1),
         lambda: _core.negate(zeros(3), read_only(3), 1),
         lambda: _core.negate(zeros(3), zeros(3), 1025),
-        lambda: _core.cross_moments(zeros(9, 2), zeros(9, 3), zeros(9), np.zeros((2, 2)), 1),
-        lambda: _core.cross_moments(zeros(9, 2), zeros(8, 2), zeros(9), np.zeros((2, 2)), 1),
-        lambda: _core.cross_moments(zeros(9, 2), zeros(9, 2), zeros(8), np.zeros((2, 2)), 1),
-        lambda: _core.cross_moments(zeros(9, 2), zeros(9, 2), zeros(9), np.zeros((2, 3)), 1),
-        lambda: _core.cross_moments(zeros(9, 17), zeros(9, 17), zeros(9), np.zeros((17, 17)), 1),
-        lambda: _core.cross_moments(zeros(9, 2), zeros(9, 2), zeros(9), np.zeros((2, 2)), 0),
         lambda: _core.new_array(-1, 3),
         lambda: _core.new_array(1 << 62, 1 << 62),
         lambda: _core.new_array(1, 1 << 60),
@@ -301,15 +295,3 @@ def test_passes_over_arrays_see_every_number(size: int) -> None:
             spoilt = values.copy()
             spoilt[place] = value
             assert not _core.all_finite(spoilt, 2) and not _core.negate(spoilt, out, 2)
-
-
-@pytest.mark.parametrize("points", [0, 1, 20_000])
-def test_moments_are_sums_in_double_precision_on_any_number_of_threads(points: int) -> None:
-    rng = np.random.default_rng(404)
-    x, wide, weight = (rng.standard_normal(shape).astype(np.float32) for shape in ((points, 3), (points, 6), points))
-    y, out, other = wide[:, ::2], np.full((3, 3), np.nan), np.empty((3, 3))  # any strides will do
-    _core.cross_moments(x, y, weight, out, 1)
-    expected = (x.astype(np.float64) * weight[:, None]).T @ y.astype(np.float64)
-    assert np.abs(out - expected).max() <= 1e-12 * max(points, 1)  # the same products in another order
-    _core.cross_moments(x, y, weight, other, 3)
-    assert np.array_equal(out, other)

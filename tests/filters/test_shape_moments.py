@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -58,17 +59,31 @@ def test_native_moments_equal_those_in_torch(dimension: int, options: dict[str, 
     scale = float(twin._vertex_moments(*(torch.tensor(np.abs(each)[:, None]).double() for each in (a, b))).max())
     assert np.abs(moments - true_moments.numpy()).max() < 2e-5 * scale
     truth = twin.shape_moments(*(torch.tensor(each[:, None]).double() for each in (a, b))).numpy()
-    sums = a * native.apply(b[:, None])[:, 0] + b * native.apply_adjoint(a[:, None])[:, 0]
+    sums = a * native.apply(b[:, None])[:, 0]
     assert np.abs(native.moments_of_pairs(moments, sums) - truth).max() < 4e-5 * scale
+    # More pairs, of a number and 1, are as many more moments.
+    one = torch.ones(300, 1, dtype=torch.float64)
+    truth += twin.shape_moments(torch.tensor(a[:, None]).double(), one).numpy()
+    assert np.abs(native.moments_of_pairs(moments, sums, a) - truth).max() < 4e-5 * scale
+
+
+@pytest.mark.parametrize("options", [{}, {"operator": "pydensecrf"}])
+def test_of_numbers_and_ones_the_moments_are_those_between_points(options: dict[str, Any]) -> None:
+    x, g = torch.tensor(2 * random(80, 3, seed=10)), torch.tensor(random(80, 1, seed=11))
+    k = TorchLatticeFilter(x, **options)
+    apart = x[:, None] - x[None]
+    expected = torch.einsum("ij,i,ije,ijf->ef", k.to_dense(), g[:, 0], apart, apart)
+    assert torch.allclose(k.shape_moments(g, torch.ones_like(g)), expected, rtol=1e-10, atol=1e-10)
 
 
 def test_any_number_of_threads_gives_the_same_bits() -> None:
     x = 6 * random(40000, 3, seed=8).astype(np.float32)
     a, b = random(2, 40000, seed=9).astype(np.float32)
-    first, *others = (
-        LatticeFilter(x, threads=threads, calibrate=False).vertex_moments(a, b) for threads in (1, 2, 3, 7)
-    )
+    filters = [LatticeFilter(x, threads=threads, calibrate=False) for threads in (1, 2, 3, 7)]
+    first, *others = (k.vertex_moments(a, b) for k in filters)
     assert all(np.array_equal(moments, first) for moments in others)
+    whole, *others = (k.moments_of_pairs(first, a, b) for k in filters)
+    assert all(np.array_equal(moments, whole) for moments in others)
 
 
 def photo_like(rows: int, columns: int) -> tuple[Any, Any, Any]:
@@ -165,27 +180,35 @@ def test_no_points_have_no_moments() -> None:
     assert torch.equal(twin.shape_moments(empty, empty), torch.zeros(2, 2, dtype=torch.float64))
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"a": np.zeros(4, np.float32)},
-        {"b": np.zeros(6, np.float32)},
-        {"b": np.zeros((5, 1), np.float32)},
-        {"a": np.zeros(5, np.complex64)},
-        {"moments": np.zeros((2, 3))},
-        {"moments": np.zeros((2, 2), np.float32)},
-        {"threads": 0},
-    ],
+UNFIT: tuple[Any, ...] = (
+    np.zeros(4, np.float32),
+    np.zeros(6, np.float32),
+    np.zeros((5, 1), np.float32),
+    np.zeros(5, np.complex64),
 )
-def test_native_code_refuses_what_does_not_fit(changes: dict[str, Any]) -> None:
-    lattice = LatticeFilter(np.zeros((5, 2), np.float32)).native
-    fitting: dict[str, Any] = {
-        "a": np.zeros(5, np.float32),
-        "b": np.zeros(5, np.float32),
-        "moments": np.zeros((2, 2)),
-        "magnitude": 1.0,
-        "threads": 1,
-    }
-    lattice.vertex_moments(**fitting)
+
+
+def refuses(method: Any, fitting: dict[str, Any], changes: dict[str, Any]) -> None:
+    method(**fitting)
     with pytest.raises((TypeError, ValueError)):
-        lattice.vertex_moments(**{**fitting, **changes})
+        method(**{**fitting, **changes})
+
+
+@pytest.mark.parametrize("moments", [np.zeros((2, 3)), np.zeros((2, 2), np.float32), np.zeros(4)])
+def test_native_code_refuses_moments_that_do_not_fit(moments: Any) -> None:
+    lattice, numbers = LatticeFilter(np.zeros((5, 2), np.float32)).native, np.zeros(5, np.float32)
+    fitting: dict[str, Any] = {"moments": np.zeros((2, 2)), "magnitude": 1.0, "threads": 1}
+    refuses(lattice.vertex_moments, {**fitting, "a": numbers, "b": numbers}, {"moments": moments})
+    refuses(lattice.pair_moments, {**fitting, "sums": numbers, "more": None, "factor": 1.0}, {"moments": moments})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [*product(("a", "b", "sums", "more"), UNFIT), ("threads", 0), ("sums", None), ("b", None)]
+)
+def test_native_code_refuses_numbers_that_do_not_fit(name: str, value: Any) -> None:
+    lattice, numbers = LatticeFilter(np.zeros((5, 2), np.float32)).native, np.zeros(5, np.float32)
+    fitting: dict[str, Any] = {"moments": np.zeros((2, 2)), "magnitude": 1.0, "threads": 1}
+    if name in ("a", "b", "threads"):
+        refuses(lattice.vertex_moments, {**fitting, "a": numbers, "b": numbers}, {name: value})
+    if name in ("sums", "more", "threads"):
+        refuses(lattice.pair_moments, {**fitting, "sums": numbers, "more": numbers, "factor": 1.0}, {name: value})

@@ -154,24 +154,18 @@ class _Sums:
         if sent is None or received is None:
             return KernelGradient(self._mu, None, None)
         v = None if normalization == "none" else self._to_total(normalization, sent, received)
-        moments = None if self._moments is None else self._pairs(self._moments, sent + received, v)
+        moments = None if self._moments is None else self._pairs(self._moments, sent, v)
         return KernelGradient(self._mu, moments, self._to_features(sent + received, v))
 
-    def _pairs(self, vertices: Float64, sums: Float32, v: Float32 | None) -> Float64:
-        """The moments of pairs, (d, d), from those between vertices, those of D = K·1 included.
-
-        sums (N,) are what each point sends and receives.
-        """
-        if v is None:
-            return self._lattice.moments_of_pairs(vertices, sums)
+    def _pairs(self, vertices: Float64, sent: Float32, v: Float32 | None) -> Float64:
+        """The moments of pairs, (d, d), from those between vertices; those of D = K·1 are added."""
         present = self._present
-        if present.all():
-            return self._lattice.moments_of_pairs(vertices, sums, more=v)
+        if v is None or present.all():
+            return self._lattice.moments_of_pairs(vertices, sent, v)
         factors = np.ravel(self._coupling.before) * np.ravel(self._coupling.after)  # type: ignore[arg-type]
-        rows = np.divide(v, factors, out=np.zeros_like(v), where=factors > 0)  # v D
-        columns = present * self._lattice.apply_adjoint(v[:, None])[:, 0]
+        through_total = np.divide(v, factors, out=np.zeros_like(v), where=factors > 0)  # v D
         vertices = vertices + self._lattice.vertex_moments(v, present)
-        return self._lattice.moments_of_pairs(vertices, sums + rows + columns)
+        return self._lattice.moments_of_pairs(vertices, sent + through_total)
 
     def _to_features(self, total: Float32, v: Float32 | None) -> Float32 | None:
         """∂loss by features, (N, d), where wanted."""

@@ -19,7 +19,6 @@ from densefield.filters.checks import (
 from densefield.filters.lattice_design import Operator, design_lattice
 from densefield.filters.moments import moment_gradients
 from densefield.filters.operator import Derivative, FeatureFilter
-from densefield.filters.shape_moments import moments_of_pairs
 from densefield.filters.threads import check_threads
 
 Float32 = npt.NDArray[np.float32]
@@ -141,33 +140,12 @@ class LatticeFilter(FeatureFilter[Float32]):
     def moments_of_pairs(self, vertices: Float64, sums: Float32, more: Float32 | None = None) -> Float64:
         """Σ_ij k(i,j) w_ij (x_i - x_j)(x_i - x_j)ᵀ, (d, d), from the same between vertices.
 
-        sums (N,) are Σ_j (k(i,j) w_ij + k(j,i) w_ji). Where `more` (N,) is given, w_ij + more_i is meant instead, and
-        neither `vertices` nor sums have it yet.
+        sums (N,) are Σ_j k(i,j) w_ij. Where `more` (N,) is given, w_ij + more_i is meant instead, and neither
+        `vertices` nor sums have it yet. See densefield.filters.shape_moments.
         """
-        if self.num_points == 0:
-            return vertices
-        columns = _core.new_array(self.num_points, 1 + self.dimension)
-        columns[:, 0] = 1
-        x = columns[:, 1:]  # near the origin less is lost to rounding
-        np.subtract(
-            self._features, self._features[:: max(self.num_points // 1024, 1)].mean(0), out=x, casting="same_kind"
-        )
-        filtered = self.apply(columns, out=_core.new_array(*columns.shape))
-        total, moved = filtered[:, 0], filtered[:, 1:]
-        if more is not None:
-            sums = sums + more * total + self.apply_adjoint(more[:, None])[:, 0]
-        y = sums / (2 * total)
-        around = y * total + self.apply_adjoint(y[:, None])[:, 0]
-        products = self._products(x, x, around) - 2 * self._products(x, moved, y)
-        alike = self.vertex_moments(y if more is None else y - more, np.ones_like(y))
-        whole: Float64 = moments_of_pairs(vertices, alike, (products + products.T) / 2, self._moment_factor)
-        return whole
-
-    def _products(self, x: Float32, y: Float32, weight: Float32) -> Float64:
-        """Σ_i weight_i x_i y_iᵀ, (d, d), in double precision: moments are differences of larger sums."""
-        products = np.empty((x.shape[1], x.shape[1]))
-        _core.cross_moments(x, y, weight, products, self._threads)
-        return products
+        moments: Float64 = vertices.copy()
+        self._core.pair_moments(sums, more, moments, self._moment_factor, self.magnitude, self._threads)
+        return moments
 
     def diagonal(self) -> Float32:
         """k(i,i) of this very operator, (N,); some hundred times slower than apply()."""

@@ -155,19 +155,9 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         """
         v, g = self._columns(values), self._columns(cotangent, "the cotangent")
         check_same_shape(tuple(cotangent.shape), tuple(values.shape))
-        one = torch.ones_like(self._weights[:, :1])
-        sums = ((g * self.apply(v)).sum(1) + (v * self.apply_adjoint(g)).sum(1))[:, None] / 2
-        y = sums / self.apply(one)
-        # Differences of larger sums, in float64 on the CPU, since not every device knows it.
-        x = self._features.cpu().double()
-        x = x - x.mean(0) if len(x) else x
-        moved = self.apply(x.to(self._dtype).to(self._device))
-        cross = x.T @ (y * moved).cpu().double()
-        around = (sums + self.apply_adjoint(y)).cpu().double()
-        points = x.T @ (around * x) - cross - cross.T
-        found: Tensor = moments_of_pairs(
-            self._vertex_moments(g, v), self._vertex_moments(y, one), points, self._moment_factor
-        )
+        sums = (g * self.apply(v)).sum(1, keepdim=True)
+        vertices = self._vertex_moments(g, v)
+        found = moments_of_pairs(self, self._features, sums, vertices, self._vertex_moments, self._moment_factor)
         return found.to(self._dtype).to(self._device)
 
     def _vertex_moments(self, g: Tensor, v: Tensor) -> Tensor:

@@ -7,16 +7,37 @@ v(V - v)/V·1. For a Gaussian of variance V the derivative by the logarithm of i
 (V - v)/v·1). V is 1, or slightly more where the lattice is coarser to make up for vertices that are missing.
 
 What is to be taken away depends on which vertices are missing near a point. So it is measured there, on pairs whose
-moments are cheap: those of the numbers y and 1 with y_i (K·1)_i = t_i, where t_i is half of what the pairs in question
-sum to in the row and in the column of point i. Moments between points of one number and 1 need d+1 filterings of one
-channel, those of all labels d+1 filterings of all of them. benchmarks/shapes.py compares both with the exact sum.
+moments are cheap: those of the numbers y and 1 with y_i (K·1)_i = t_i, where t_i is what the pairs in question sum to
+in the row of point i. Moments between points of one number and 1 need d+2 filterings of one channel, those of all
+labels d+1 filterings of all of them. benchmarks/shapes.py compares both with the exact sum.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from densefield.filters.operator import FeatureFilter
 
 
-def moments_of_pairs(vertices: Any, alike: Any, alike_points: Any, factor: float) -> Any:
-    """V/v²·(E - E′) + P′, (d, d): E′ and P′ are moments of y and 1, between vertices and between points."""
-    return factor * (vertices - alike) + alike_points
+def moments_of_pairs(
+    k: FeatureFilter[Tensor],
+    features: Tensor,  # (N, d)
+    sums: Tensor,  # (N, 1): t
+    vertices: Tensor,  # (d, d): E of the pairs in question
+    vertex_moments: Callable[[Tensor, Tensor], Tensor],  # E of numbers (N, 1) and (N, 1)
+    factor: float,  # V/v²
+) -> Tensor:
+    """V/v²·(E - E′) + P′, (d, d): E′ and P′ are the moments of y and 1, between vertices and between points."""
+    one = torch.ones_like(sums)
+    y = sums / k.apply(one)
+    # Differences of larger sums, in float64 on the CPU, since not every device knows it.
+    x = features.cpu().double()
+    x = x - x.mean(0) if len(x) else x
+    moved = k.apply(x.to(sums))
+    cross = x.T @ (y * moved).cpu().double()
+    around = (sums + k.apply_adjoint(y)).cpu().double()
+    points = x.T @ (around * x) - cross - cross.T
+    return factor * (vertices - vertex_moments(y, one)) + points
