@@ -98,25 +98,16 @@ void gradients(const LatticeFilter& filter, const Values& cotangent, const Value
                    static_cast<float>(magnitude), threads);
 }
 
-void vertex_moments(const LatticeFilter& filter, const Numbers& a, const Numbers& b, const Moments& moments,
-                    double magnitude, int threads) {
-  check_threads(threads);
-  check_points(filter, a);
-  check_points(filter, b);
-  check_moments(filter, moments);
-  const nb::gil_scoped_release release;
-  filter.vertex_moments(a.data(), b.data(), static_cast<float>(magnitude), moments.data(), threads);
-}
-
-void pair_moments(const LatticeFilter& filter, const Numbers& sums, std::optional<Numbers> more, const Moments& moments,
-                  double factor, double magnitude, int threads) {
+void pair_moments(const LatticeFilter& filter, const Numbers& sums, std::optional<Numbers> more,
+                  std::optional<Numbers> present, const Moments& moments, double factor, double magnitude, int threads) {
   check_threads(threads);
   check_points(filter, sums);
   if (more) check_points(filter, *more);
+  if (present) check_points(filter, *present);
   check_moments(filter, moments);
   const nb::gil_scoped_release release;
-  filter.pair_moments(sums.data(), more ? more->data() : nullptr, factor, static_cast<float>(magnitude), moments.data(),
-                      threads);
+  filter.pair_moments(sums.data(), more ? more->data() : nullptr, present ? present->data() : nullptr, factor,
+                      static_cast<float>(magnitude), moments.data(), threads);
 }
 
 double calibrated_magnitude(const LatticeFilter& filter, int threads) {
@@ -164,9 +155,8 @@ void bind_lattice(nb::module_& module) {
            nb::arg("threads"))
       .def("gradients", &gradients, nb::arg("cotangent"), nb::arg("values"), nb::arg("back"), nb::arg("slope"),
            nb::arg("magnitude"), nb::arg("threads"))
-      .def("vertex_moments", &vertex_moments, nb::arg("a"), nb::arg("b"), nb::arg("moments").noconvert(),
-           nb::arg("magnitude"), nb::arg("threads"))
-      .def("pair_moments", &pair_moments, nb::arg("sums"), nb::arg("more").none(), nb::arg("moments").noconvert(),
+      .def("pair_moments", &pair_moments, nb::arg("sums"), nb::arg("more").none(), nb::arg("present").none(),
+           nb::arg("moments").noconvert(),
            nb::arg("factor"), nb::arg("magnitude"), nb::arg("threads"))
       .def("calibrated_magnitude", &calibrated_magnitude, nb::arg("threads"))
       .def("diagonal", &diagonal, nb::arg("out"), nb::arg("magnitude"), nb::arg("threads"))

@@ -51,14 +51,11 @@ class LatticeFilter {
   // rows = B·rows or Bᵀ·rows, in place; waits for the workers before every pass.
   void blur(const Worker& worker, int kind, float* rows, bool adjoint) const;
 
-  // Σ_ij k(i,j) a_i b_j (p_i - p_j)(p_i - p_j)ᵀ for numbers a and b (points), p being the vertices that they are splat
-  // on: `moments` (d, d). See VertexMoments.
-  void vertex_moments(const float* a, const float* b, float magnitude, double* moments, int threads) const;
-
-  // From `moments` (d, d) of pairs between vertices to Σ_ij k(i,j) (w_ij + more_i) (x_i - x_j)(x_i - x_j)ᵀ, in place.
-  // sums (points) are Σ_j k(i,j) w_ij; `more` (points), or null, is not in moments and sums.
-  void pair_moments(const float* sums, const float* more, double factor, float magnitude, double* moments,
-                    int threads) const;
+  // From `moments` (d, d) of pairs between vertices to Σ_ij k(i,j) (w_ij + more_i present_j) (x_i - x_j)(x_i - x_j)ᵀ, in
+  // place. sums (points) are Σ_j k(i,j) w_ij; `more` (points), or null, is not in moments and sums; `present` (points) is
+  // 0 for points that take no part, or null. `factor` is from moments between vertices to those between points.
+  void pair_moments(const float* sums, const float* more, const float* present, double factor, float magnitude,
+                    double* moments, int threads) const;
 
   // The factor that makes K·1 the exact Gaussian sum on average.
   float calibrated_magnitude(int threads) const;

@@ -19,13 +19,16 @@ class CentredPoints {
       for (int e = 0; e < dimension_; ++e) middle_[e] += at(point, e) / static_cast<double>(samples);
   }
 
-  int row() const { return std::max(padded_row(1 + dimension_), 4); }  // odd rows are slow
-
-  void fill(std::int64_t chunk, float* rows) const {
+  // Where `present` (points) is given, rows are multiplied by it.
+  void fill(std::int64_t chunk, const float* present, int width, float* rows) const {
     if (lattice_.features.is_double)
-      fill_from<double>(chunk, rows);
+      fill_from<double>(chunk, width, rows);
     else
-      fill_from<float>(chunk, rows);
+      fill_from<float>(chunk, width, rows);
+    if (!present) return;
+    const std::int64_t first = lattice_.chunk_begin(chunk), points = lattice_.chunk(chunk).points;
+    for (std::int64_t point = 0; point < points; ++point)
+      for (int e = 0; e <= dimension_; ++e) rows[point * width + e] *= present[first + point];
   }
 
  private:
@@ -35,11 +38,10 @@ class CentredPoints {
   }
 
   template <class Real>
-  void fill_from(std::int64_t chunk, float* rows) const {
+  void fill_from(std::int64_t chunk, int width, float* rows) const {
     const std::int64_t first = lattice_.chunk_begin(chunk);
     const auto* from = static_cast<const Real*>(lattice_.features.row(dimension_, first));
     const std::int64_t points = lattice_.chunk(chunk).points;
-    const int width = row();
     Real middle[max_dimension];
     std::copy(middle_, middle_ + max_dimension, middle);
     for (std::int64_t point = 0; point < points; ++point, from += dimension_, rows += width) {
@@ -58,13 +60,14 @@ class CentredPoints {
 
 // With y_i (K·1)_i = sums_i, and w = y + more, `moments` becomes factor · (moments - E) + P, where E is of the pairs
 // (y_i, 1) between vertices and P = Σ_ij k(i,j) w_i (x_i - x_j)(x_i - x_j)ᵀ between points, for which
-// Σ_i (w_i (K·1)_i + (Kᵀw)_i) x_i x_iᵀ - 2 w_i x_i (K·x)_iᵀ is made symmetric.
-void LatticeFilter::pair_moments(const float* sums, const float* more, double factor, float magnitude, double* moments,
-                                 int threads) const {
+// Σ_i (w_i (K·1)_i + (Kᵀw)_i) x_i x_iᵀ - 2 w_i x_i (K·x)_iᵀ is made symmetric. 1 stands for `present`, and x on the right
+// of K for present x, where it is given.
+void LatticeFilter::pair_moments(const float* sums, const float* more, const float* present, double factor,
+                                 float magnitude, double* moments, int threads) const {
   if (lattice_.points == 0) return;
   const CentredPoints centred(lattice_);
   VertexMoments between_vertices(*this);
-  const int d = lattice_.embedding.dimension, row = centred.row(), lanes = more ? 2 : 1;  // of y, and of w
+  const int d = lattice_.embedding.dimension, row = between_vertices.packed_row(), lanes = more ? 2 : 1;  // of y, and of w
   const auto vertices = static_cast<std::size_t>(lattice_.vertices);
   Buffer<float> local(static_cast<std::size_t>(lattice_.slots() * row)), moved(vertices * row), one(vertices);
   Buffer<float> plain(vertices), carried(vertices * lanes), space(vertices * between_vertices.packed_row());
@@ -72,7 +75,7 @@ void LatticeFilter::pair_moments(const float* sums, const float* more, double fa
   const std::int64_t chunk_floats = lattice_.chunk_points * row;
   const auto products_size = static_cast<std::size_t>(row * row);
   Buffer<float> chunk_rows(static_cast<std::size_t>(threads * 2 * chunk_floats)), around(lattice_.points);
-  Buffer<float> chunk_weights(static_cast<std::size_t>(threads * lattice_.chunk_points));
+  Buffer<float> chunk_numbers(static_cast<std::size_t>(threads * 2 * lattice_.chunk_points));
   std::vector<double> parts(static_cast<std::size_t>(lattice_.chunks()) * products_size, 0.0);
   Queue first_queue(lattice_.chunks()), second_queue(lattice_.chunks()), third_queue(lattice_.chunks());
 
@@ -80,7 +83,8 @@ void LatticeFilter::pair_moments(const float* sums, const float* more, double fa
     const auto [low, high] = VertexMoments::share(worker, lattice_.vertices);
     float* x = chunk_rows.data() + worker.index * 2 * chunk_floats;  // (points, row): 1 and x
     float* filtered = x + chunk_floats;                              // K·1 and K·x; y and w; Kᵀ of them
-    float* weights = chunk_weights.data() + worker.index * lattice_.chunk_points;
+    float* weights = chunk_numbers.data() + worker.index * 2 * lattice_.chunk_points;  // (points)
+    float* ys = weights + lattice_.chunk_points;
     std::int64_t chunk;
     const auto splat_chunk = [&](const float* values, int width) {
       const std::int64_t slot = lattice_.chunk_slots[chunk], slots = lattice_.chunk_slots[chunk + 1] - slot;
@@ -96,7 +100,7 @@ void LatticeFilter::pair_moments(const float* sums, const float* more, double fa
 
     between_vertices.place(worker);
     while (first_queue.next(chunk)) {
-      centred.fill(chunk, x);
+      centred.fill(chunk, present, row, x);
       splat_chunk(x, row);
     }
     worker.sync();
@@ -107,18 +111,19 @@ void LatticeFilter::pair_moments(const float* sums, const float* more, double fa
 
     while (second_queue.next(chunk)) {
       const std::int64_t first = lattice_.chunk_begin(chunk), points = lattice_.chunk(chunk).points;
-      centred.fill(chunk, x);
+      centred.fill(chunk, nullptr, row, x);
       slice_chunk(moved, row);
       for (std::int64_t point = 0; point < points; ++point) {
         const float total = filtered[point * row], sum = sums[first + point];
+        const float y = total > 0 ? sum / total : 0;
+        ys[point] = y;
+        weights[point] = -2 * (more ? y + more[first + point] : y);
         around[first + point] = more ? sum + more[first + point] * total : sum;
-        weights[point] = -2 * (total > 0 ? around[first + point] / total : 0);
       }
       add_products(filtered, weights);
       for (std::int64_t point = 0; point < points; ++point) {
-        const float w = weights[point] / -2;
-        filtered[point * lanes] = more ? w - more[first + point] : w;
-        filtered[point * lanes + lanes - 1] = w;
+        filtered[point * lanes] = ys[point];
+        if (more) filtered[point * lanes + 1] = ys[point] + more[first + point];
       }
       splat_chunk(filtered, lanes);
     }
@@ -130,10 +135,12 @@ void LatticeFilter::pair_moments(const float* sums, const float* more, double fa
 
     while (third_queue.next(chunk)) {
       const std::int64_t first = lattice_.chunk_begin(chunk), points = lattice_.chunk(chunk).points;
-      centred.fill(chunk, x);
+      centred.fill(chunk, nullptr, row, x);
       slice_chunk(carried, lanes);
-      for (std::int64_t point = 0; point < points; ++point)
-        weights[point] = around[first + point] + filtered[point * lanes + lanes - 1];
+      for (std::int64_t point = 0; point < points; ++point) {
+        const float back = filtered[point * lanes + lanes - 1];
+        weights[point] = around[first + point] + (present ? present[first + point] * back : back);
+      }
       add_products(x, weights);
     }
     between_vertices.add_one(worker, {plain.data(), 1}, {carried.data(), lanes}, {one.data(), 1}, space.data());

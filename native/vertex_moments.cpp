@@ -81,36 +81,6 @@ void VertexMoments::add_one(const Worker& worker, Lane a, Lane blurred_a, Lane b
   }
 }
 
-void LatticeFilter::vertex_moments(const float* a, const float* b, float magnitude, double* moments,
-                                   int threads) const {
-  std::fill(moments, moments + lattice_.embedding.dimension * lattice_.embedding.dimension, 0.0);
-  if (lattice_.points == 0) return;
-  const Shape shape{1, 1};
-  const Block block = blocks(shape)[0];
-  Buffer<float> local(static_cast<std::size_t>(lattice_.slots()));
-  std::deque<Buffer<float>> rows;  // a, Bᵀ a, b
-  for (int i = 0; i < 3; ++i) rows.emplace_back(static_cast<std::size_t>(lattice_.vertices));
-  Queue queue_a(lattice_.chunks()), queue_b(lattice_.chunks());
-  VertexMoments sums(*this);
-  Buffer<float> space(static_cast<std::size_t>(lattice_.vertices * sums.packed_row()));
-  parallel(worth(threads, shape), [&](const Worker& worker) {
-    const auto [first, last] = VertexMoments::share(worker, lattice_.vertices);
-    const auto gathered = [&](Queue& queue, const float* values, float* to) {
-      splat(queue, block, values, local.data());
-      worker.sync();
-      gather(worker, block.kind, local.data(), 1.0f, to);
-    };
-    sums.place(worker);
-    gathered(queue_a, a, rows[0].data());
-    std::copy(rows[0].data() + first, rows[0].data() + last, rows[1].data() + first);
-    blur(worker, block.kind, rows[1].data(), true);
-    worker.sync();
-    gathered(queue_b, b, rows[2].data());
-    sums.add_one(worker, {rows[0].data(), 1}, {rows[1].data(), 1}, {rows[2].data(), 1}, space.data());
-  });
-  sums.finish(magnitude, moments);
-}
-
 void VertexMoments::finish(double factor, double* moments) const {
   const std::int64_t vertices = filter_.lattice().vertices;
   double sums[max_dimension * max_dimension] = {};

@@ -12,7 +12,7 @@ class VertexMoments {
  public:
   explicit VertexMoments(const LatticeFilter& filter);
 
-  // The vertices' places, from somewhere in their middle; all workers take part, before the first add().
+  // The vertices' places, from somewhere in their middle; all workers take part, before anything is added.
   void place(const Worker& worker);
 
   // One block of channels: a and b (vertices, row) with Bᵀ a and B b, whole at the worker's own vertices; `space` is
@@ -29,7 +29,7 @@ class VertexMoments {
   // The same for a and b of one channel: `space` (vertices, packed_row) holds b and all p b side by side, so that one
   // blur does for all.
   void add_one(const Worker& worker, Lane a, Lane blurred_a, Lane b, float* space);
-  int packed_row() const { return padded_row(1 + dimension_); }
+  int packed_row() const { return std::max(padded_row(1 + dimension_), 4); }  // odd rows are slow
 
   // moments (d, d) += factor · Σ, once all workers are done.
   void finish(double factor, double* moments) const;

@@ -34,11 +34,11 @@ class Lattice:
         magnitude: float,
         threads: int,
     ) -> None: ...
-    def vertex_moments(self, a: _Float32, b: _Float32, moments: _Float64, magnitude: float, threads: int) -> None: ...
     def pair_moments(
         self,
         sums: _Float32,
         more: _Float32 | None,
+        present: _Float32 | None,
         moments: _Float64,
         factor: float,
         magnitude: float,

@@ -95,7 +95,7 @@ def by_autograd(
         k = TorchLatticeFilter(x, operator=operator, calibrate=normalization == "none")
         present = torch.tensor(bound.coupling.before > 0, dtype=torch.float64)
         stretch = torch.eye(x.shape[1], dtype=torch.float64, requires_grad=True)
-        filtering = partial(apply_filter, k, features=x, stretch=stretch)
+        filtering = partial(apply_filter, k, features=x, stretch=stretch, present=present)
         diagonal = k.diagonal() if exclude_self else None
         couplings.append(couple(filtering, normalization, mu, present, diagonal))
         features.append(x)

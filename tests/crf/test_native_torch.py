@@ -102,6 +102,28 @@ def test_it_equals_the_reference_for_every_normalisation(normalization: str, mas
     check(leaves, normalizations=[normalization] * 2, present=present, exclude_self=exclude_self)
 
 
+@pytest.mark.parametrize("normalization", get_args(Normalization))
+@pytest.mark.parametrize("mean_field", [torch_mean_field, reference_mean_field])
+def test_pixels_that_take_no_part_leave_the_gradients_of_shapes_alone(mean_field: Any, normalization: str) -> None:
+    """However many there are: here they are all where a pixel is already, so that the lattices stay the same."""
+    dtype = torch.float32 if mean_field is torch_mean_field else torch.float64
+    f, position, colour, *rest = (leaf.to(dtype) for leaf in model(shared=False))
+    cotangent = random(BATCH, LABELS, POINTS, seed=77).to(dtype)
+
+    def slopes(absent: int) -> list[Any]:
+        features = [torch.cat([p, p[:, 7:8].expand(-1, absent, -1)], dim=1) for p in (position, colour)]
+        scores, sent = (torch.cat([each, each.new_zeros(BATCH, LABELS, absent)], dim=2) for each in (f, cotangent))
+        shapes = [shape.clone().requires_grad_() for shape in rest[:2]]
+        present = torch.cat([torch.ones(BATCH, POINTS), torch.zeros(BATCH, absent)], dim=1)
+        # The magnitude of this operator is not measured, on those pixels or others.
+        options: dict[str, Any] = {"normalizations": [normalization] * 2, "operator": "pydensecrf", "iterations": 3}
+        mean_field(scores, features, shapes, rest[2:], present=present, **options).backward(sent)
+        return [shape.grad for shape in shapes]
+
+    for few, many in zip(slopes(0), slopes(1000), strict=True):
+        assert float((many - few).abs().max() / few.abs().max()) < CANCELLED
+
+
 @pytest.mark.parametrize("options", [{"operator": "pydensecrf"}, {"halo": 1}, {"iterations": 1}, {"iterations": 6}])
 def test_it_equals_the_reference_for_other_options(options: dict[str, Any]) -> None:
     check(model(), **options)

@@ -176,9 +176,9 @@ def test_the_torch_lattice_is_near_the_exact_sum_forward_and_backward(dtype: Any
     to_scores, to_features, to_near, to_alike, *to_weights = zip(slopes, true_slopes, strict=True)
     assert cosine(*to_scores) > 0.9999
     assert cosine(*to_features) > 0.99  # measured: 0.998
-    assert cosine(*to_near) > 0.999 and cosine(*to_alike) > 0.99  # measured: 0.9993 and 0.9942
+    assert cosine(*to_near) > 0.999 and cosine(*to_alike) > 0.99  # measured: 0.9994 and 0.9984
     for found, true in (to_near, to_alike):
-        assert float(found.norm() / true.norm()) == pytest.approx(1, abs=0.2)  # measured: 1.12 and 0.82
+        assert float(found.norm() / true.norm()) == pytest.approx(1, abs=0.2)  # measured: 1.12 and 0.87
     for found, true in to_weights:
         assert float(found / true) == pytest.approx(1, abs=0.05)  # measured: 1.001 and 0.986
 

@@ -160,12 +160,7 @@ class _Sums:
     def _pairs(self, vertices: Float64, sent: Float32, v: Float32 | None) -> Float64:
         """The moments of pairs, (d, d), from those between vertices; those of D = K·1 are added."""
         present = self._present
-        if v is None or present.all():
-            return self._lattice.moments_of_pairs(vertices, sent, v)
-        factors = np.ravel(self._coupling.before) * np.ravel(self._coupling.after)  # type: ignore[arg-type]
-        through_total = np.divide(v, factors, out=np.zeros_like(v), where=factors > 0)  # v D
-        vertices = vertices + self._lattice.vertex_moments(v, present)
-        return self._lattice.moments_of_pairs(vertices, sent + through_total)
+        return self._lattice.moments_of_pairs(vertices, sent, v, None if present.all() else present)
 
     def _to_features(self, total: Float32, v: Float32 | None) -> Float32 | None:
         """∂loss by features, (N, d), where wanted."""

@@ -85,13 +85,17 @@ def _stretch(shape: Tensor) -> Tensor:
 class _Built:
     """The filter of one kernel on the pixels of one item."""
 
-    filtering: Callable[[Tensor], Tensor]
+    filtering: Callable[..., Tensor]
     mu: Tensor
     normalization: Normalization
     diagonal: Tensor | None  # (N,)
+    stretch: Tensor | None  # (d, d)
 
     def couple(self, present: Tensor) -> Coupling[Tensor]:
-        return couple(self.filtering, self.normalization, self.mu, present, self.diagonal)
+        filtering = self.filtering
+        if self.stretch is not None:
+            filtering = partial(filtering, stretch=self.stretch, present=present)
+        return couple(filtering, self.normalization, self.mu, present, self.diagonal)
 
 
 def _built(
@@ -105,12 +109,13 @@ def _built(
     halo: int,
 ) -> _Built:
     k: FeatureFilter[Tensor]
+    stretch = None
     if method == "exact":
         x = _scaled(features, shape)
         k = ExactFilter(x)
-        filtering = partial(apply_filter, k, features=x)
     else:
         x = _scaled(features, shape.detach())
         k = TorchLatticeFilter(x, operator=operator, halo=halo, calibrate=normalization == "none")
-        filtering = partial(apply_filter, k, features=x, stretch=_stretch(shape) if shape.requires_grad else None)
-    return _Built(filtering, mu, normalization, k.diagonal() if exclude_self else None)
+        stretch = _stretch(shape) if shape.requires_grad else None
+    filtering = partial(apply_filter, k, features=x)
+    return _Built(filtering, mu, normalization, k.diagonal() if exclude_self else None, stretch)

@@ -128,23 +128,17 @@ class LatticeFilter(FeatureFilter[Float32]):
         self._core.gradients(back, batch, to_values, to_features, self.magnitude, self._threads)
         return to_values.reshape(values.shape), to_features
 
-    def vertex_moments(self, a: Float32, b: Float32) -> Float64:
-        """Σ_ij k(i,j) a_i b_j (p_i - p_j)(p_i - p_j)ᵀ, (d, d), for numbers (N,).
-
-        p are the vertices that the lattice carries the numbers between.
-        """
-        moments = np.zeros((self.dimension, self.dimension))
-        self._core.vertex_moments(a, b, moments, self.magnitude, self._threads)
-        return moments
-
-    def moments_of_pairs(self, vertices: Float64, sums: Float32, more: Float32 | None = None) -> Float64:
+    def moments_of_pairs(
+        self, vertices: Float64, sums: Float32, more: Float32 | None = None, present: Float32 | None = None
+    ) -> Float64:
         """Σ_ij k(i,j) w_ij (x_i - x_j)(x_i - x_j)ᵀ, (d, d), from the same between vertices.
 
-        sums (N,) are Σ_j k(i,j) w_ij. Where `more` (N,) is given, w_ij + more_i is meant instead, and neither
-        `vertices` nor sums have it yet. See densefield.filters.shape_moments.
+        sums (N,) are Σ_j k(i,j) w_ij. `present` (N,) is 0 for points with w_ij = w_ji = 0 because they take no part, 1
+        for others, as all are where it is None. Where `more` (N,) is given, w_ij + more_i present_j is meant instead,
+        and neither `vertices` nor sums have it yet. See densefield.filters.shape_moments.
         """
         moments: Float64 = vertices.copy()
-        self._core.pair_moments(sums, more, moments, self._moment_factor, self.magnitude, self._threads)
+        self._core.pair_moments(sums, more, present, moments, self._moment_factor, self.magnitude, self._threads)
         return moments
 
     def diagonal(self) -> Float32:

@@ -148,16 +148,18 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         back = self._uncolumns(self._slice(blurred_g) * self._magnitude, values)
         return back, pull_back(slopes * self._magnitude, self._rank, self._scale)
 
-    def shape_moments(self, cotangent: Tensor, values: Tensor) -> Tensor:
+    def shape_moments(self, cotangent: Tensor, values: Tensor, present: Tensor | None = None) -> Tensor:
         """Σ_ij k(i,j) (g_i·v_j) (x_i - x_j)(x_i - x_j)ᵀ, (d, d): minus the derivative of ⟨g, K v⟩ by A in x → A x.
 
-        It is found from the moments between vertices; see densefield.filters.shape_moments.
+        It is found from the moments between vertices; see densefield.filters.shape_moments. `present` (N, 1) is 0 for
+        points whose values and cotangents are zero because they take no part, 1 for others.
         """
         v, g = self._columns(values), self._columns(cotangent, "the cotangent")
         check_same_shape(tuple(cotangent.shape), tuple(values.shape))
         sums = (g * self.apply(v)).sum(1, keepdim=True)
         vertices = self._vertex_moments(g, v)
-        found = moments_of_pairs(self, self._features, sums, vertices, self._vertex_moments, self._moment_factor)
+        here = torch.ones_like(sums) if present is None else present.to(sums)
+        found = moments_of_pairs(self, self._features, sums, here, vertices, self._vertex_moments, self._moment_factor)
         return found.to(self._dtype).to(self._device)
 
     def _vertex_moments(self, g: Tensor, v: Tensor) -> Tensor:
