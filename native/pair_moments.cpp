@@ -1,5 +1,6 @@
 // From moments between vertices to those between points: what differs is measured at each point, on pairs whose moments
 // between points are cheap.
+#include <deque>
 #include <vector>
 
 #include "vertex_moments.hpp"
@@ -56,103 +57,161 @@ class CentredPoints {
   double middle_[max_dimension];
 };
 
-}  // namespace
-
-// With y_i (K·1)_i = sums_i, and w = y + more, `moments` becomes factor · (moments - E) + P, where E is of the pairs
-// (y_i, 1) between vertices and P = Σ_ij k(i,j) w_i (x_i - x_j)(x_i - x_j)ᵀ between points, for which
+// With y_i (K·1)_i = sums_i, and w = y + more, moments become factor · (moments - E) + P, where E is of the pairs (y_i, 1)
+// between vertices and P = Σ_ij k(i,j) w_i (x_i - x_j)(x_i - x_j)ᵀ between points, for which
 // Σ_i (w_i (K·1)_i + (Kᵀw)_i) x_i x_iᵀ - 2 w_i x_i (K·x)_iᵀ is made symmetric. 1 stands for `present`, and x on the right
 // of K for present x, where it is given.
+class PairMoments {
+ public:
+  PairMoments(const LatticeFilter& filter, const float* sums, const float* more, const float* present, float magnitude,
+              int threads)
+      : filter_(filter),
+        lattice_(filter.lattice()),
+        sums_(sums),
+        more_(more),
+        present_(present),
+        magnitude_(magnitude),
+        points_(lattice_),
+        between_vertices_(filter),
+        row_(between_vertices_.packed_row()),
+        lanes_(more ? 2 : 1),
+        local_(size(lattice_.slots() * row_)),
+        moved_(size(lattice_.vertices * row_)),
+        one_(size(lattice_.vertices)),
+        carried_(size(lattice_.vertices * lanes_)),
+        plain_(size(lattice_.vertices)),
+        space_(size(lattice_.vertices * row_)),
+        around_(size(lattice_.points)),
+        chunk_floats_(lattice_.chunk_points * (2 * row_ + 2)),
+        chunks_(size(threads * chunk_floats_)),
+        parts_(size(lattice_.chunks() * row_ * row_), 0.0) {
+    for (int pass = 0; pass < 3; ++pass) queues_.emplace_back(lattice_.chunks());
+  }
+
+  void run(const Worker& worker) {
+    const auto [first, last] = VertexMoments::share(worker, lattice_.vertices);
+    between_vertices_.place(worker);
+    for_chunks(0, worker, [&](const ChunkSpace& at) {
+      points_.fill(at.chunk, present_, row_, at.x);
+      splat(at, at.x, row_);
+    });
+    worker.sync();
+    filter_.gather(worker, row_kind(row_), local_.data(), magnitude_, moved_.data());
+    for (std::int64_t vertex = first; vertex < last; ++vertex) one_[vertex] = moved_[vertex * row_];
+    filter_.blur(worker, row_kind(row_), moved_.data(), false);
+    worker.sync();
+    for_chunks(1, worker, [&](const ChunkSpace& at) { pass_on(at); });
+    worker.sync();
+    filter_.gather(worker, row_kind(lanes_), local_.data(), magnitude_, carried_.data());
+    for (std::int64_t vertex = first; vertex < last; ++vertex) plain_[vertex] = carried_[vertex * lanes_];
+    filter_.blur(worker, row_kind(lanes_), carried_.data(), true);
+    worker.sync();
+    for_chunks(2, worker, [&](const ChunkSpace& at) { take_back(at); });
+    between_vertices_.add_one(worker, {plain_.data(), 1}, {carried_.data(), lanes_}, {one_.data(), 1}, space_.data());
+  }
+
+  // Partial sums in their order, once all workers are done.
+  void finish(double factor, double* moments) const {
+    const int d = lattice_.embedding.dimension;
+    std::vector<double> of_one(size(d * d), 0.0), of_points(size(row_ * row_), 0.0);
+    between_vertices_.finish(1.0 / magnitude_, of_one.data());  // the magnitude stands in the sums of either side
+    for (std::size_t i = 0; i < parts_.size(); ++i) of_points[i % of_points.size()] += parts_[i];
+    for (int e = 0; e < d; ++e)
+      for (int f = 0; f < d; ++f)
+        moments[e * d + f] = factor * (moments[e * d + f] - of_one[e * d + f]) +
+                             (of_points[(e + 1) * row_ + f + 1] + of_points[(f + 1) * row_ + e + 1]) / 2;
+  }
+
+ private:
+  static std::size_t size(std::int64_t floats) { return static_cast<std::size_t>(floats); }
+
+  // A chunk of points, and a worker's memory for it.
+  struct ChunkSpace {
+    std::int64_t chunk, first, points;
+    float *x, *filtered;   // (points, row)
+    float *weights, *ys;   // (points)
+  };
+
+  template <class Task>
+  void for_chunks(int pass, const Worker& worker, const Task& task) {
+    float* memory = chunks_.data() + worker.index * chunk_floats_;
+    float* filtered = memory + lattice_.chunk_points * row_;
+    float* weights = filtered + lattice_.chunk_points * row_;
+    std::int64_t chunk;
+    while (queues_[pass].next(chunk))
+      task({chunk, lattice_.chunk_begin(chunk), lattice_.chunk(chunk).points, memory, filtered, weights,
+            weights + lattice_.chunk_points});
+  }
+
+  // From K·1 and K·x to y and w.
+  void pass_on(const ChunkSpace& at) {
+    points_.fill(at.chunk, nullptr, row_, at.x);
+    slice(at, moved_, row_);
+    for (std::int64_t point = 0; point < at.points; ++point) {
+      const float total = at.filtered[point * row_], sum = sums_[at.first + point];
+      const float more = more_ ? more_[at.first + point] : 0;
+      at.ys[point] = total > 0 ? sum / total : 0;
+      at.weights[point] = -2 * (at.ys[point] + more);
+      around_[at.first + point] = sum + more * total;
+    }
+    add_products(at, at.filtered);
+    for (std::int64_t point = 0; point < at.points; ++point) {
+      at.filtered[point * lanes_] = at.ys[point];
+      if (more_) at.filtered[point * lanes_ + 1] = at.ys[point] + more_[at.first + point];
+    }
+    splat(at, at.filtered, lanes_);
+  }
+
+  // Kᵀw, which is the last of the lanes.
+  void take_back(const ChunkSpace& at) {
+    points_.fill(at.chunk, nullptr, row_, at.x);
+    slice(at, carried_, lanes_);
+    for (std::int64_t point = 0; point < at.points; ++point) {
+      const float back = at.filtered[point * lanes_ + lanes_ - 1];
+      at.weights[point] = around_[at.first + point] + (present_ ? present_[at.first + point] * back : back);
+    }
+    add_products(at, at.x);
+  }
+
+  void splat(const ChunkSpace& at, const float* values, int width) {
+    const std::int64_t slot = lattice_.chunk_slots[at.chunk], slots = lattice_.chunk_slots[at.chunk + 1] - slot;
+    filter_.kernels().splat[row_kind(width)](lattice_.chunk(at.chunk), values, width, width,
+                                             local_.data() + slot * width, slots);
+  }
+  void slice(const ChunkSpace& at, const Buffer<float>& rows, int width) {
+    filter_.kernels().slice[row_kind(width)](lattice_.chunk(at.chunk), rows.data(), at.filtered, width, width);
+  }
+  // Σ weight · x otherᵀ
+  void add_products(const ChunkSpace& at, const float* other) {
+    filter_.kernels().products[row_kind(row_)](at.x, other, at.weights, at.points,
+                                               parts_.data() + at.chunk * row_ * row_);
+  }
+
+  const LatticeFilter& filter_;
+  const Lattice& lattice_;
+  const float *sums_, *more_, *present_;
+  const float magnitude_;
+  const CentredPoints points_;
+  VertexMoments between_vertices_;
+  const int row_;    // of 1 and x
+  const int lanes_;  // of y, and of w where it differs
+  Buffer<float> local_, moved_, one_, carried_, plain_, space_;
+  Buffer<float> around_;  // (points): w (K·1)
+  const std::int64_t chunk_floats_;
+  Buffer<float> chunks_;
+  std::vector<double> parts_;  // (chunks, row, row)
+  std::deque<Queue> queues_;
+};
+
+}  // namespace
+
 void LatticeFilter::pair_moments(const float* sums, const float* more, const float* present, double factor,
                                  float magnitude, double* moments, int threads) const {
   if (lattice_.points == 0) return;
-  const CentredPoints centred(lattice_);
-  VertexMoments between_vertices(*this);
-  const int d = lattice_.embedding.dimension, row = between_vertices.packed_row(), lanes = more ? 2 : 1;  // of y, and of w
-  const auto vertices = static_cast<std::size_t>(lattice_.vertices);
-  Buffer<float> local(static_cast<std::size_t>(lattice_.slots() * row)), moved(vertices * row), one(vertices);
-  Buffer<float> plain(vertices), carried(vertices * lanes), space(vertices * between_vertices.packed_row());
-  threads = worth(threads, {1, row});
-  const std::int64_t chunk_floats = lattice_.chunk_points * row;
-  const auto products_size = static_cast<std::size_t>(row * row);
-  Buffer<float> chunk_rows(static_cast<std::size_t>(threads * 2 * chunk_floats)), around(lattice_.points);
-  Buffer<float> chunk_numbers(static_cast<std::size_t>(threads * 2 * lattice_.chunk_points));
-  std::vector<double> parts(static_cast<std::size_t>(lattice_.chunks()) * products_size, 0.0);
-  Queue first_queue(lattice_.chunks()), second_queue(lattice_.chunks()), third_queue(lattice_.chunks());
-
-  parallel(threads, [&](const Worker& worker) {
-    const auto [low, high] = VertexMoments::share(worker, lattice_.vertices);
-    float* x = chunk_rows.data() + worker.index * 2 * chunk_floats;  // (points, row): 1 and x
-    float* filtered = x + chunk_floats;                              // K·1 and K·x; y and w; Kᵀ of them
-    float* weights = chunk_numbers.data() + worker.index * 2 * lattice_.chunk_points;  // (points)
-    float* ys = weights + lattice_.chunk_points;
-    std::int64_t chunk;
-    const auto splat_chunk = [&](const float* values, int width) {
-      const std::int64_t slot = lattice_.chunk_slots[chunk], slots = lattice_.chunk_slots[chunk + 1] - slot;
-      kernels_.splat[row_kind(width)](lattice_.chunk(chunk), values, width, width, local.data() + slot * width, slots);
-    };
-    const auto slice_chunk = [&](const Buffer<float>& rows, int width) {
-      kernels_.slice[row_kind(width)](lattice_.chunk(chunk), rows.data(), filtered, width, width);
-    };
-    const auto add_products = [&](const float* other, const float* weight) {
-      kernels_.products[row_kind(row)](x, other, weight, lattice_.chunk(chunk).points,
-                                       parts.data() + chunk * products_size);
-    };
-
-    between_vertices.place(worker);
-    while (first_queue.next(chunk)) {
-      centred.fill(chunk, present, row, x);
-      splat_chunk(x, row);
-    }
-    worker.sync();
-    gather(worker, row_kind(row), local.data(), magnitude, moved.data());
-    for (std::int64_t vertex = low; vertex < high; ++vertex) one[vertex] = moved[vertex * row];
-    blur(worker, row_kind(row), moved.data(), false);
-    worker.sync();
-
-    while (second_queue.next(chunk)) {
-      const std::int64_t first = lattice_.chunk_begin(chunk), points = lattice_.chunk(chunk).points;
-      centred.fill(chunk, nullptr, row, x);
-      slice_chunk(moved, row);
-      for (std::int64_t point = 0; point < points; ++point) {
-        const float total = filtered[point * row], sum = sums[first + point];
-        const float y = total > 0 ? sum / total : 0;
-        ys[point] = y;
-        weights[point] = -2 * (more ? y + more[first + point] : y);
-        around[first + point] = more ? sum + more[first + point] * total : sum;
-      }
-      add_products(filtered, weights);
-      for (std::int64_t point = 0; point < points; ++point) {
-        filtered[point * lanes] = ys[point];
-        if (more) filtered[point * lanes + 1] = ys[point] + more[first + point];
-      }
-      splat_chunk(filtered, lanes);
-    }
-    worker.sync();
-    gather(worker, row_kind(lanes), local.data(), magnitude, carried.data());
-    for (std::int64_t vertex = low; vertex < high; ++vertex) plain[vertex] = carried[vertex * lanes];
-    blur(worker, row_kind(lanes), carried.data(), true);
-    worker.sync();
-
-    while (third_queue.next(chunk)) {
-      const std::int64_t first = lattice_.chunk_begin(chunk), points = lattice_.chunk(chunk).points;
-      centred.fill(chunk, nullptr, row, x);
-      slice_chunk(carried, lanes);
-      for (std::int64_t point = 0; point < points; ++point) {
-        const float back = filtered[point * lanes + lanes - 1];
-        weights[point] = around[first + point] + (present ? present[first + point] * back : back);
-      }
-      add_products(x, weights);
-    }
-    between_vertices.add_one(worker, {plain.data(), 1}, {carried.data(), lanes}, {one.data(), 1}, space.data());
-  });
-
-  std::vector<double> of_one(static_cast<std::size_t>(d) * d, 0.0), of_points(products_size, 0.0);
-  between_vertices.finish(1.0 / magnitude, of_one.data());  // the magnitude stands in the sums of either side
-  for (std::size_t i = 0; i < parts.size(); ++i) of_points[i % products_size] += parts[i];
-  for (int e = 0; e < d; ++e)
-    for (int f = 0; f < d; ++f)
-      moments[e * d + f] = factor * (moments[e * d + f] - of_one[e * d + f]) +
-                           (of_points[(e + 1) * row + f + 1] + of_points[(f + 1) * row + e + 1]) / 2;
+  threads = worth(threads, {1, lattice_.corners()});
+  PairMoments pairs(*this, sums, more, present, magnitude, threads);
+  parallel(threads, [&](const Worker& worker) { pairs.run(worker); });
+  pairs.finish(factor, moments);
 }
 
 }  // namespace densefield
