@@ -195,8 +195,7 @@ class Backwards {
   // `plain` is filled with what there is before the blur, where it is given.
   void gather_and_blur(const Worker& worker, std::size_t m, Field& field, Field* plain, float factor, bool adjoint) {
     for (int e = 0; e < arrays(m); ++e) {
-      field.gather(worker, locals_[m].sums(e), factor * couplings_[m].magnitude, e);
-      if (plain && e == 0) field.copy(worker, *plain);
+      field.gather(worker, locals_[m].sums(e), factor * couplings_[m].magnitude, e, e == 0 ? plain : nullptr);
       field.blur(worker, adjoint, e);
     }
   }

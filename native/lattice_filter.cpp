@@ -70,11 +70,15 @@ void LatticeFilter::splat(Queue& queue, const Block& block, const float* values,
   }
 }
 
-void LatticeFilter::gather(const Worker& worker, int kind, const float* local, float factor, float* rows) const {
+void LatticeFilter::gather(const Worker& worker, int kind, const float* local, float factor, float* rows,
+                           float* copy) const {
   const auto [first, last] = worker.share(lattice_.vertices, share_grain);
-  if (first < last)
-    kernels_.gather[kind](local, lattice_.slots_begin.data(), lattice_.slots_of_vertex.data(), first, last, factor,
-                          rows);
+  const std::int64_t row = row_of(kind), batch = copy ? 256 : last - first;  // copied while they are in the first cache
+  for (std::int64_t begin = first; begin < last; begin += batch) {
+    const std::int64_t end = std::min(begin + batch, last);
+    kernels_.gather[kind](local, lattice_.slots_begin.data(), lattice_.slots_of_vertex.data(), begin, end, factor, rows);
+    if (copy) std::memcpy(copy + begin * row, rows + begin * row, (end - begin) * row * sizeof(float));
+  }
 }
 
 void LatticeFilter::blur(const Worker& worker, int kind, float* rows, bool adjoint) const {

@@ -46,8 +46,10 @@ class LatticeFilter {
                  float magnitude, int threads) const;
 
   // Steps of apply() for those who splat and slice by themselves. rows (vertices, row) = factor · Σ of the chunks' sums
-  // local (slots, row); all workers take part, and the rows are whole once they have met at a barrier.
-  void gather(const Worker& worker, int kind, const float* local, float factor, float* rows) const;
+  // local (slots, row); all workers take part, and the rows are whole once they have met at a barrier. Where `copy` is
+  // given, it gets the same.
+  void gather(const Worker& worker, int kind, const float* local, float factor, float* rows,
+              float* copy = nullptr) const;
   // rows = B·rows or Bᵀ·rows, in place; waits for the workers before every pass.
   void blur(const Worker& worker, int kind, float* rows, bool adjoint) const;
 

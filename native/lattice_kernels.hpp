@@ -13,6 +13,7 @@ inline constexpr int max_row = 32;  // channels are filtered in blocks of at mos
 inline constexpr int padded_row(int channels) { return channels <= 4 ? channels : (channels + 3) / 4 * 4; }
 inline constexpr int row_kinds = 11;  // rows of 1, 2, 3, 4, 8, 12, … 32
 inline constexpr int row_kind(int row) { return row <= 4 ? row - 1 : row / 4 + 2; }
+inline constexpr int row_of(int kind) { return kind < 4 ? kind + 1 : (kind - 2) * 4; }
 
 // How features are carried into the plane of the lattice (Adams et al. 2010): y_j from x_i · scale_i.
 struct Embedding {

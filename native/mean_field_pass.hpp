@@ -21,20 +21,13 @@ class Field {
   std::int64_t rows_stride() const { return rows_stride_; }
   std::int64_t vertices() const { return coupling_.filter->lattice().vertices; }
 
-  // rows = factor · Σ of the chunks' sums
-  void gather(const Worker& worker, const float* local, float factor, int array) {
+  // rows = factor · Σ of the chunks' sums; and the same in another field, where one is given
+  void gather(const Worker& worker, const float* local, float factor, int array, Field* copy = nullptr) {
     const std::int64_t slots = coupling_.filter->lattice().slots();
-    for (int block = 0; block < tiling_.blocks(); ++block)
-      coupling_.filter->gather(worker, row_kind(tiling_.block_row(block)), local + block * max_row * slots, factor,
-                               rows(array) + block * max_row * vertices());
-  }
-
-  // to = rows, for the worker's share of the vertices
-  void copy(const Worker& worker, Field& to) {
-    const auto [first, last] = worker.share(vertices(), LatticeFilter::share_grain);
     for (int block = 0; block < tiling_.blocks(); ++block) {
-      const std::int64_t row = tiling_.block_row(block), at = block * max_row * vertices();
-      std::memcpy(to.rows() + at + first * row, rows() + at + first * row, (last - first) * row * sizeof(float));
+      const std::int64_t at = block * max_row * vertices();
+      coupling_.filter->gather(worker, row_kind(tiling_.block_row(block)), local + block * max_row * slots, factor,
+                               rows(array) + at, copy ? copy->rows() + at : nullptr);
     }
   }
 
