@@ -40,11 +40,6 @@ void check_points(const LatticeFilter& filter, const Numbers& numbers) {
     throw std::invalid_argument("values are for another number of points");
 }
 
-void check_moments(const LatticeFilter& filter, const Moments& moments) {
-  const auto d = static_cast<std::size_t>(filter.lattice().embedding.dimension);
-  if (moments.shape(0) != d || moments.shape(1) != d) throw std::invalid_argument("moments must be (d, d)");
-}
-
 Features features_of(const Points& points) {
   const bool is_double = points.dtype() == nb::dtype<double>();
   if (!is_double && points.dtype() != nb::dtype<float>()) throw std::invalid_argument("points must be floats");
@@ -104,7 +99,8 @@ void pair_moments(const LatticeFilter& filter, const Numbers& sums, std::optiona
   check_points(filter, sums);
   if (more) check_points(filter, *more);
   if (present) check_points(filter, *present);
-  check_moments(filter, moments);
+  const auto d = static_cast<std::size_t>(filter.lattice().embedding.dimension);
+  if (moments.shape(0) != d || moments.shape(1) != d) throw std::invalid_argument("moments must be (d, d)");
   const nb::gil_scoped_release release;
   filter.pair_moments(sums.data(), more ? more->data() : nullptr, present ? present->data() : nullptr, factor,
                       static_cast<float>(magnitude), moments.data(), threads);
@@ -156,8 +152,7 @@ void bind_lattice(nb::module_& module) {
       .def("gradients", &gradients, nb::arg("cotangent"), nb::arg("values"), nb::arg("back"), nb::arg("slope"),
            nb::arg("magnitude"), nb::arg("threads"))
       .def("pair_moments", &pair_moments, nb::arg("sums"), nb::arg("more").none(), nb::arg("present").none(),
-           nb::arg("moments").noconvert(),
-           nb::arg("factor"), nb::arg("magnitude"), nb::arg("threads"))
+           nb::arg("moments").noconvert(), nb::arg("factor"), nb::arg("magnitude"), nb::arg("threads"))
       .def("calibrated_magnitude", &calibrated_magnitude, nb::arg("threads"))
       .def("diagonal", &diagonal, nb::arg("out"), nb::arg("magnitude"), nb::arg("threads"))
       .def("time_phases", &time_phases, nb::arg("values"), nb::arg("out"), nb::arg("threads"));

@@ -89,23 +89,14 @@ class PairMoments {
   }
 
   void run(const Worker& worker) {
-    const auto [first, last] = VertexMoments::share(worker, lattice_.vertices);
     between_vertices_.place(worker);
     for_chunks(0, worker, [&](const ChunkSpace& at) {
       points_.fill(at.chunk, present_, row_, at.x);
       splat(at, at.x, row_);
     });
-    worker.sync();
-    filter_.gather(worker, row_kind(row_), local_.data(), magnitude_, moved_.data());
-    for (std::int64_t vertex = first; vertex < last; ++vertex) one_[vertex] = moved_[vertex * row_];
-    filter_.blur(worker, row_kind(row_), moved_.data(), false);
-    worker.sync();
+    carry(worker, row_, false, moved_, one_);
     for_chunks(1, worker, [&](const ChunkSpace& at) { pass_on(at); });
-    worker.sync();
-    filter_.gather(worker, row_kind(lanes_), local_.data(), magnitude_, carried_.data());
-    for (std::int64_t vertex = first; vertex < last; ++vertex) plain_[vertex] = carried_[vertex * lanes_];
-    filter_.blur(worker, row_kind(lanes_), carried_.data(), true);
-    worker.sync();
+    carry(worker, lanes_, true, carried_, plain_);
     for_chunks(2, worker, [&](const ChunkSpace& at) { take_back(at); });
     between_vertices_.add_one(worker, {plain_.data(), 1}, {carried_.data(), lanes_}, {one_.data(), 1}, space_.data());
   }
@@ -128,8 +119,8 @@ class PairMoments {
   // A chunk of points, and a worker's memory for it.
   struct ChunkSpace {
     std::int64_t chunk, first, points;
-    float *x, *filtered;   // (points, row)
-    float *weights, *ys;   // (points)
+    float *x, *filtered;  // (points, row)
+    float *weights, *ys;  // (points)
   };
 
   template <class Task>
@@ -141,6 +132,16 @@ class PairMoments {
     while (queues_[pass].next(chunk))
       task({chunk, lattice_.chunk_begin(chunk), lattice_.chunk(chunk).points, memory, filtered, weights,
             weights + lattice_.chunk_points});
+  }
+
+  // What has been splat, from vertex to vertex; `before` gets the first lane of what there is before the blur.
+  void carry(const Worker& worker, int width, bool adjoint, Buffer<float>& rows, Buffer<float>& before) {
+    worker.sync();
+    filter_.gather(worker, row_kind(width), local_.data(), magnitude_, rows.data());
+    const auto [first, last] = VertexMoments::share(worker, lattice_.vertices);
+    for (std::int64_t vertex = first; vertex < last; ++vertex) before[vertex] = rows[vertex * width];
+    filter_.blur(worker, row_kind(width), rows.data(), adjoint);
+    worker.sync();
   }
 
   // From K·1 and K·x to y and w.
