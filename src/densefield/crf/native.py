@@ -155,30 +155,35 @@ class _Sums:
             return KernelGradient(self._mu, None, None)
         v = None if normalization == "none" else self._to_total(normalization, sent, received)
         moments = None if self._moments is None else self._pairs(self._moments, sent, v)
-        return KernelGradient(self._mu, moments, self._to_features(sent + received, v))
+        return KernelGradient(self._mu, moments, self._to_features(sent, received, v))
 
     def _pairs(self, vertices: Float64, sent: Float32, v: Float32 | None) -> Float64:
         """The moments of pairs, (d, d), from those between vertices; those of D = K·1 are added."""
         present = self._present
         return self._lattice.moments_of_pairs(vertices, sent, v, None if present.all() else present)
 
-    def _to_features(self, total: Float32, v: Float32 | None) -> Float32 | None:
+    def _to_features(self, sent: Float32, received: Float32, v: Float32 | None) -> Float32 | None:
         """∂loss by features, (N, d), where wanted."""
         x, slopes = self._x, self._slopes
         if x is None or slopes is None:
             return None
-        slopes = slopes - total[:, None] * x
+        slopes = slopes - (sent + received)[:, None] * x
         return slopes if v is None else slopes + self._slopes_through_total(v, x)
+
+    @property
+    def _factors(self) -> tuple[Float32, Float32]:
+        """`before` and `after`, (N,)."""
+        return np.ravel(self._coupling.before), np.ravel(self._coupling.after)  # type: ignore[arg-type]
 
     @property
     def _present(self) -> Float32:
         """1 for points that take part, (N,)."""
-        before, after = np.ravel(self._coupling.before), np.ravel(self._coupling.after)  # type: ignore[arg-type]
+        before, after = self._factors
         return ((before > 0) | (after > 0)).astype(np.float32)
 
     def _to_total(self, normalization: Normalization, sent: Float32, received: Float32) -> Float32:
         """∂loss/∂D (N,): D stands in `after`, in `before`, or as its root in both."""
-        before, after = np.ravel(self._coupling.before), np.ravel(self._coupling.after)  # type: ignore[arg-type]
+        before, after = self._factors
         own = 0 if self._own is None else self._own
         if normalization == "symmetric":
             return -(before**2) / 2 * (sent + received - 2 * own)
