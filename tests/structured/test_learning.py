@@ -144,6 +144,15 @@ def test_the_mean_is_over_variables_and_shared_scores_gather_all_gradients() -> 
     assert abs(float(table.grad.sum())) < 1e-12  # each region's marginals and indicators both add up to 1
 
 
+def test_a_second_derivative_is_an_error_not_a_part_of_it() -> None:
+    graph, scores = random_model(1641, tree=True, batch=2)
+    given = leaves(scores)
+    loss = negative_log_likelihood(graph, given, random_labels(graph, 2, 1641), junction_tree)
+    slopes = torch.autograd.grad(loss, list(given.values()), create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiated once"):
+        torch.autograd.grad(sum((slope**2).sum() for slope in slopes), list(given.values()))
+
+
 def test_a_network_learns_through_it() -> None:
     """Labels that alternate along a chain, which no score of a single variable can tell."""
     graph = FactorGraph([2] * 6, {"pair": [[i, i + 1] for i in range(5)]})

@@ -7,7 +7,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.checks import check_derivative, check_simd
@@ -16,6 +15,7 @@ from densefield.filters.grid import GridFilter, check_grid_shape, check_sigma
 from densefield.filters.grid_torch import grid_filter_dense
 from densefield.filters.lattice import LatticeFilter
 from densefield.filters.lattice_torch import TorchLatticeFilter
+from densefield.filters.once import once
 from densefield.filters.operator import Derivative, FeatureFilter
 from densefield.filters.threads import check_threads, default_threads
 
@@ -170,20 +170,22 @@ class _Filtering(torch.autograd.Function):
         present: Tensor | None,
     ) -> Tensor:
         ctx.filter, ctx.derivative, ctx.present = k, derivative, present
-        ctx.save_for_backward(values if any(ctx.needs_input_grad[1:3]) else None)
+        ctx.save_for_backward(values if any(ctx.needs_input_grad[1:3]) else None, features, stretch)
         return _to_tensor(k.apply(_to_array(values, k)))
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None, None, None]:
+    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, ...]:
         k = ctx.filter
         g = _to_array(cotangent, k)
-        (values,) = ctx.saved_tensors
-        to_stretch = -k.shape_moments(g, values.detach(), ctx.present) if ctx.needs_input_grad[2] else None
-        if not ctx.needs_input_grad[1]:
-            return _to_tensor(k.apply_adjoint(g)), None, to_stretch, None, None, None
-        to_values, to_features = k.gradients(g, _to_array(values, k), ctx.derivative)
-        return _to_tensor(to_values), _to_tensor(to_features), to_stretch, None, None, None
+        values, features, stretch = ctx.saved_tensors
+        to_features = to_stretch = None
+        if ctx.needs_input_grad[2]:
+            to_stretch = -k.shape_moments(g, values.detach(), ctx.present)
+        if ctx.needs_input_grad[1]:
+            to_values, to_features = map(_to_tensor, k.gradients(g, _to_array(values, k), ctx.derivative))
+        else:
+            to_values = _to_tensor(k.apply_adjoint(g))
+        return *once((to_values, to_features, to_stretch), cotangent, values, features, stretch), None, None, None
 
 
 class _GridFiltering(torch.autograd.Function):
@@ -197,16 +199,15 @@ class _GridFiltering(torch.autograd.Function):
         return torch.from_numpy(ctx.filter.apply(values.detach().numpy()))
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, ...]:
         values, sigma = ctx.saved_tensors
-        g = cotangent.contiguous().numpy()
+        g = cotangent.detach().contiguous().numpy()
         to_values = torch.from_numpy(ctx.filter.apply_adjoint(g)) if ctx.needs_input_grad[0] else None
         to_sigma = None
         if ctx.needs_input_grad[1]:
-            slopes = torch.as_tensor(ctx.filter.sigma_gradient(g, values.detach().numpy())).to(sigma)
+            slopes = torch.as_tensor(ctx.filter.sigma_gradient(g, values.detach().numpy())).to(sigma.detach())
             to_sigma = slopes.sum().reshape(sigma.shape) if sigma.numel() == 1 else slopes.reshape(sigma.shape)
-        return to_values, to_sigma, None, None
+        return *once((to_values, to_sigma), cotangent, values, sigma), None, None
 
 
 def _to_array(values: Tensor, k: FeatureFilter[Any]) -> Any:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from densefield.errors import InputError, InputTypeError
+from densefield.filters.once import once
 from densefield.structured.beliefs import Beliefs
 from densefield.structured.factor_graph import Scores
 
@@ -112,14 +113,16 @@ class _LogPartition(torch.autograd.Function):
         *scores: Tensor,
     ) -> Tensor:
         beliefs = inference(graph, dict(zip(names, scores, strict=True)))
-        ctx.save_for_backward(*(beliefs.log_marginals[name] for name in names))
+        ctx.save_for_backward(*(beliefs.log_marginals[name] for name in names), *scores)
         return beliefs.log_partition
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        needs = ctx.needs_input_grad[3:]
+        log_marginals, scores = ctx.saved_tensors[: len(needs)], ctx.saved_tensors[len(needs) :]
+        g = gradient.detach()
         marginals = [
-            log_b.exp().mul_(gradient.reshape(-1, *[1] * (log_b.ndim - 1))) if needed else None
-            for log_b, needed in zip(ctx.saved_tensors, ctx.needs_input_grad[3:], strict=True)
+            log_b.detach().exp().mul_(g.reshape(-1, *[1] * (log_b.ndim - 1))) if needed else None
+            for log_b, needed in zip(log_marginals, needs, strict=True)
         ]
-        return None, None, None, *marginals
+        return None, None, None, *once(tuple(marginals), gradient, *scores)
