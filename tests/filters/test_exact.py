@@ -45,6 +45,16 @@ def test_its_feature_gradient_is_that_of_finite_differences() -> None:
             assert rise == pytest.approx(slope[point, axis], rel=1e-7, abs=1e-8)
 
 
+def test_its_feature_gradient_does_not_hang_on_the_origin() -> None:
+    """Quarters are exact in float32, near the origin and 2¹² away from it."""
+    x = np.round(4 * random(200, 2)).astype(np.float32) / 4
+    v, g = random(200, 3, seed=1).astype(np.float32), random(200, 3, seed=2).astype(np.float32)
+    truth = ExactFilter(x.astype(np.float64)).gradients(g.astype(np.float64), v.astype(np.float64))[1]
+    for far in (0, 4096):
+        slope = ExactFilter(x + np.float32(far)).gradients(g, v)[1]
+        assert np.abs(slope - truth).max() < 5e-6 * np.abs(truth).max()  # rounding of 200 terms in float32
+
+
 def test_arrays_of_two_kinds_are_refused() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(InputTypeError, match="both"):

@@ -79,6 +79,8 @@ class ExactFilter(FeatureFilter[A], Generic[A]):
         g: Any = self._checked(cotangent, "the cotangent")
         check_same_shape(tuple(g.shape), tuple(v.shape))
         x = self._features
+        if len(x):  # differences do not change when the origin moves; near it less is lost to rounding
+            x = x - x.mean(0)
         v_rows, g_rows = (a if a.ndim == 3 else a[None] for a in (v, g))
         back, slope = self._xp.empty_like(g), self._xp.empty_like(x)
         for rows in self._blocks():
