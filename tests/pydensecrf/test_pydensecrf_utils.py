@@ -54,6 +54,7 @@ def test_the_old_names_give_the_numbers_of_the_new_ones_and_say_so_in_the_log(th
         ("compute_unary", (LABELS, 5, 0.8)),
         ("softmax_to_unary", (PROBABILITIES,)),
         ("softmax_to_unary", (PROBABILITIES, 0.6)),
+        ("softmax_to_unary", (PROBABILITIES.astype(np.float32),)),  # a scale of 1 would make doubles of them
     ]:
         caplog.clear()
         assert_same(getattr(ours, name)(*arguments), getattr(theirs, name)(*arguments))

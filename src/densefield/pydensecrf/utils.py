@@ -147,7 +147,7 @@ def compute_unary(labels: npt.NDArray[np.integer], M: int, GT_PROB: float = 0.5)
 def softmax_to_unary(sm: npt.ArrayLike, GT_PROB: float = 1) -> Float32:
     """The old name of unary_from_softmax, with `GT_PROB` for the scale."""
     _log.warning("softmax_to_unary is deprecated: use unary_from_softmax.")
-    return unary_from_softmax(sm, scale=GT_PROB, clip=None)
+    return unary_from_softmax(sm, scale=None if GT_PROB == 1 else GT_PROB, clip=None)
 
 
 def _fill_positions(features: Float32, sdims: object) -> None:
