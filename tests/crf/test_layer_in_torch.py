@@ -73,6 +73,19 @@ def test_autocast_computes_in_single_precision() -> None:
     assert torch.equal(cast, plain)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # torch's own use of it
+@pytest.mark.parametrize("frozen", [True, False])
+def test_forward_mode_is_an_error_not_a_silent_zero(frozen: bool) -> None:
+    crf = DenseCRF(3, [Spatial(2)])
+    if frozen:
+        crf.freeze("*")
+    scores = torch.zeros(1, 3, 4, 5)
+    with pytest.raises(NotImplementedError, match="no derivatives in forward mode"):
+        torch.func.jvp(crf, (scores,), (torch.ones_like(scores),))
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="use reverse mode"):
+        crf(torch.autograd.forward_ad.make_dual(scores, torch.ones_like(scores)))
+
+
 def test_a_module_used_for_inference_first_can_be_trained() -> None:
     crf = DenseCRF(2)
     scores, image = random(1, 2, 4, 5), colours(1, 3, 4, 5)

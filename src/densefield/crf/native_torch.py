@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from densefield.crf.binding import Bound
 from densefield.crf.coupling import couple
@@ -45,9 +46,12 @@ def torch_mean_field(
     Back-tracking needs q⁰ … q^(T-1): "keep" holds them from the forward pass on, T·B·N·L numbers; "recompute" runs the
     forward pass of one image again when its turn comes, which takes longer and holds T·N·L.
     """
-    differentiates = torch.is_grad_enabled() and any(
-        tensor.requires_grad for tensor in (scores, *features, *shapes, *weights)
-    )
+    tensors = (scores, *features, *shapes, *weights)
+    if not torch.compiler.is_compiling() and any(_has_tangent(each) for each in tensors):
+        raise NotImplementedError(
+            "mean field has no derivatives in forward mode (jvp): use reverse mode, as backward() and vjp() do."
+        )
+    differentiates = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
     log_q: Tensor = _forward_op(
         scores,
         list(features),
@@ -63,6 +67,11 @@ def torch_mean_field(
         threads or 0,
     )[0]
     return log_q
+
+
+def _has_tangent(tensor: Tensor) -> bool:
+    """Whether it is to be differentiated in forward mode, where torch would take the operator for a constant."""
+    return forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)
