@@ -185,6 +185,24 @@ def test_point_clouds_have_features_of_their_own() -> None:
     assert np.allclose(found[1], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
+def test_points_far_from_the_origin_are_coupled_as_near_it(dtype: Any) -> None:
+    """Whole numbers of nine digits, where float32 has seven; and gradients go to them."""
+    place = torch.as_tensor(np.random.default_rng(71).integers(0, 50, (1, 2, 40)))
+    crf = DenseCRF(3, [Custom("place", (4.0, 4.0), weight=3)])
+    found = []
+    for far in (0, 500_000_000):
+        given = (place + far).to(dtype)
+        if dtype == torch.float64:
+            given.requires_grad_()
+        log_q = crf(random(1, 3, 40), features={"place": given})
+        log_q[0, 0].sum().backward()
+        found.append((log_q.detach(), given.grad))
+    assert (found[0][0] == found[1][0]).all()
+    if dtype == torch.float64:
+        assert (found[0][1] == found[1][1]).all() and found[0][1].abs().max() > 0
+
+
 @pytest.mark.parametrize(("shape", "spacing"), [((5,), None), ((3, 4), (0.7, 1.3)), ((2, 3, 4), (0.1, 0.2, 3.3))])
 def test_positions_are_those_of_numpy(shape: Any, spacing: Any) -> None:
     assert np.array_equal(sites_torch.grid_positions(shape, spacing)[0].numpy(), sites.grid_positions(shape, spacing))

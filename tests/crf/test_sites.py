@@ -100,11 +100,18 @@ def test_only_what_kernels_compare_is_gathered():
 
 
 def test_features_are_given_per_pixel_or_in_a_list():
-    depth = np.arange(12.0).reshape(2, 3, 2)
+    depth = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
     for given in (depth, depth.reshape(6, 2)):
         assert np.array_equal(
             gather_sites([Custom("depth")], (2, 3), None, {"depth": given})["depth"], depth.reshape(6, 2)
         )
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8", "f8"])
+def test_features_of_many_digits_are_seen_from_the_first_of_them(dtype):
+    depth = np.array([[2**24 + 3], [2**24 + 1], [2**24 + 8]], dtype)
+    found = gather_sites([Custom("depth")], (3,), None, {"depth": depth})["depth"]
+    assert found.astype(np.float32).ravel().tolist() == [0, -2, 5]
 
 
 @pytest.mark.parametrize(

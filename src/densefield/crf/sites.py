@@ -105,6 +105,18 @@ def gather_sites(
     return sites
 
 
+def _near_origin(feature: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """Numbers with more digits than single precision has, seen from the first of them: only differences count.
+
+    >>> _near_origin(np.array([[5_000_000.25], [5_000_001.5]])).tolist()
+    [[0.0], [1.25]]
+    """
+    if np.can_cast(feature.dtype, np.float32) or not len(feature):
+        return feature
+    origin = np.nan_to_num(feature[0].astype(np.float64), posinf=0, neginf=0)
+    return np.subtract(feature, origin, dtype=np.float64)  # type: ignore[no-any-return]
+
+
 def _checked_feature(name: str, feature: object, shape: tuple[int, ...]) -> npt.NDArray[np.generic]:
     points = math.prod(shape)
     expected = f"({', '.join(str(n) for n in shape)}, d) or ({points}, d)"
@@ -112,8 +124,8 @@ def _checked_feature(name: str, feature: object, shape: tuple[int, ...]) -> npt.
         came = feature.dtype if isinstance(feature, np.ndarray) else f"a {type(feature).__name__}"
         raise InputTypeError(f"feature {name!r} is {came}, expected a numpy array {expected} of numbers.")
     if feature.shape[: len(shape)] == shape and feature.ndim == len(shape) + 1:
-        return feature.reshape(points, feature.shape[-1])
+        return _near_origin(feature.reshape(points, feature.shape[-1]))
     if feature.ndim == 2 and len(feature) == points:
-        return feature
+        return _near_origin(feature)
     hint = " For one number per pixel use feature[..., None]." if feature.shape == shape else ""
     raise InputError(f"feature {name!r} has shape {feature.shape}, expected {expected}.{hint}")

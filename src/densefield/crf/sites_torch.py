@@ -128,8 +128,17 @@ def gather_sites(
                 raise InputError("a bilateral kernel compares colours, but no image was given: pass image=.")
             sites[part] = pixel_rows(image, "the image", dimension, scores, dtype)
         else:
-            sites[part] = pixel_rows(features[part], f"feature {part!r}", dimension, scores, dtype)
+            sites[part] = _near_origin(features[part], f"feature {part!r}", dimension, scores, dtype)
     return sites
+
+
+def _near_origin(given: object, name: str, channels: int, scores: Tensor, dtype: torch.dtype) -> Tensor:
+    """pixel_rows of a feature, seen from the first pixel where it has more digits than single precision: only
+    differences count."""
+    if not isinstance(given, Tensor) or given.dtype not in (torch.float64, torch.int32, torch.int64):
+        return pixel_rows(given, name, channels, scores, dtype)
+    rows = pixel_rows(given, name, channels, scores, torch.float64)
+    return (rows - rows[:, :1].detach().nan_to_num(0, 0, 0)).to(dtype)
 
 
 def items_of_lists(
