@@ -157,6 +157,7 @@ def test_torch_parameters_are_taken_as_they_are() -> None:
         (from_crfasrnn, {"spatial_weights": np.nan}, InputError, "NaN or infinity"),
         (from_crfasrnn, {"spatial_weights": "three"}, InputTypeError, "a weight is 'three'"),
         (from_monai, {"colour_range": 0}, InputError, "colour_range is 0"),
+        (from_monai, {"bilateral_color_sigma": (1.0, 2.0)}, InputError, r"is \(1.0, 2.0\), expected one number"),
         (from_monai, {"bilateral_color_sigma": -0.5}, InputError, "expected finite numbers above 0"),
     ],
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from itertools import islice
 
 import numpy as np
 import pytest
 from crf_reference import NORMALIZATIONS, dense_marginals, exact, gaussian, random_input, softmax
 
-from densefield import CRF, Bilateral, Solution, Spatial
+from densefield import CRF, Bilateral, Custom, Solution, Spatial
 from densefield.crf.coupling import Coupling
 from densefield.crf.mean_field import mean_field
 
@@ -235,6 +237,27 @@ def test_what_is_kept_from_one_image_does_not_change_the_next(method):
         assert same(crf.solve(scores, image, **options), fresh().solve(scores, image, **options))
     single = scores.astype(np.float32)
     assert same(crf.solve(single, image), fresh().solve(single, image))
+
+
+@pytest.mark.parametrize("twin", [copy.deepcopy, copy.copy, lambda crf: pickle.loads(pickle.dumps(crf))])
+def test_it_can_be_copied_and_pickled_after_use(twin):
+    scores, image = random_input(5, 6)
+    crf = CRF()
+    expected = crf.solve(scores, image).marginals
+    assert (twin(crf).solve(scores, image).marginals == expected).all()
+
+
+@pytest.mark.parametrize("method", ["lattice", "exact"])
+@pytest.mark.parametrize("covariance", [None, np.diag([0.09, 0.09, 0.09])])
+def test_points_far_from_the_origin_are_coupled_as_near_it(method, covariance):
+    """Millimetres on a map of the earth: eight digits, where float32 has seven."""
+    random = np.random.default_rng(90_001)
+    local = np.round(random.random((300, 3)) * 5, 3)
+    scores = random.normal(size=(2, 300)).astype(np.float32)
+    crf = CRF([Custom("place", 0.3, weight=4, covariance=covariance)], method=method)
+    near = crf.solve(scores, features={"place": local}).marginals
+    far = crf.solve(scores, features={"place": local + np.array([500_000, 5_400_000, 300])}).marginals
+    assert np.abs(near - far).max() < 1e-5  # rounding of float32 in marginals
 
 
 def test_couplings_are_bound_to_the_pixels():

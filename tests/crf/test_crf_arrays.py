@@ -58,6 +58,12 @@ def test_memory_may_be_in_any_order_and_read_only(view: Any, dtype: Any) -> None
     assert np.array_equal(CRF(PHOTO).marginals(view(SCORES), view(IMAGE.astype(dtype))), expected)
 
 
+def test_an_image_may_be_a_field_of_packed_records() -> None:
+    records = np.zeros((6, 7), [("seen", "u1"), ("colour", "f4", (3,))])
+    records["colour"] = IMAGE
+    assert np.array_equal(CRF(PHOTO).marginals(SCORES, records["colour"]), CRF(PHOTO).marginals(SCORES, IMAGE))
+
+
 def test_one_number_may_stand_for_all() -> None:
     scores, image = np.broadcast_to(np.float32(1), (3, 6, 7)), np.broadcast_to(np.uint8(9), (6, 7, 3))
     assert np.allclose(CRF(PHOTO).marginals(scores, image), 1 / 3, rtol=1e-5)

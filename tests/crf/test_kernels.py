@@ -49,6 +49,19 @@ def test_a_covariance_whitens():
     assert np.allclose(w.T @ w, np.linalg.inv(covariance), rtol=1e-12)
 
 
+def test_a_kernel_stays_what_it_was_when_it_was_made():
+    widths, weight = np.array([1.0, 1.0]), np.array([3.0, 2.0])
+    crf = CRF([Spatial(widths, weight=weight)])
+    scores = np.random.default_rng(5).normal(size=(2, 6, 7))
+    before = crf.marginals(scores)
+    widths[:] = 6
+    weight[:] = 0
+    assert (crf.marginals(scores) == before).all()
+    assert (CRF(crf.kernels).marginals(scores) == before).all()
+    with pytest.raises(ValueError, match="read-only"):
+        crf.kernels[0].sigma[:] = 6
+
+
 def solve(kernel: Kernel, features: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return CRF([kernel], method="exact").solve(scores, features={"here": features}).marginals
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from densefield import Custom, InputError, InputTypeError, Spatial
+from densefield import Bilateral, Custom, InputError, InputTypeError, Spatial
 
 torch = pytest.importorskip("torch")
 from densefield import DenseCRF  # noqa: E402
@@ -36,6 +36,7 @@ SCORES, IMAGE = random(2, 3, 4, 5), colours(2, 3, 4, 5)
         ({"kernels": [Spatial(3, weight=[1.0, 0.0, 2.0])]}, r"is \[1.0, 0.0, 2.0\], expected more than 0"),
         ({"kernels": [Spatial(3, weight=[1.0, 2.0])]}, "which is for 2 labels, but there are 3"),
         ({"kernels": [Spatial([1, 2, 3])]}, "3 widths for position, which has 2"),
+        ({"kernels": [Bilateral()], "channels": 15}, r"compares 17 dimensions \(2 of position, 15 of channel\)"),
         ({"kernels": [Custom(feature="labels")]}, "'labels', a name that the module itself uses"),
         ({"kernels": [Custom(feature="a"), Custom(feature="a", sigma=[1, 2])]}, "one by 1 widths and one by 2"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from densefield import CRF, InputError, InputTypeError, Spatial, refine
+from densefield import CRF, Custom, InputError, InputTypeError, Spatial, refine
 from densefield.crf.refine import LEAST_PROBABILITY, scores_from_labels, scores_from_probabilities, unary_scores
 
 
@@ -142,6 +142,16 @@ HALF = np.full((2, 2, 3), 0.5)
             {"labels": np.zeros((2, 3), int), "confidence": "high"},
             InputTypeError,
             "confidence is 'high', expected a number",
+        ),
+        (
+            {"labels": np.zeros((2, 3), int), "confidence": np.array([0.7, 0.8])},
+            InputError,
+            "confidence is .*expected more than 0.5",
+        ),
+        (
+            {"labels": np.zeros((2, 3), int), "kernels": [Custom("depth")]},
+            InputError,
+            r"a kernel compares 'depth'.*Use CRF\(kernels\).solve\(scores, image, features={'depth': array}\)",
         ),
         ({"logits": np.zeros((2, 2, 3), int)}, InputTypeError, "scores have dtype int64.*labels=mask"),
         ({"logits": np.full((2, 2, 3), np.inf)}, InputError, "scores hold NaN or infinity at 12 of 12 places"),

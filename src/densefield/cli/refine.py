@@ -49,7 +49,7 @@ def refine_verb(
             show_default=False,
         ),
     ],
-    iterations: Annotated[int, typer.Option(min=0, help="Updates of mean field.")] = 5,
+    iterations: Annotated[int, typer.Option(min=0, max=1 << 20, help="Updates of mean field.")] = 5,
     sigma: Annotated[float, typer.Option(help="Width of the spatial kernel in pixels.")] = 3.0,
     weight: Annotated[float, typer.Option(help="Weight of the spatial kernel; 0 leaves it out.")] = 3.0,
     sigma_xy: Annotated[float, typer.Option(help="Width of the bilateral kernel in pixels.")] = 60.0,

@@ -46,7 +46,7 @@ def tune_verb(
         int, typer.Option(min=0, help="How often learning may evaluate the likelihood; 0 learns nothing.")
     ] = 24,
     shrink: Annotated[int, typer.Option(min=1, help="Search, and begin to learn, at 1/N of the images' size.")] = 2,
-    iterations: Annotated[int, typer.Option(min=1, help="Updates of mean field.")] = 5,
+    iterations: Annotated[int, typer.Option(min=1, max=1 << 20, help="Updates of mean field.")] = 5,
     images: Annotated[int | None, typer.Option(min=4, help="Take so many images; all by default.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="What the halves and the random settings depend on.")] = 0,
     spatial_sigma: Annotated[str, typer.Option(help="Widths in pixels: values of a grid, or ends.")] = "1,3,9",

@@ -16,7 +16,7 @@ from densefield.crf.kernels import Kernel
 from densefield.errors import InputError
 from densefield.filters.exact import ExactFilter
 from densefield.filters.lattice import LatticeFilter
-from densefield.filters.lattice_design import MAX_DIMENSION, Operator
+from densefield.filters.lattice_design import Operator
 
 Array = npt.NDArray[np.floating]
 Method = Literal["lattice", "exact"]
@@ -78,15 +78,7 @@ def kernel_features(
 ) -> Array:
     """What the kernel compares, divided by its widths, (N, d)."""
     parts = {part: sites[part] for part in kernel.widths_of_parts()}
-    dimensions = {name: part.shape[1] for name, part in parts.items()}
-    total = sum(dimensions.values())
-    if not 1 <= total <= MAX_DIMENSION:
-        each = ", ".join(f"{count} of {name}" for name, count in dimensions.items())
-        raise InputError(
-            f"the {kernel.name} kernel compares {total} dimensions ({each}), expected 1 to {MAX_DIMENSION}. "
-            "Give it fewer numbers per pixel, such as their principal components."
-        )
-    shape = kernel.shape(dimensions)
+    shape = kernel.shape({name: part.shape[1] for name, part in parts.items()})
     if shape.ndim == 2:
         columns = np.concatenate([np.asarray(part, np.float64) for part in parts.values()], axis=1)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused by the filter
@@ -101,6 +93,8 @@ def kernel_features(
     for part in parts.values():
         last = first + part.shape[1]
         known = part if part.dtype in (np.uint8, np.float32, np.float64) else part.astype(np.float32)
+        if any(stride % known.itemsize for stride in known.strides):  # a field of packed records
+            known = known.copy()
         _core.fill_features(known, shape[first:last].tolist(), features, first, threads)
         first = last
     return features

@@ -17,6 +17,8 @@ A = TypeVar("A")  # numpy.ndarray or torch.Tensor
 
 Weight = float | npt.ArrayLike  # (), (L,) or (L, L)
 
+MOST_WEIGHT = 1e30  # times sums over all pixels, this is still a number of single precision
+
 
 def checked_weight(weight: Weight, labels: int | None = None) -> npt.NDArray[np.float64]:
     """The weight as an array: () for Potts, (L,) for one per label, (L, L) for a symmetric matrix.
@@ -31,6 +33,8 @@ def checked_weight(weight: Weight, labels: int | None = None) -> npt.NDArray[np.
         raise InputError(f"the weight has shape {mu.shape}, which is for {len(mu)} labels, but there are {labels}.")
     if not np.isfinite(mu).all():
         raise InputError("the weight holds NaN or infinity, expected finite numbers.")
+    if (np.abs(mu) > MOST_WEIGHT).any():
+        raise InputError(f"the weight holds {np.abs(mu).max():.3g}, expected no number beyond {MOST_WEIGHT:g}.")
     if mu.ndim == 2 and not np.allclose(mu, mu.T, rtol=1e-5, atol=1e-8):
         raise InputError(
             "the weight is a matrix that is not symmetric; a pair of pixels has one score. Use (w + w.T) / 2."

@@ -85,7 +85,10 @@ def from_monai(
     if not (np.isfinite(colour_range) and colour_range > 0):
         raise InputError(f"colour_range is {colour_range!r}, expected a number above 0, such as 1 or 255.")
     mix = None if compatibility_matrix is None else _array(compatibility_matrix).T
-    sigma_rgb = float(checked_widths(bilateral_color_sigma)) * 255 / colour_range
+    colour = checked_widths(bilateral_color_sigma)
+    if colour.ndim:
+        raise InputError(f"bilateral_color_sigma is {bilateral_color_sigma!r}, expected one number, as MONAI has it.")
+    sigma_rgb = float(colour) * 255 / colour_range
     spatial, bilateral = (_product(mix, update_factor * weight) for weight in (gaussian_weight, bilateral_weight))
     return (
         Spatial(gaussian_spatial_sigma, weight=_symmetric(spatial, "spatial"), normalization="after"),

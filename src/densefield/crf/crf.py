@@ -17,7 +17,7 @@ from densefield.crf.energy import free_energy
 from densefield.crf.kernels import Bilateral, Kernel, Spatial
 from densefield.crf.mean_field import Step, mean_field_steps
 from densefield.crf.native import native_mean_field, new_array
-from densefield.crf.problem import Kept, Problem, checked_count, pose
+from densefield.crf.problem import Kept, Problem, checked_iterations, pose
 from densefield.crf.solution import Solution
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.lattice_design import Operator, design_lattice
@@ -66,13 +66,17 @@ class CRF:
         for kernel in self.kernels:
             if not isinstance(kernel, Kernel):
                 raise InputError(f"a kernel is {kernel!r}, expected Spatial, Bilateral or Custom.")
-        self.iterations = checked_count(iterations, "iterations")
+        self.iterations = checked_iterations(iterations)
         self.exclude_self = bool(exclude_self)
         if method not in get_args(Method):
             raise InputError(f"method is {method!r}, expected one of {', '.join(get_args(Method))}.")
         design_lattice(1, operator, halo)  # raises for an operator or halo that there is not
         self._choice = FilterChoice(method, operator, halo, check_threads(threads))
         self._kept: Kept = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the kernels kept from the last image, which are quickly made again."""
+        return {**self.__dict__, "_kept": {}}
 
     def solve(
         self,
@@ -97,11 +101,12 @@ class CRF:
             raise InputError(
                 f"tolerance is {tolerance!r}, expected a finite number above 0, or None for all iterations."
             )
+        self._check_updates(damping, convergent)
         problem = self.pose(scores, image, features=features, spacing=spacing, ignore=ignore)
-        updates = self._updates(problem, damping, convergent)
         if self._choice.method == "lattice" and not (damping or convergent or energies):
             return self._solve_natively(problem, tolerance)
         solution = None
+        updates = self._updates(problem, damping, convergent)
         for solution in islice(self._steps(problem, updates, energies, tolerance), self.iterations + 1):
             if solution.converged:
                 break
@@ -121,6 +126,7 @@ class CRF:
         energies: bool = False,
     ) -> Iterator[Solution]:
         """q⁰, q¹, q², … one at a time and without end, for those who watch it converge."""
+        self._check_updates(damping, convergent)
         problem = self.pose(scores, image, features=features, spacing=spacing, ignore=ignore)
         return self._steps(problem, self._updates(problem, damping, convergent), energies, None)
 
@@ -176,11 +182,11 @@ class CRF:
         converged = None if tolerance is None else bool(changes and changes[-1] <= tolerance)
         return Solution(q.reshape(shape), log_q.reshape(shape), steps, changes, None, converged)
 
-    def _updates(self, problem: Problem, damping: float, convergent: bool) -> Iterator[Step[Array]]:
+    def _check_updates(self, damping: float, convergent: bool) -> None:
         if not (_is_number(damping) and 0 <= damping < 1):
             raise InputError(f"damping is {damping!r}, expected a number from 0, which is none, to below 1.")
         if not convergent:
-            return mean_field_steps(problem.rows, problem.couplings, damping)
+            return
         if damping:
             raise InputError(f"damping is {damping} with convergent=True, which needs none: leave one of them out.")
         if self._choice.method == "lattice" and self._choice.operator != "symmetric":
@@ -188,7 +194,11 @@ class CRF:
                 f"convergent inference expects symmetric kernel matrices, but operator is {self._choice.operator!r}. "
                 "Use operator='symmetric' or method='exact'."
             )
-        return convergent_steps(problem.rows, problem.couplings)
+
+    def _updates(self, problem: Problem, damping: float, convergent: bool) -> Iterator[Step[Array]]:
+        if convergent:
+            return convergent_steps(problem.rows, problem.couplings)
+        return mean_field_steps(problem.rows, problem.couplings, damping)
 
     def _steps(
         self, problem: Problem, updates: Iterator[Step[Array]], energies: bool, tolerance: float | None

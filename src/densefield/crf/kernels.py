@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Literal, get_args
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from densefield.crf.checks import checked_numbers
 from densefield.crf.compatibility import Weight, checked_weight
 from densefield.errors import InputError
+from densefield.filters.lattice_design import MAX_DIMENSION
 
 Normalization = Literal["symmetric", "after", "before", "none"]
 Widths = float | Sequence[float] | npt.NDArray[np.floating]
@@ -29,7 +31,12 @@ class Kernel(ABC):
     covariance: npt.ArrayLike | None = None  # Σ (d, d); the widths are its diagonal's roots where it is None
 
     def __post_init__(self) -> None:
-        """Checks what can be checked without data."""
+        """Checks what can be checked without data, and keeps copies: a kernel stays what it was when it was made."""
+        for field in fields(self):
+            value = deepcopy(getattr(self, field.name))
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(self, field.name, value)
         if self.normalization not in get_args(Normalization):
             raise InputError(
                 f"normalization is {self.normalization!r}, expected one of {', '.join(get_args(Normalization))}."
@@ -59,6 +66,12 @@ class Kernel(ABC):
         """
         parts = self.widths_of_parts()
         d = sum(dimensions[part] for part in parts)
+        if not 1 <= d <= MAX_DIMENSION:
+            counts = ", ".join(f"{dimensions[part]} of {part}" for part in parts)
+            raise InputError(
+                f"the {self.name} kernel compares {d} dimensions ({counts}), expected 1 to {MAX_DIMENSION}. "
+                "Give it fewer numbers per pixel, such as their principal components."
+            )
         if self.covariance is not None:
             covariance = checked_covariance(self.covariance)
             if len(covariance) != d:

@@ -14,10 +14,12 @@ from densefield import _core
 from densefield.crf.binding import Bound, FilterChoice, bind
 from densefield.crf.coupling import Coupling
 from densefield.crf.kernels import Kernel
-from densefield.crf.sites import gather_sites
+from densefield.crf.sites import checked_spacing, gather_sites
 from densefield.errors import InputError, InputTypeError
 
 Array = npt.NDArray[np.floating]
+
+MOST_ITERATIONS = 1 << 20
 
 # Bound kernels of positions alone by their place in the list, and what they were bound for.
 Kept = dict[int, tuple[tuple[object, ...], Bound]]
@@ -63,10 +65,10 @@ def pose(
     labels, shape = f.shape[0], f.shape[1:]
     present = _present(ignore, shape, f.dtype)
     sites = gather_sites(kernels, shape, image, features, spacing)
+    steps = None if spacing is None else checked_spacing(spacing, len(shape))
     bounds = []
     for index, kernel in enumerate(kernels):
         # Kernels of positions alone are the same for every image of a size.
-        steps = None if spacing is None else tuple(spacing)
         purpose = (kernel, exclude_self, shape, steps, labels, f.dtype.str)
         found = kept.get(index) if ignore is None else None
         if found is not None and found[0] == purpose:
@@ -144,8 +146,8 @@ def _present(ignore: object, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Ar
     return (~ignore).astype(dtype).reshape(points, 1)
 
 
-def checked_count(count: object, name: str) -> int:
-    """A whole number that is not negative."""
-    if isinstance(count, bool) or not isinstance(count, SupportsIndex) or count.__index__() < 0:
-        raise InputError(f"{name} is {count!r}, expected a whole number, 0 or more.")
+def checked_iterations(count: object) -> int:
+    """How many updates: a whole number."""
+    if isinstance(count, bool) or not isinstance(count, SupportsIndex) or not 0 <= count.__index__() <= MOST_ITERATIONS:
+        raise InputError(f"iterations is {count!r}, expected a whole number from 0 to {MOST_ITERATIONS}.")
     return count.__index__()

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from densefield.crf.checks import checked_numbers
 from densefield.crf.crf import CRF, PHOTO_KERNELS
-from densefield.crf.kernels import Kernel
+from densefield.crf.kernels import Custom, Kernel
 from densefield.errors import InputError, InputTypeError
 
 Array = npt.NDArray[np.floating]
@@ -44,6 +44,12 @@ def refine(
     """
     scores = unary_scores(probabilities, labels, logits, num_labels, confidence)
     crf = CRF(kernels, iterations=iterations, threads=threads)
+    for kernel in crf.kernels:
+        if isinstance(kernel, Custom):
+            raise InputError(
+                f"a kernel compares {kernel.feature!r}, but refine has positions and colours alone. Use "
+                f"CRF(kernels).solve(scores, image, features={{{kernel.feature!r}: array}})."
+            )
     return crf.marginals(scores, image)
 
 
@@ -119,7 +125,8 @@ def scores_from_labels(labels: object, num_labels: int | None, confidence: float
         raise InputError(
             f"labels range from {int(used.min())} to {most - 1}, expected 0 to {count - 1}, or {VOID} where unknown."
         )
-    if not 1 / count < checked_numbers(confidence, "confidence", "a number") < 1:
+    believed = checked_numbers(confidence, "confidence", "a number")
+    if believed.ndim or not 1 / count < believed < 1:
         raise InputError(
             f"confidence is {confidence}, expected more than {1 / count:.3g}, an even guess among {count} labels, and "
             "less than 1."
