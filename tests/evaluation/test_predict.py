@@ -107,6 +107,27 @@ def test_an_image_that_cannot_be_read_is_named_and_the_others_go_on(folder, tmp_
     assert "broken.jpg is not an image" in failure
 
 
+@pytest.mark.parametrize("overlay", [False, True])
+def test_images_are_not_written_over_by_their_labels(folder, overlay):
+    before = (folder / "a.png").read_bytes()
+    if overlay:
+        (folder / "overlays").mkdir()
+        (folder / "a.png").rename(folder / "overlays" / "a.png")
+    inputs = [folder / "overlays"] if overlay else [folder]
+    with pytest.raises(InputError, match=r"a.png is an image that is to be predicted: choose another folder"):
+        predict_files(PREDICTOR, inputs, folder, overlay=overlay)
+    assert (inputs[0] / "a.png").read_bytes() == before
+
+
+def test_images_of_16_bits_are_predicted_at_any_size(tmp_path):
+    deep = np.linspace(0, 65535, 16 * 24).astype(np.uint16).reshape(16, 24)
+    Image.fromarray(deep).save(tmp_path / "deep.png")
+    predictor = Predictor(scores_by_brightness, lambda image: image / 255, crf=None, longest_side=12)
+    assert predict_files(predictor, [tmp_path / "deep.png"], tmp_path / "out").done == ["deep"]
+    with Image.open(tmp_path / "out" / "deep.png") as picture:
+        np.testing.assert_array_equal(np.asarray(picture)[[0, -1], 0], [0, 1])
+
+
 def test_two_images_of_one_name_are_not_written_over_each_other(folder, tmp_path):
     Image.fromarray(photo(14)).save(folder / "a.jpg")
     files, failures = find_images([folder])

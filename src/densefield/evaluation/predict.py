@@ -16,10 +16,11 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from densefield.crf.layer import DenseCRF
+from densefield.data.reading import read_colours
 from densefield.data.shrunk import shrunk_image
 from densefield.errors import DensefieldError, InputError
 from densefield.evaluation.processes import this_process
-from densefield.files.images import image_suffixes, read_image
+from densefield.files.images import image_suffixes
 from densefield.files.pairs import by_name
 from densefield.files.palette import voc_palette
 from densefield.files.preview import tinted, write_preview
@@ -90,6 +91,11 @@ def predict_files(
     share.
     """
     files, failures = find_images(inputs)
+    images = {path.resolve() for path in files.values()}
+    for name in files:
+        for path in _outputs(out, name, overlay, probabilities).values():
+            if path.resolve() in images:
+                raise InputError(f"{path} is an image that is to be predicted: choose another folder for results.")
     rank, processes = this_process()
     names = sorted(files)[rank::processes]
     done, skipped = [], []
@@ -144,7 +150,7 @@ def _outputs(out: Path, name: str, overlay: bool, probabilities: bool) -> dict[s
 
 def _predict(predictor: Predictor, path: Path, wanted: dict[str, Path]) -> None:
     """Writes what is wanted of one image; the labels last, so that where they are all is."""
-    image = read_image(path)
+    image = read_colours(path)
     log_q = predictor(image)
     labels = log_q.argmax(axis=0)
     buffer = BytesIO()
@@ -152,7 +158,7 @@ def _predict(predictor: Predictor, path: Path, wanted: dict[str, Path]) -> None:
         np.savez_compressed(buffer, probabilities=np.exp(log_q).astype(np.float16))
         write_whole(wanted["probabilities"], buffer.getvalue())
     if "overlay" in wanted:
-        write_preview(wanted["overlay"], tinted(three_channels(image), labels, voc_palette()))
+        write_preview(wanted["overlay"], tinted(image, labels, voc_palette()))
     picture = Image.fromarray(labels.astype(np.uint8))
     picture.putpalette(voc_palette().tobytes())
     buffer = BytesIO()
