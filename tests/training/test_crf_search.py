@@ -64,13 +64,26 @@ def test_a_search_goes_on_where_it_was_interrupted(tmp_path):
 
 
 def test_a_setting_that_cannot_be_computed_is_the_worst(tmp_path):
-    def judge(crf):
-        raise InputError("too narrow")
-
-    (trial,) = search([Setting()], judge, lambda setting: DenseCRF(2, setting.kernels()), tmp_path / "trials.csv")
+    narrow = Setting(bilateral_sigma_rgb=1e-12)
+    (trial,) = run([narrow], tmp_path / "trials.csv")
     good = Trial(Setting(), 0.7, 0.1, 0.2)
     for criterion in ("negative_log_likelihood", "mean_iou", "pixel_accuracy"):
         assert best([trial, good], criterion) is good
+
+
+def test_where_no_setting_can_be_computed_there_is_no_best(tmp_path):
+    trials = run([Setting(bilateral_sigma_rgb=1e-12), Setting(spatial_sigma=1e-12)], tmp_path / "trials.csv")
+    with pytest.raises(InputError, match=r"none of 2 settings could be computed.*widths far too narrow"):
+        best(trials, "mean_iou")
+
+
+def test_an_image_that_cannot_be_read_is_no_trial(tmp_path):
+    def judge(crf):
+        raise InputError("a.png is not an image")
+
+    with pytest.raises(InputError, match=r"a\.png is not an image"):
+        search([Setting()], judge, lambda setting: DenseCRF(2, setting.kernels()), tmp_path / "trials.csv")
+    assert not (tmp_path / "trials.csv").exists()
 
 
 def test_the_best_is_by_the_measure_that_was_asked_for():

@@ -18,6 +18,7 @@ from densefield.errors import InputError
 from densefield.files.whole import write_whole
 from densefield.metrics.measures import LOWER_IS_BETTER, MEASURES
 from densefield.metrics.result import SegmentationResult
+from densefield.training.measuring import Uncomputable
 
 Criterion = Literal["negative_log_likelihood", "mean_iou", "pixel_accuracy"]
 CRITERIA: tuple[Criterion, ...] = ("negative_log_likelihood", "mean_iou", "pixel_accuracy")
@@ -126,8 +127,11 @@ def search(
 
 def best(trials: Sequence[Trial], criterion: Criterion) -> Trial:
     """The best trial by a measure; of equal ones the first."""
-    if not trials:
-        raise InputError("there are no trials, expected one or more.")
+    if not any(math.isfinite(trial.negative_log_likelihood) for trial in trials):
+        raise InputError(
+            f"none of {len(trials)} settings could be computed, expected one or more: are their widths far too narrow "
+            "for these images?"
+        )
     found = trials[0]
     for trial in trials[1:]:
         if trial.better_than(found, criterion):
@@ -140,7 +144,7 @@ def _tried(
 ) -> Trial:
     try:
         result = judge(make_crf(setting))
-    except InputError:  # kernels far too narrow for a lattice
+    except Uncomputable:
         return Trial(setting, math.inf, 0.0, 0.0)
     return Trial(setting, result.negative_log_likelihood, result.mean_iou, result.pixel_accuracy)
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from densefield.crf.layer import DenseCRF
+from densefield.errors import InputError
 from densefield.metrics.combining import combine_images
 from densefield.metrics.image_scores import ImageScores
 from densefield.metrics.inputs import scored_items
@@ -17,12 +18,19 @@ from densefield.training.score_sources import ScoredImage, ScoreSource
 Progress = Callable[[int, int], None]
 
 
+class Uncomputable(InputError):
+    """A CRF that cannot be computed on an image, such as one of widths far too narrow."""
+
+
 def log_marginals(scored: ScoredImage, crf: DenseCRF | None) -> Tensor:
     """log q of the CRF, or without one log softmax of the scores, (L, H, W)."""
     with torch.inference_mode():
         if crf is None:
             return scored.scores.log_softmax(0)
-        marginals: Tensor = crf(scored.scores[None], scored.image[None])[0]
+        try:
+            marginals: Tensor = crf(scored.scores[None], scored.image[None])[0]
+        except InputError as error:
+            raise Uncomputable(f"{scored.id}: {error}") from error
         return marginals
 
 
