@@ -84,7 +84,7 @@ class TestTraining:
 
     @pytest.mark.parametrize("workers", [0, 1])
     def test_a_sample_without_labels_is_named(self, workers):
-        with pytest.raises(InputError, match="c has no labels"):
+        with pytest.raises(InputError, match=r"^c has no labels[^\n]*$"):  # without the traceback of the worker
             list(islice(training_batches(Photos(), HOW, 3, workers=workers), 1))
 
     def test_bad_settings_are_refused_at_once(self):

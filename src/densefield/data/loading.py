@@ -11,7 +11,7 @@ from densefield.data.epoch_order import BEGINNING, Position, batch_order
 from densefield.data.examples import Batch, ColourScale, Stack, stack_samples, to_batch
 from densefield.data.sample import Dataset, Sample
 from densefield.data.transforms import Augmentation, augment
-from densefield.errors import InputError
+from densefield.errors import DensefieldError, InputError
 
 
 def training_batches(
@@ -84,4 +84,13 @@ def _stacks(samples: _Augmented | _Plain, keys: Iterator[list[tuple[int, int]]],
         # Workers are seeded by a generator of their own, so that reading data leaves torch's state alone.
         generator=torch.Generator().manual_seed(0),
     )
-    return iter(loader)
+    return _told_plainly(loader)
+
+
+def _told_plainly(stacks: DataLoader[Stack]) -> Iterator[Stack]:
+    """torch hands on what a worker raised with the worker's whole traceback for a message: what was said is its end."""
+    try:
+        yield from stacks
+    except DensefieldError as error:
+        said = str(error).rpartition(f"{type(error).__name__}: ")[2].rstrip()
+        raise type(error)(said) from None
