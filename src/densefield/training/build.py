@@ -111,13 +111,18 @@ def build_optimizer(config: OptimizerConfig, segmenter: Segmenter) -> torch.opti
 
 def build_datasets(config: Config) -> tuple[Dataset, Dataset]:
     """What is trained on, and what is validated on."""
-    train, val = open_split(config.data, config.data.train), open_split(config.data, config.data.val)
-    for dataset in (train, val):
+    splits = {split: open_split(config.data, split) for split in (config.data.train, config.data.val)}
+    for split, dataset in splits.items():
+        if len(dataset) and dataset[0].label is None:
+            raise InputError(
+                f"the images of {split!r} have no masks: choose a split that has, by data.train and data.val."
+            )
         if len(dataset.classes) != config.network.labels:
             raise InputError(
                 f"network.labels is {config.network.labels}, but the data have {len(dataset.classes)} labels: set "
                 f"network.labels to that."
             )
+    train, val = splits[config.data.train], splits[config.data.val]
     return train, Part(val, _evenly(len(val), config.data.val_images or len(val)))
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
+MOST = 1e30  # what is larger leaves the range of single precision before long
+
+Positive = Annotated[float, Field(gt=0, le=MOST)]
+NotNegative = Annotated[float, Field(ge=0, le=MOST)]
 Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Side = Annotated[int, Field(ge=1)]
 
 HELD_OUT = "held_out"  # the split of images that are taken out of those for training
@@ -35,7 +39,7 @@ class SceneConfig(_Section):
     val_images: Count = 200
     size: tuple[int, int] = (96, 96)
     classes: int = Field(default=10, ge=2, le=20)
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
 
 
 class DataConfig(_Section):
@@ -112,7 +116,7 @@ class CRFConfig(_Section):
     """The CRF of stage 2, as it is at first."""
 
     enabled: bool = True  # false trains the network alone in stage 2 too: what the CRF is compared with
-    iterations: Count = 5
+    iterations: int = Field(default=5, ge=1, le=2**20)
     exclude_self: bool = False
     normalization: Literal["symmetric", "after", "before", "none"] = "symmetric"
     compatibility: Literal["potts", "per_label", "matrix"] = "potts"
@@ -124,6 +128,16 @@ class CRFConfig(_Section):
     def _one_kernel_at_least(self) -> CRFConfig:
         if self.spatial.weight == 0 and self.bilateral.weight == 0:
             raise ValueError("both kernels have weight 0, expected one that counts")
+        return self
+
+    @model_validator(mode="after")
+    def _what_is_frozen_is_there(self) -> CRFConfig:
+        kernels = [name for name in ("spatial", "bilateral") if getattr(self, name).weight]
+        weight = "matrix" if self.compatibility == "matrix" else "log_weight"
+        names = [f"{kernel}.{part}" for kernel in kernels for part in ("log_sigma", weight)]
+        for pattern in self.freeze:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise ValueError(f"freeze has {pattern!r}, which fits none of {', '.join(names)}")
         return self
 
 
@@ -150,7 +164,7 @@ class TrainingConfig(_Section):
     validate_every: Count = 500
     checkpoint_every: Count = 500
     log_every: Count = 1
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
     workers: int = Field(default=2, ge=0)  # processes that read images; 0 reads them in the process that trains
     start_from: str | None = None  # a run or a checkpoint whose weights are taken
