@@ -51,6 +51,7 @@ def predict_verb(
 
     try:
         from densefield.evaluation.predict import Predictor, predict_files
+        from densefield.evaluation.processes import gathered, leave, this_process
         from densefield.training.build import colour_scale
         from densefield.training.checkpoint import load_segmenter
         from densefield.training.crf_file import read_crf
@@ -83,5 +84,9 @@ def predict_verb(
         typer.echo(f"densefield: {failure}", err=True)
     kept = f"; there already: {len(predicted.skipped)}" if predicted.skipped else ""
     typer.echo(f"densefield: images predicted: {len(predicted.done)}{kept}", err=True)
-    if predicted.failures:
-        raise typer.Exit(1)
+    # torchrun ends all processes when one has failed: until the others are done none does.
+    failures = {str(this_process()[0]): predicted.failures} if predicted.failures else {}
+    status = 1 if gathered(failures) else 0
+    leave(status)
+    if status:
+        raise typer.Exit(status)

@@ -32,10 +32,10 @@ def gathered(mine: dict[str, T]) -> dict[str, T]:
     return {name: found for part in parts for name, found in part.items()}
 
 
-def leave() -> None:
+def leave(status: int = 0) -> None:
     """Ends a process of several when all have come here: torch may hang where it frees their connections."""
     if dist.is_available() and dist.is_initialized():
         dist.barrier()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0)
+        os._exit(status)
