@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 
 import pytest
 
@@ -189,19 +190,61 @@ class TestRun:
 
 
 class TestErrors:
-    @pytest.mark.parametrize("rate", ["1e6", "1e30"])
+    @pytest.mark.parametrize("rate", ["lr_top=1e6", "lr_top=1e30", "lr_crf=1e6"])
     @pytest.mark.parametrize("stage", [1, 2])
     def test_divergence_stops_the_run_and_names_the_last_good_checkpoint(self, tiny, tmp_path, stage, rate):
+        """Good is one from which lower rates go on."""
+        if stage == 1 and "crf" in rate:
+            pytest.skip("there is no CRF in stage 1")
         one, run = tmp_path / "one", tmp_path / "run"
         train(read_config(tiny, ["training.steps=1"]), one)
         settings = [f"training.stage={stage}", f"training.start_from={one}", "training.steps=9"]
-        settings += [f"optimizer.lr_top={rate}", "training.checkpoint_every=1"]
+        settings += [f"optimizer.{rate}", "training.checkpoint_every=1", "training.validate_every=9"]
         with pytest.raises(Diverged, match=r"training stopped at step \d") as caught:
             train(read_config(tiny, settings), run)
         assert "lr_top" in str(caught.value)
-        if "last good checkpoint" in str(caught.value):
-            good = read_checkpoint(run / "checkpoints" / "last.pt")
-            assert all(value.isfinite().all() for value in good["model"].values() if value.is_floating_point())
+        named = re.search(r"last good checkpoint is (\S+\.pt)", str(caught.value))
+        start = named[1] if named else one  # the first update may have done it
+        low = [f"optimizer.{name}=1e-6" for name in ("lr_top", "lr_rest", "lr_crf")]
+        low += [f"training.stage={stage}", f"training.start_from={start}", "training.steps=1"]
+        train(read_config(tiny, low), run / "low")
+        assert float(rows(run / "low")[-1]["loss"]) < 10 * math.log(4)
+
+    def test_the_checkpoint_whose_parameters_failed_is_not_the_good_one(self, tiny, tmp_path, monkeypatch):
+        steps = iter([1.0, 1.0, 1.0])
+
+        def step(*_):
+            try:
+                return next(steps)
+            except StopIteration:
+                raise Diverged("the loss is nan.") from None
+
+        monkeypatch.setattr(loop, "training_step", step)
+        for number, (every, good) in enumerate([(1, "previous.pt"), (2, "last.pt")]):
+            steps = iter([1.0, 1.0, 1.0])
+            run = tmp_path / str(number)
+            settings = [f"training.checkpoint_every={every}", "training.validate_every=9", "training.steps=9"]
+            with pytest.raises(Diverged, match=rf"stopped at step 4.*\nThe last good checkpoint is \S+{good}"):
+                train(read_config(tiny, settings), run)
+            assert read_checkpoint(run / "checkpoints" / good)["step"] == 2
+
+    def test_what_fails_before_anything_is_learnt_is_not_blamed_on_the_rates(self, tiny, tmp_path):
+        train(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
+        settings = ["training.stage=2", f"training.start_from={tmp_path / 'one'}", "crf.bilateral.sigma_rgb=1e-12"]
+        with pytest.raises(Diverged, match="Nothing was learnt yet: look at the CRF's widths"):
+            train(read_config(tiny, settings), tmp_path / "two")
+
+    def test_a_crf_that_fails_in_validation_stops_the_run_as_in_a_step(self, tiny, tmp_path, monkeypatch):
+        train(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
+
+        def collapse(fabric, model, *_):
+            model.module.crf.bilateral.log_sigma.data[2:] = -40
+            return 1.0
+
+        monkeypatch.setattr(loop, "training_step", collapse)
+        settings = ["training.stage=2", f"training.start_from={tmp_path / 'one'}", "training.validate_every=1"]
+        with pytest.raises(Diverged, match=r"training stopped at step 1: .*Use larger widths.*\nThere is no good"):
+            train(read_config(tiny, settings), tmp_path / "two")
 
     def test_stage_2_needs_the_weights_of_stage_1(self, tiny, tmp_path):
         with pytest.raises(InputError, match="--from RUN"):

@@ -121,7 +121,7 @@ def test_what_a_kill_leaves_half_written_does_no_harm(tiny, tmp_path, monkeypatc
         file.write("6,1,0.3")
     train(config, run, resume=True)
     assert [row["step"] for row in read_log(run)] == list("123456") and last(run)["step"] == 6
-    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["best.pt", "last.pt"]
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["best.pt", "last.pt", "previous.pt"]
 
 
 def test_a_run_that_is_done_is_done(tiny, tmp_path):

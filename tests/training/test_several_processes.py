@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -15,26 +17,33 @@ pytest.importorskip("tensorboard", reason="training needs it")
 pytest.importorskip("PIL", reason="training needs it")
 
 import torch
+from PIL import Image
 
 from densefield.errors import InputError
-from densefield.training.checkpoint import read_checkpoint
+from densefield.training.build import build_datasets
+from densefield.training.checkpoint import load_segmenter, read_checkpoint
 from densefield.training.log import read_log
-from densefield.training.loop import train
+from densefield.training.loop import train, validate
+from densefield.training.machines import start_fabric
 from densefield.training.settings import read_config
 
 
-def run_two(*arguments: str) -> None:
+def run_two(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The command line under torchrun, on two processes that speak through gloo."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    answer = subprocess.run(
-        [*torchrun, "densefield.cli", "train", *arguments],
+    return subprocess.run(
+        [*torchrun, "densefield.cli", *arguments],
         env=environment,
         capture_output=True,
         text=True,
         timeout=240,
         stdin=subprocess.DEVNULL,
     )
+
+
+def train_on_two(settings: Path, run: Path, *changes: str) -> None:
+    answer = run_two("train", str(settings), "--run", str(run), *(part for each in changes for part in ("--set", each)))
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.count("best IoU on validation") == 1
 
@@ -51,7 +60,7 @@ def test_gradients_and_parameters_are_those_of_one_process_with_the_same_batch(t
     settings = ["training.stage=2", f"training.start_from={stage1}", "data.scales=[0.2, 0.4]", "training.steps=3"]
     settings += ["training.validate_every=1", "training.accumulate=2"]
     train(read_config(tiny, settings), tmp_path / "one")
-    run_two(str(tiny), "--run", str(tmp_path / "two"), *(part for each in settings for part in ("--set", each)))
+    train_on_two(tiny, tmp_path / "two", *settings)
     one, two = ((read_log(tmp_path / name)) for name in ("one", "two"))
     assert [row["step"] for row in two] == ["1", "2", "3"]
     last_one, last_two = (read_checkpoint(tmp_path / name / "checkpoints" / "last.pt") for name in ("one", "two"))
@@ -65,6 +74,27 @@ def test_gradients_and_parameters_are_those_of_one_process_with_the_same_batch(t
         assert float(a["loss"]) == pytest.approx(float(b["loss"]), rel=1e-5)
         assert float(a["iou"]) == pytest.approx(float(b["iou"]), abs=2e-3)  # a few pixels on the verge
         assert float(a["train_iou"]) == pytest.approx(float(b["train_iou"]), abs=2e-3)
+
+
+def test_what_is_validated_is_what_is_kept(tiny, tmp_path):
+    """Batch normalisation has means of its own in each process."""
+    settings = ["network.options={width = 32, norm = 'batch'}", "training.steps=3", "training.validate_every=3"]
+    train_on_two(tiny, tmp_path / "two", *settings)
+    segmenter, config = load_segmenter(tmp_path / "two" / "checkpoints" / "last.pt")
+    iou = validate(start_fabric(config), segmenter, build_datasets(config)[1])
+    assert float(read_log(tmp_path / "two")[-1]["iou"]) == pytest.approx(iou, abs=1e-7)  # nine digits are logged
+
+
+def test_images_that_cannot_be_read_do_not_stop_the_other_process(tiny, tmp_path):
+    """torchrun ends all processes once one has failed: the first has bad images alone, and would be done at once."""
+    train(read_config(tiny, ["training.steps=1"]), tmp_path / "run")
+    (tmp_path / "images").mkdir()
+    for number in range(6):
+        Image.fromarray(np.full((64, 64, 3), number, np.uint8)).save(tmp_path / "images" / f"{number}-good.png")
+        (tmp_path / "images" / f"{number}-bad.png").write_bytes(b"no image")
+    answer = run_two("predict", str(tmp_path / "run"), str(tmp_path / "images"), "-o", str(tmp_path / "out"))
+    assert answer.returncode != 0 and answer.stderr.count("is not an image") == 6
+    assert len(list((tmp_path / "out").glob("*.png"))) == 6
 
 
 def test_a_batch_that_cannot_be_shared_out_is_refused(tiny, tmp_path, monkeypatch):

@@ -129,7 +129,8 @@ class _Batch:
     def _bind(self, m: int, item: int, threads: int) -> Bound:
         p, shape = self._features[m], self._shapes[m]
         rows = np.ascontiguousarray(p[item if p.shape[0] > 1 else 0].numpy())
-        x = rows / shape if shape.ndim == 1 else rows @ shape.T
+        with np.errstate(all="ignore"):  # what is not finite is refused by the filter
+            x = rows / shape if shape.ndim == 1 else rows @ shape.T
         normalization = self.options.normalizations[m]
         k = LatticeFilter(
             x,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -19,7 +20,7 @@ from densefield.training.build import build_segmenter
 from densefield.training.config import Config
 from densefield.training.settings import config_from
 
-LAST, BEST = Path("checkpoints", "last.pt"), Path("checkpoints", "best.pt")
+LAST, BEST, PREVIOUS = (Path("checkpoints", f"{name}.pt") for name in ("last", "best", "previous"))
 _KEYS = {"model", "optimizer", "position", "rng", "step", "stage", "config", "best", "overlap"}
 
 
@@ -74,6 +75,20 @@ def write_checkpoint(
     os.replace(passing, path)
 
 
+def keep_previous(run: Path) -> None:
+    """Keeps the last checkpoint as the one before it: that the next one is good only the step after it will show."""
+    last, passing = run / LAST, run / PREVIOUS.with_name(f".{PREVIOUS.name}.part")
+    if not last.exists():
+        return
+    passing.unlink(missing_ok=True)
+    try:
+        os.link(last, passing)  # which takes no room: the last one is replaced, not written to
+    except OSError:  # of a disk that has no links
+        shutil.copyfile(last, passing)
+    os.replace(passing, run / PREVIOUS)
+    passing.unlink(missing_ok=True)  # two links of one file stay two when one is renamed to the other
+
+
 def read_checkpoint(path: str | PathLike[str]) -> dict[str, Any]:
     """The content of a checkpoint, or of a run's best one (its last, where none was validated yet)."""
     place = Path(path)
@@ -107,18 +122,29 @@ def load_segmenter(path: str | PathLike[str]) -> tuple[Segmenter, Config]:
 
 
 def start_from(segmenter: Segmenter, path: str | PathLike[str]) -> str:
-    """Takes the network's weights from a run or a checkpoint, and the CRF where both have one; says what was taken."""
+    """Takes the network's weights from a run or a checkpoint, and the CRF where both have one of the same form.
+
+    Returns a line that says what was taken.
+    """
+
+    def form(state: dict[str, Tensor]) -> dict[str, torch.Size]:
+        return {name: value.shape for name, value in state.items()}
+
     content = read_checkpoint(path)
     parts = {"network": segmenter.network, "crf": segmenter.crf}
-    taken = []
+    taken, left = [], ""
     for name, part in parts.items():
         state = {
             key.removeprefix(f"{name}."): value for key, value in content["model"].items() if key.startswith(f"{name}.")
         }
-        if part is not None and state:
-            load_weights(part, state)
-            taken.append(name)
-    return f"{' and '.join(taken)} from {path}, step {content['step']}"
+        if part is None or not state:
+            continue
+        if name == "crf" and form(state) != form(part.state_dict()):
+            left = "; its CRF has another form, so the settings' own is used"
+            continue
+        load_weights(part, state)
+        taken.append(name)
+    return f"{' and '.join(taken)} from {path}, step {content['step']}{left}"
 
 
 def restore(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,16 @@ from densefield.errors import DensefieldError, InputError
 from densefield.losses import VOID, log_likelihood_loss
 from densefield.segmenter import Segmenter
 from densefield.training.build import Part, augmentation, build_datasets, build_optimizer, build_segmenter, colour_scale
-from densefield.training.checkpoint import BEST, LAST, Progress, random_states, restore, write_checkpoint
+from densefield.training.checkpoint import (
+    BEST,
+    LAST,
+    PREVIOUS,
+    Progress,
+    keep_previous,
+    random_states,
+    restore,
+    write_checkpoint,
+)
 from densefield.training.config import Config
 from densefield.training.display import Display
 from densefield.training.log import RunLog
@@ -78,13 +88,12 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
         ):
             display.say(started)
             iou, images, clock = None, 0, time.perf_counter()
+            written = None if checkpoint is None else at.step  # the step of the last checkpoint
             while at.step < training.steps:
                 batch = next(batches)
                 set_rates(optimizer, config, at.step)
-                try:
+                with _telling_where(folder, at.step + 1, at.step, written):
                     loss = training_step(fabric, model, optimizer, batch, training.accumulate, at.overlap)
-                except (Diverged, InputError) as error:
-                    raise Diverged(f"training stopped at step {at.step + 1}: {error}\n{_cure(folder)}") from error
                 at.step, at.position, images = at.step + 1, batch.position or at.position, images + training.batch
                 speed = images / (time.perf_counter() - clock)
                 display.step(at.step, loss, iou, speed)
@@ -92,7 +101,8 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
                 scores: dict[str, float] = {}
                 better, ends = False, at.step == training.steps
                 if ends or at.step % training.validate_every == 0:
-                    iou = validate(fabric, segmenter, val_set, training.workers)
+                    with _telling_where(folder, at.step, at.step, written):
+                        iou = validate(fabric, segmenter, val_set, training.workers)
                     scores = {"iou": iou, "train_iou": mean_iou(total(fabric, at.overlap))}
                     better, at.best = iou > at.best, max(iou, at.best)
                     at.overlap.zero_()
@@ -100,7 +110,9 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
                 if scores or at.step % training.log_every == 0:
                     log.write(at.step, segmenter.crf, loss=loss, images_per_second=speed, **scores)
                 if scores or at.step % training.checkpoint_every == 0:
-                    rng = random_states()
+                    rng, written = random_states(), at.step
+                    if writes:
+                        keep_previous(folder)
                     for path in [BEST] * better + [LAST]:  # the best first, since the last one tells how good it is
                         if writes:
                             write_checkpoint(folder / path, config, segmenter, optimizer.state_dict(), at, rng)
@@ -124,7 +136,7 @@ def training_step(
     for number, (input, image, label) in enumerate(_split(batch, parts, fabric.device), start=1):
         with fabric.no_backward_sync(model, enabled=number < parts):
             # 1. Forward pass: scores f. 2. Marginals by T mean-field iterations of filtering. See Segmenter.forward.
-            log_q = model(input, image)
+            log_q = _marginals(model, input, image)
             # The mean over pixels of all parts and processes (Eq. 6); DDP will divide by the number of processes.
             loss = log_likelihood_loss(log_q, label, reduction="sum") / pixels
             # 3. Back-tracking through the iterations, which gives ∂L/∂f and the CRF's own gradients (Eq. 7 and 8).
@@ -143,12 +155,15 @@ def training_step(
 def validate(fabric: Fabric, segmenter: Segmenter, dataset: Dataset, workers: int = 0) -> float:
     """Mean intersection over union on whole images, which the processes share among them."""
     segmenter.eval()
+    if fabric.world_size > 1:  # means of batch normalisation are each process's own until its next step
+        for buffer in segmenter.buffers():
+            torch.distributed.broadcast(buffer, 0)
     labels, share = len(dataset.classes), range(fabric.global_rank, len(dataset), fabric.world_size)
     counts = torch.zeros(labels, labels, dtype=torch.int64, device=fabric.device)
     for batch in evaluation_batches(Part(dataset, share), workers=workers, scale=colour_scale(segmenter.network)):
         for input, image, label in _split(batch, 1, fabric.device):
             with fabric.autocast():
-                counts += confusion(segmenter(input, image), label)
+                counts += confusion(_marginals(segmenter, input, image), label)
     segmenter.train()
     return mean_iou(total(fabric, counts))
 
@@ -169,6 +184,15 @@ def _split(batch: Batch, parts: int, device: torch.device) -> Iterator[tuple[Ten
         yield batch.input[here].to(device), batch.image[here].to(device), batch.label[here].to(device)
 
 
+def _marginals(model: Any, input: Tensor, image: Tensor) -> Tensor:
+    """log q; what the CRF refuses, such as scores that are no numbers, is what training has made of it."""
+    try:
+        log_q: Tensor = model(input, image)
+    except InputError as error:
+        raise Diverged(str(error)) from error
+    return log_q
+
+
 def _check(loss: float, model: Any, labels: int) -> None:
     """Raises where an update would do harm; all processes come to the same decision."""
     guessing = max(math.log(labels), 1.0)
@@ -179,8 +203,24 @@ def _check(loss: float, model: Any, labels: int) -> None:
         raise Diverged(f"a gradient is not finite, though the loss is {loss:.4g}.")
 
 
-def _cure(run: Path) -> str:
+@contextmanager
+def _telling_where(run: Path, step: int, parameters: int, written: int | None) -> Iterator[None]:
+    """Adds the step, the last good checkpoint and the cure to what has diverged.
+
+    `parameters` are those after this step, with which it happened; `written` is the step of the last checkpoint.
+    """
+    try:
+        yield
+    except Diverged as error:
+        raise Diverged(f"training stopped at step {step}: {error}\n{_cure(run, parameters, written)}") from error
+
+
+def _cure(run: Path, parameters: int, written: int | None) -> str:
+    if parameters == 0:
+        return "Nothing was learnt yet: look at the CRF's widths and weights, the data, and what the run started from."
+    # The last checkpoint may hold the very parameters that failed; a later step has shown that the one before is good.
+    good = run / (PREVIOUS if written == parameters else LAST)
     cure = "Lower the learning rates, optimizer.lr_top, lr_rest or lr_crf"
-    if (run / LAST).exists():
-        return f"The last good checkpoint is {run / LAST}. {cure}, and start a new run with --from {run / LAST}."
-    return f"There is no checkpoint yet. {cure}, and start again."
+    if written is not None and good.exists():
+        return f"The last good checkpoint is {good}. {cure}, and start a new run with --from {good}."
+    return f"There is no good checkpoint yet. {cure}, and start again."

@@ -1,0 +1,76 @@
+"""What a run takes from the one that it starts from."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("lightning_fabric", reason="training needs it")
+pytest.importorskip("pydantic", reason="training needs it")
+pytest.importorskip("PIL", reason="training needs it")
+
+import torch
+
+from densefield.errors import InputError
+from densefield.training.build import build_segmenter
+from densefield.training.checkpoint import BEST, Progress, start_from, write_checkpoint
+from densefield.training.settings import read_config
+
+
+def segmenter_with(tiny, *settings):
+    """One whose random weights are its own."""
+    return build_segmenter(read_config(tiny, ["training.stage=2", *settings]))
+
+
+def a_run(tiny, folder, *settings):
+    """The segmenter of a run of 500 steps, and its folder."""
+    config = read_config(tiny, ["training.stage=2", *settings])
+    segmenter = build_segmenter(config)
+    progress = Progress(torch.zeros(4, 4, dtype=torch.int64), step=500)
+    write_checkpoint(folder / BEST, config, segmenter, {}, progress, [])
+    return segmenter, folder
+
+
+def same(one, two):
+    return all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), two.state_dict().values(), strict=True))
+
+
+def test_a_crf_of_the_same_form_is_taken_with_the_network(tiny, tmp_path):
+    source, run = a_run(tiny, tmp_path / "a", "crf.spatial.weight=7")
+    new = segmenter_with(tiny)
+    assert not same(new.network, source.network) and not same(new.crf, source.crf)
+    assert start_from(new, run) == f"network and crf from {run}, step 500"
+    assert same(new.network, source.network) and same(new.crf, source.crf)
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        ("crf.compatibility=matrix", "crf.compatibility=potts"),
+        ("crf.compatibility=potts", "crf.compatibility=matrix"),
+        ("crf.compatibility=potts", "crf.compatibility=per_label"),
+        ("crf.compatibility=potts", "crf.spatial.weight=0"),
+    ],
+)
+def test_a_crf_of_another_form_is_left_and_the_line_says_so(tiny, tmp_path, then, now):
+    source, run = a_run(tiny, tmp_path / "a", then, "crf.bilateral.weight=7")
+    new = segmenter_with(tiny, now)
+    line = start_from(new, run)
+    assert line == f"network from {run}, step 500; its CRF has another form, so the settings' own is used"
+    assert same(new.network, source.network) and same(new.crf, segmenter_with(tiny, now).crf)
+
+
+def test_a_crf_of_the_same_form_that_is_broken_is_refused(tiny, tmp_path):
+    _, run = a_run(tiny, tmp_path / "a")
+    content = torch.load(run / BEST, weights_only=True)
+    content["model"]["crf.spatial.log_weight"].fill_(torch.nan)
+    torch.save(content, run / BEST)
+    with pytest.raises(InputError, match=r"with NaN or infinity: spatial\.log_weight"):
+        start_from(segmenter_with(tiny), run)
+
+
+def test_a_run_without_a_crf_gives_its_network_and_nothing_is_said_of_the_crf(tiny, tmp_path):
+    source, run = a_run(tiny, tmp_path / "a", "crf.enabled=false")
+    new = segmenter_with(tiny)
+    assert start_from(new, run) == f"network from {run}, step 500"
+    assert same(new.network, source.network) and same(new.crf, segmenter_with(tiny).crf)
