@@ -110,13 +110,13 @@ def test_predict_labels_images_and_tells_of_those_it_cannot_read(run, tmp_path):
     [
         (["tune", "{run}", "-o", "{out}", "--spatial-sigma", "1,two"], "'1,two' is no list of numbers"),
         (["tune", "{out}/none", "-o", "{out}"], "there is no"),
-        (["tune", "{out}", "-o", "{out}"], "name the folder of the data"),
+        (["tune", "{out}", "-o", "{out}"], "neither a run with a checkpoint nor a folder of logits (ID.npz)"),
         (["eval", "{run}", "-o", "{out}", "--method", "crf"], "the run has no CRF"),
         (["eval", "{run}", "-o", "{out}", "--crf", "{out}/no.toml"], "there is no file"),
         (["predict", "{run}", "{out}", "-o", "{out}/p", "--method", "crf"], "has no CRF"),
         (["predict", "{run}", "{out}", "-o", "{out}/p"], "has no images in it"),
         (["report", "{out}", "-o", "{out}/a.html"], "has neither log.csv"),
-        (["report", "{run}/..", "-o", "{file}/a.html"], "file: "),
+        (["report", "{logged}", "-o", "{file}/a.html"], "file: "),
         (["eval", "{run}", "-o", "{file}"], "file: "),
         (["eval", "{run}", "-o", "{out}", "--split", "test"], "the split is 'test', but scenes"),
         (["eval", "{file}", "-o", "{out}"], "cannot be read as a checkpoint: "),
@@ -127,7 +127,9 @@ def test_predict_labels_images_and_tells_of_those_it_cannot_read(run, tmp_path):
 def test_what_cannot_be_begun_ends_with_2(run, tmp_path, arguments, message):
     (tmp_path / "file").write_text("a file where a folder is expected")
     settings = Path(__file__).parents[2] / "configs" / "scenes.toml"
-    names = {"run": run, "out": tmp_path / "out", "file": tmp_path / "file", "settings": settings}
+    names = {"run": run, "settings": settings, **{name: tmp_path / name for name in ("out", "file", "logged")}}
+    (tmp_path / "logged").mkdir()
+    (tmp_path / "logged" / "log.csv").write_text("step,stage,loss,iou,train_iou\n1,1,0.5,0.5,0.5\n")
     (tmp_path / "out").mkdir()
     answer = command(*(argument.format(**names) for argument in arguments))
     assert answer.exit_code == 2 and message in " ".join(answer.stderr.split())

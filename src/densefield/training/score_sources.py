@@ -63,7 +63,7 @@ class SavedScores:
         if not folder.is_dir():
             raise InputError(f"there is no folder {folder}, expected one with logits as ID.npz.")
         there = {path.stem for path in folder.glob("*.npz")}
-        self._folder, self._dataset = folder, dataset
+        self._dataset = dataset
         self._numbers = [number for number, id in enumerate(dataset.ids) if id in there]
         if not self._numbers:
             raise InputError(
@@ -72,13 +72,14 @@ class SavedScores:
             )
         self.classes = dataset.classes
         self.ids = tuple(dataset.ids[number] for number in self._numbers)
+        self.files = tuple(folder / f"{id}.npz" for id in self.ids)
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def __getitem__(self, index: int) -> ScoredImage:
         sample = self._dataset[self._numbers[index]]
-        logits = self._read(self._folder / f"{sample.id}.npz")
+        logits = self._read(self.files[index])
         scores = interpolate(logits[None], sample.image.shape[:2], mode="bilinear", align_corners=False)[0]
         return _scored(sample, scores)
 
