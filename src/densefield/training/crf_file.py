@@ -67,9 +67,14 @@ def read_crf(path: Path, labels: int) -> DenseCRF:
     tables = content.pop("kernels", None)
     if not isinstance(tables, list) or not tables:
         raise InputError(f"{path} has no [[kernels]], expected one or more, of kind {' or '.join(KINDS)}.")
+    if not all(isinstance(table, dict) for table in tables):
+        raise InputError(f"{path} has kernels = {tables}, expected tables, each under a line [[kernels]].")
     for name in content:
         if name not in OPTIONS:
             raise InputError(f"{path} has the key {name!r}, expected {', '.join(OPTIONS)} and [[kernels]].")
+    # The CRF checks the other options, but takes for this one all that Python holds to be true.
+    if not isinstance(content.get("exclude_self", False), bool):
+        raise InputError(f"{path}: exclude_self is {content['exclude_self']!r}, expected true or false.")
     try:
         return DenseCRF(labels, [_kernel(table) for table in tables], **content)
     except (DensefieldError, TypeError) as error:
@@ -79,7 +84,7 @@ def read_crf(path: Path, labels: int) -> DenseCRF:
 def _kernel(table: dict[str, Any]) -> Kernel:
     given = dict(table)
     kind = given.pop("kind", None)
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(f"a kernel has the kind {kind!r}, expected {' or '.join(KINDS)}.")
     known = set(KINDS[kind].__dataclass_fields__) - {"_"}
     for name in given:
