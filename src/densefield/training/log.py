@@ -58,7 +58,7 @@ class RunLog:
         write_whole(run / TABLE, start.getvalue().encode())
         self._file: IO[str] = (run / TABLE).open("a", encoding="utf-8", newline="")
         self._table = csv.DictWriter(self._file, columns, lineterminator="\n")
-        self._board: Any = SummaryWriter(str(run / BOARD), purge_step=step + 1 if step else None)
+        self._board: Any = SummaryWriter(str(run / BOARD), purge_step=step + 1)
 
     def write(
         self,
