@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -18,9 +21,10 @@ from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
 from densefield.evaluation.evaluate import evaluate
 from densefield.report.collecting import Training, collect
-from densefield.report.curves import parameter_curves
+from densefield.report.curves import parameter_curves, to_svg
 from densefield.report.page import write_report
 from densefield.report.tables import difference_table, headline_table, iou_table
+from densefield.training.score_sources import ScoredImage
 from densefield.training.tuning import Tuning, tune_crf
 from tests.training.scored_scenes import ScoredScenes
 
@@ -31,6 +35,21 @@ step,stage,loss,iou,train_iou,images_per_second,spatial.sigma.0,spatial.sigma.1,
 3,2,0.6,,,10,3.2,3.3,0.8,8.5
 4,2,0.5,0.6,0.65,10,3.3,3.4,0.7,8
 """
+
+
+class HalfScenes(ScoredScenes):
+    """The same images at half the size."""
+
+    def __getitem__(self, index):
+        whole = super().__getitem__(index)
+        return ScoredImage(whole.scores[:, ::2, ::2], whole.image[:, ::2, ::2], whole.label[::2, ::2], whole.id)
+
+
+class OneScene(ScoredScenes):
+    """Images that are all the same."""
+
+    def __getitem__(self, index):
+        return replace(super().__getitem__(0), id=self.ids[index])
 
 
 class Page(HTMLParser):
@@ -136,12 +155,76 @@ def test_every_method_is_compared_with_those_before_it_on_the_same_images(runs, 
     assert cells[3].text == "" and all(cell.text == "" for cell in table.rows[-1][1])  # itself; fewer images
 
 
+def test_methods_judged_at_other_sizes_stand_side_by_side_without_differences(runs, tmp_path):
+    evaluate(HalfScenes(6), DenseCRF(2, [Spatial(1, weight=0.8)]), tmp_path / "half")
+    given = [str(runs[0]), str(tmp_path / "half")]
+    methods = collect(given).methods
+    gains = {title: cells[0].gain for title, cells in headline_table(methods).rows}
+    assert gains["separate, CRF"] and gains["half, network"] == gains["half, CRF"] == ""
+    texts = {title: [cell.text for cell in cells] for title, cells in difference_table(methods).rows}
+    assert texts["half, network"] == ["", "", ""] and texts["half, CRF"][:2] == ["", ""] and texts["half, CRF"][2]
+    write_report(given, tmp_path / "page.html")
+    assert "half, CRF" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_images_of_other_names_are_not_compared_however_alike(tmp_path):
+    for run in ("one", "two"):
+        source = OneScene(2)
+        source.ids = (f"{run}_0", f"{run}_1")
+        evaluate(source, None, tmp_path / run, ["network"])
+    _, (_, cells) = headline_table(collect([str(tmp_path)]).methods).rows
+    assert cells[0].gain == ""
+
+
+def test_methods_are_paired_by_the_names_of_images_in_whatever_order(runs, tmp_path):
+    evaluate(ScoredScenes(6), None, tmp_path / "eval", ["network"])
+    path = tmp_path / "eval" / "result.json"
+    result = json.loads(path.read_text())
+    path.write_text(json.dumps({**result, "images": result["images"][::-1]}))
+    cells = headline_table(collect([str(runs[0]), str(tmp_path)]).methods).rows[-1][1]
+    assert cells[0].gain == "+0.00"
+
+
+@pytest.mark.parametrize("counts, lead", [([2, 2], "2 images, "), ([4, 1], "1 to 4 images, "), ([1], "1 image, ")])
+def test_the_page_begins_with_how_many_images_there_were(tmp_path, counts, lead):
+    runs = [tmp_path / f"run{number}" for number in range(len(counts))]
+    for run, images in zip(runs, counts, strict=True):
+        evaluate(ScoredScenes(images), None, run, ["network"])
+    write_report([str(run) for run in runs], tmp_path / "page.html")
+    assert f'<p class="lead">{lead}2 labels.' in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_weights_of_labels_are_drawn_as_their_mean_for_each_kernel():
+    columns = {"step": [1.0, 2.0, 3.0]}
+    for label in range(21):
+        columns[f"spatial.weight.{label}"] = [3.0, None if label else 4.0, 3.0 + label]
+        columns[f"bilateral.weight.{label}"] = [5.0, None, 5.0]
+    (axes,) = parameter_curves(Training("run", 2, columns, "")).axes
+    drawn = {line.get_label(): (line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axes.lines}
+    assert drawn == {
+        "spatial, mean of labels": ([1.0, 3.0], [3.0, 13.0]),
+        "bilateral, mean of labels": ([1.0, 3.0], [5.0, 5.0]),
+    }
+
+
+def test_every_width_is_drawn_however_many_there_are():
+    widths = {f"spatial_{number}.sigma.0": [1.0 + number] for number in range(9)}
+    (axes,) = parameter_curves(Training("run", 2, {"step": [1.0], **widths}, "")).axes
+    assert len(axes.lines) == 9
+
+
 def test_widths_of_very_different_size_are_told_apart():
     columns = {"step": [1.0, 2.0], "spatial.sigma.0": [1.0, 0.7], "bilateral.sigma.0": [40.0, 50.0]}
     figure = parameter_curves(Training("run", 2, columns, ""))
     assert [axes.get_yscale() for axes in figure.axes] == ["log"]
     alike = parameter_curves(Training("run", 2, {**columns, "spatial.sigma.0": [30.0, 20.0]}, ""))
     assert alike.axes[0].get_yscale() == "linear" and alike.axes[0].get_ylim()[0] == 0
+
+
+def test_widths_that_grew_without_bound_leave_the_others_to_be_seen():
+    columns = {"step": [1.0, 2.0], "spatial.sigma.0": [3.0, math.inf], "bilateral.sigma.2": [math.inf, math.inf]}
+    figure = parameter_curves(Training("run", 2, columns, ""))
+    assert [axes.get_yscale() for axes in figure.axes] == ["linear", "linear"] and to_svg(figure)
 
 
 def test_the_table_of_labels_ends_with_their_mean(runs):
@@ -164,6 +247,16 @@ def test_a_log_alone_makes_a_page(tmp_path):
     write_report([str(tmp_path / "run")], tmp_path / "log.html")
     headings = Page((tmp_path / "log.html").read_text(encoding="utf-8")).headings
     assert headings == ["Network and dense CRF", "Training", "CRF parameters over time: run", "Settings and machine"]
+
+
+def test_logs_below_the_folder_have_their_curves_on_the_page(tmp_path):
+    for name in ("net", "joint"):
+        (tmp_path / "all" / name).mkdir(parents=True)
+        (tmp_path / "all" / name / "log.csv").write_text(LOG)
+    write_report([str(tmp_path / "all")], tmp_path / "logs.html")
+    headings = Page((tmp_path / "logs.html").read_text(encoding="utf-8")).headings
+    over_time = [f"CRF parameters over time: all/{name}" for name in ("joint", "net")]
+    assert headings == ["Network and dense CRF", "Training", *over_time, "Settings and machine"]
 
 
 def test_a_blank_cell_of_the_log_is_no_point_of_the_curve(runs):

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from densefield.errors import InputError
 from densefield.evaluation.evaluate import RESULT, read_evaluation
 from densefield.metrics.result import SegmentationResult
-from densefield.training.log import read_log
+from densefield.training.log import TABLE, read_log
 
 SETTINGS = "config.toml"
 
 METHODS = {"network": "network", "crf": "CRF"}  # as people read them
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -66,50 +69,88 @@ class Findings:
 
 def collect(runs: Sequence[str]) -> Findings:
     """Logs, settings, evaluations and tunings in folders and their sub-folders; a run is named as NAME=FOLDER, or by
-    the name of its folder.
+    its folder.
     """
     found = Findings()
     classes: tuple[str, ...] = ()
-    for run in runs:
-        name, folder = split_name(run)
+    for name, folder in named_folders(runs):
         if not folder.is_dir():
             raise InputError(f"there is no folder {folder}.")
-        before = len(found.trainings) + len(found.methods) + len(found.tunings)
-        if read_log(folder):
-            found.trainings.append(_training(name, folder))
-        results = [(path.parent, _read(path)) for path in _result_files(folder)]
+        logs = [(place, columns) for place in _places(folder, TABLE) if (columns := _columns(place))]
+        results = [(place, _read(place / RESULT)) for place in _places(folder, RESULT)]
         judged = [(place, result) for place, result in results if result.get("kind") == "evaluation"]
-        for place, result in judged:
-            several = name if len(judged) == 1 else f"{name}/{place.relative_to(folder)}"
-            classes = _same_classes(classes, tuple(result["classes"]), place)
-            _, by_method = read_evaluation(place)
-            found.evaluations.append((several, place, result))
-            for method, each in by_method.items():
-                found.methods.append(Evaluated(several, method, result["methods"][method], each))
-        found.tunings.extend((name, result) for _, result in results if result.get("kind") == "tuning")
-        if len(found.trainings) + len(found.methods) + len(found.tunings) == before:
+        tuned = [(place, result) for place, result in results if result.get("kind") == "tuning"]
+        if not (logs or judged or tuned):
             raise InputError(
-                f"{folder} has neither log.csv nor {RESULT} in it or in its folders: expected what `densefield train`, "
+                f"{folder} has neither {TABLE} nor {RESULT} in it or in its folders: expected what `densefield train`, "
                 "`eval` or `tune` wrote."
             )
+        for full, place, columns in _named(name, folder, logs):
+            found.trainings.append(Training(full, int(columns["stage"][0] or 1), columns, _settings(place)))
+        for full, place, result in _named(name, folder, judged):
+            classes = _same_classes(classes, tuple(result["classes"]), place)
+            _, by_method = read_evaluation(place)
+            found.evaluations.append((full, place, result))
+            for method, each in by_method.items():
+                found.methods.append(Evaluated(full, method, result["methods"][method], each))
+        found.tunings.extend((full, result) for full, _, result in _named(name, folder, tuned))
+    _check_names([training.name for training in found.trainings])
+    _check_names([name for name, _, _ in found.evaluations])
+    _check_names([name for name, _ in found.tunings])
     return Findings(found.trainings, found.evaluations, found.methods, found.tunings, classes)
 
 
-def split_name(run: str) -> tuple[str, Path]:
-    """NAME=FOLDER, or a folder that gives its own name.
+def named_folders(runs: Sequence[str]) -> list[tuple[str, Path]]:
+    """The folder of each run, with the name that NAME=FOLDER gives it, or else the last part of its path, and as many
+    parts before it as tell it from the others.
 
-    >>> split_name("joint=runs/7"), split_name("runs/7")
-    (('joint', PosixPath('runs/7')), ('7', PosixPath('runs/7')))
+    >>> [name for name, _ in named_folders(["joint=runs/7", "runs/8", "a/eval", "b/eval"])]
+    ['joint', '8', 'a/eval', 'b/eval']
     """
+    split = [_split(run) for run in runs]
+    given = [name for name, _ in split if name]
+    paths = [folder.resolve() for name, folder in split if not name]
+    named = [(name or _shortest(folder.resolve(), paths, given), folder) for name, folder in split]
+    _check_names([name for name, _ in named])
+    return named
+
+
+def _split(run: str) -> tuple[str, Path]:
+    """NAME=FOLDER, or a folder without a name."""
     name, equals, path = run.partition("=")
-    if equals and not Path(run).exists():
-        return name, Path(path)
-    return Path(run).resolve().name, Path(run)
+    return (name, Path(path)) if equals and not Path(run).exists() else ("", Path(run))
 
 
-def _result_files(folder: Path) -> list[Path]:
-    """In the folder itself, and one and two folders below."""
-    return [path for depth in ("", "*/", "*/*/") for path in sorted(folder.glob(f"{depth}{RESULT}"))]
+def _shortest(path: Path, paths: Sequence[Path], given: Sequence[str]) -> str:
+    """The shortest end of a path that is neither that of another path nor a name already given."""
+    for count in range(1, len(path.parts)):
+        end = Path(*path.parts[-count:]).as_posix()
+        if end not in given and [each.parts[-count:] for each in paths].count(path.parts[-count:]) == 1:
+            return end
+    return path.as_posix()
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Raises where a name stands for several: rows and colours go by it."""
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise InputError(
+                f"the name {name} stands for {times} runs, expected one of its own for each: give names as NAME=FOLDER."
+            )
+
+
+def _places(folder: Path, file: str) -> list[Path]:
+    """Where the file is: the folder itself, and those one and two below."""
+    return [path.parent for depth in ("", "*/", "*/*/") for path in sorted(folder.glob(f"{depth}{file}"))]
+
+
+def _named(name: str, folder: Path, found: Sequence[tuple[Path, T]]) -> list[tuple[str, Path, T]]:
+    """What a run holds of one kind, by the run's name, and where there are several also by their folders below it."""
+    alone = len(found) == 1
+    return [
+        (name if alone or place == folder else f"{name}/{place.relative_to(folder).as_posix()}", place, content)
+        for place, content in found
+    ]
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -120,14 +161,20 @@ def _read(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _training(name: str, folder: Path) -> Training:
-    rows = read_log(folder)
-    columns: dict[str, list[float | None]] = {
-        column: [float(row[column]) if row[column] else None for row in rows] for column in rows[0]
-    }
-    settings = folder / SETTINGS
-    text = settings.read_text(encoding="utf-8") if settings.exists() else ""
-    return Training(name, int(columns["stage"][0] or 1), columns, text)
+def _columns(folder: Path) -> dict[str, list[float | None]]:
+    """The columns of a folder's log; none where it has no rows yet, or is a table of something else."""
+    try:
+        rows = read_log(folder)
+        if not rows or not {"step", "stage"} <= set(rows[0]):
+            return {}
+        return {column: [float(row[column]) if row[column] else None for row in rows] for column in rows[0]}
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder / TABLE} cannot be read: {error}.") from error
+
+
+def _settings(folder: Path) -> str:
+    path = folder / SETTINGS
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def _same_classes(known: tuple[str, ...], classes: tuple[str, ...], place: Path) -> tuple[str, ...]:

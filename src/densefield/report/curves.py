@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
 from io import BytesIO
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -83,21 +86,23 @@ def training_curves(trainings: Sequence[Training]) -> Figure | None:
 
 @_styled
 def parameter_curves(training: Training) -> Figure | None:
-    """The CRF's widths and weights over the steps; None where the run has none."""
+    """The CRF's widths and weights over the steps, of weights of labels their mean; None where the run has none."""
+    training = _averaged(training)
     names = [name for name in training.columns if "." in name]
     groups = {
         "weights": [name for name in names if ".weight" in name],
         "widths in pixels": [name for name in names if _is_pixel_width(name)],
         "widths in colours": [name for name in names if ".sigma" in name and not _is_pixel_width(name)],
     }
-    shown = {title: group[: len(COLOURS)] for title, group in groups.items() if group}
+    shown = {title: group for title, group in groups.items() if group}
     if not shown:
         return None
     figure, panels = _panels(len(shown), height=3.0)
     for axes, (title, group) in zip(panels, shown.items(), strict=True):
         for number, name in enumerate(group):
             steps, values = training.curve(name)
-            axes.plot(steps, values, color=COLOURS[number], label=parameter_title(name).replace(" weight", ""))
+            colour = COLOURS[number % len(COLOURS)]
+            axes.plot(steps, values, color=colour, label=parameter_title(name).replace(" weight", ""))
         axes.set_title(title)
         axes.set_xlabel("iteration")
         axes.set_xlim(left=0)
@@ -175,7 +180,8 @@ def _scale(axes: Axes, values: Sequence[float]) -> None:
     """From zero where values are alike; in logarithms where small ones would lie on the axis."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-    if min(values, default=0) <= 0 or max(values) < WIDE * min(values):
+    finite = [value for value in values if math.isfinite(value)]  # those of a run that went astray are not
+    if min(finite, default=0) <= 0 or max(finite) < WIDE * min(finite):
         axes.set_ylim(bottom=0)
         return
     axes.set_yscale("log")
@@ -198,6 +204,26 @@ def _dot(steps: Sequence[float]) -> str | None:
     return "." if len(steps) <= FEW else None  # what was measured is seen, and a line of one point too
 
 
+def _averaged(training: Training) -> Training:
+    """With the mean of a kernel's weights in their place where each label has one: too many curves to tell apart."""
+    columns: dict[str, list[float | None]] = {}
+    of_labels: dict[str, list[list[float | None]]] = {}
+    for name, values in training.columns.items():
+        weight = re.fullmatch(r"(.+\.weight)\.\d+", name)
+        if weight:
+            of_labels.setdefault(f"{weight[1]}.mean", []).append(values)
+        else:
+            columns[name] = values
+    for name, group in of_labels.items():
+        columns[name] = [_mean(row) for row in zip(*group, strict=True)]
+    return replace(training, columns=columns)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if len(known) == len(values) else None
+
+
 def _is_pixel_width(name: str) -> bool:
     kernel, _, rest = name.partition(".sigma")
     return bool(rest) and (kernel.startswith("spatial") or rest in (".0", ".1"))
@@ -208,8 +234,12 @@ def parameter_title(name: str) -> str:
 
     >>> parameter_title("spatial.sigma.0"), parameter_title("bilateral.sigma.3"), parameter_title("spatial.weight")
     ('spatial x', 'bilateral green', 'spatial weight')
+    >>> parameter_title("spatial.weight.mean")
+    'spatial weight, mean of labels'
     """
     kernel, _, rest = name.partition(".")
+    if rest == "weight.mean":
+        return f"{kernel} weight, mean of labels"
     place = re.fullmatch(r"sigma\.(\d)", rest)
     if place and int(place[1]) < 5:
         return f"{kernel} {('x', 'y', 'red', 'green', 'blue')[int(place[1])]}"

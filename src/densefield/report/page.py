@@ -15,7 +15,7 @@ from densefield.evaluation.cases import CASES
 from densefield.files.palette import voc_palette
 from densefield.files.whole import write_whole
 from densefield.report import curves
-from densefield.report.collecting import Findings, collect
+from densefield.report.collecting import Evaluated, Findings, collect
 from densefield.report.tables import difference_table, headline_table, iou_table
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def write_report(runs: Sequence[str], out: Path) -> list[Path]:
     environment.filters.update(minus=_minus, parameter=curves.parameter_title)
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         found=found,
+        images=_images(found.methods) if found.methods else None,
         figures={name: _uri(curves.to_svg(figure), "image/svg+xml") for name, figure in figures.items()},
         headlines=headline_table(found.methods) if found.methods else None,
         differences=difference_table(found.methods) if len(found.methods) > 2 else None,
@@ -79,6 +80,15 @@ def _minus(text: str) -> str:
     '−0.5 … 2.1 in a row-wise table'
     """
     return re.sub(r"(?<![\w-])-(?=\d)", "−", text)
+
+
+def _images(methods: Sequence[Evaluated]) -> str:
+    """How many images were judged; from the fewest to the most where methods saw other numbers of them."""
+    counts = [method.summary["images"] for method in methods]
+    fewest, most = min(counts), max(counts)
+    if fewest < most:
+        return f"{fewest} to {most} images"
+    return "1 image" if most == 1 else f"{most} images"
 
 
 def _figures(found: Findings) -> dict[str, Figure]:

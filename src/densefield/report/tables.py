@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from densefield.metrics.bootstrap import compare_methods
 from densefield.metrics.summary import HEADLINES, TITLES, lower_is_better, summarise_comparison
 from densefield.metrics.verdict import SHARES, format_difference
@@ -91,7 +93,7 @@ def _row(values: Sequence[float | None], numbers: Sequence[dict[str, Any]]) -> l
 
 
 def _gains(method: Evaluated, baseline: Evaluated) -> dict[str, Any]:
-    """Over the baseline, where both saw the same images; nothing for the baseline itself."""
+    """Over the baseline, where both saw the same images at the same size; nothing for the baseline itself."""
     if method is baseline or not _same_images(method, baseline):
         return {}
     compared = summarise_comparison(method.result, baseline.result)
@@ -101,9 +103,15 @@ def _gains(method: Evaluated, baseline: Evaluated) -> dict[str, Any]:
 
 
 def _same_images(one: Evaluated, other: Evaluated) -> bool:
-    """Whether both saw the same images, and so many that they can be compared."""
-    same = sorted(one.result.keys.tolist()) == sorted(other.result.keys.tolist())
-    return same and one.result.images > 1
+    """Whether both saw the same images at the same size, and so many that they can be compared."""
+    first, second = one.result, other.result
+    order, others = (np.argsort(result.keys, kind="stable") for result in (first, second))
+    return (
+        first.images > 1
+        and np.array_equal(first.keys[order], second.keys[others])
+        # Images of another size have other counts of true labels.
+        and np.array_equal(first.per_image.truth[order], second.per_image.truth[others])
+    )
 
 
 def _difference(method: Evaluated, other: Evaluated) -> Cell:
