@@ -4,7 +4,8 @@
 
 The same lines of user code run on pydensecrf and on densefield.pydensecrf: energies in, both kernels, T updates,
 marginals out. "again" is the next image of the same size, which shares the lattice of positions. Memory is the peak of
-a process of its own, beyond its arrays. DenseCRF is the torch module with the symmetric operator.
+a process of its own, beyond its arrays. DenseCRF is the torch module with the symmetric operator; its backward begins
+with the gradient by the log marginals, so that the loss is in none of the times.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def report_gradients() -> None:
     crf = DenseCRF(labels, kernels, iterations=updates)
     image = torch.tensor(photo("astronaut", height, width), dtype=torch.float32).permute(2, 0, 1)[None]
     scores = torch.tensor(-energies_of(height, width, labels)).reshape(1, labels, height, width).requires_grad_()
-    truth = scores.detach().argmax(1)
+    truth = scores.detach().argmax(1, keepdim=True)
+    slope = torch.zeros_like(scores).scatter(1, truth, -1 / truth.numel())  # of the mean log-likelihood
 
     def forward() -> torch.Tensor:
         with torch.no_grad():
@@ -107,7 +109,9 @@ def report_gradients() -> None:
         crf.learn("*")
         if frozen:
             crf.freeze(*frozen)
-        torch.nn.functional.nll_loss(crf(scores, image), truth).backward()
+        crf.zero_grad()
+        scores.grad = None
+        crf(scores, image).backward(slope)
 
     calls = {
         "forward": forward,
