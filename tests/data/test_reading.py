@@ -9,7 +9,8 @@ import pytest
 
 Image = pytest.importorskip("PIL.Image", reason="data need Pillow")
 
-from densefield.data.reading import Entry, read_colours, read_labels, read_sample  # noqa: E402
+from densefield.data.reading import read_colours, read_labels, read_sample  # noqa: E402
+from densefield.data.sample import Entry  # noqa: E402
 from densefield.errors import InputError  # noqa: E402
 from densefield.files.palette import voc_palette  # noqa: E402
 

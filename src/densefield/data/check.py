@@ -15,7 +15,8 @@ import numpy.typing as npt
 from densefield.data.folder import MOST_CLASSES, list_folder, masks_alone, read_classes, split_names
 from densefield.data.layout import find_layout
 from densefield.data.listing import Listing, some
-from densefield.data.reading import Entry, check_size, read_colours, read_labels
+from densefield.data.reading import check_size, read_colours, read_labels
+from densefield.data.sample import Entry
 from densefield.data.sbd import find_sbd
 from densefield.data.voc import CLASSES as VOC_CLASSES
 from densefield.data.voc import OFFICIAL, list_voc

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from densefield.data.listing import Listing, read_ids, some
-from densefield.data.reading import Entry, read_labels, read_sample
-from densefield.data.sample import Sample
+from densefield.data.reading import read_labels, read_sample
+from densefield.data.sample import Entry, Sample
 from densefield.errors import InputError, InputTypeError
 from densefield.files.images import image_suffixes
 from densefield.files.masks import VOID

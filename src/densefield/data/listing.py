@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from densefield.data.reading import Entry
+from densefield.data.sample import Entry
 from densefield.errors import InputError
 
 MOST_NAMES = 10  # in one message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from densefield.data.jpeg import fast_jpeg
-from densefield.data.sample import Sample
+from densefield.data.sample import Entry, Sample
 from densefield.data.sbd import read_segmentation
 from densefield.errors import InputError
 from densefield.files.images import SIXTEEN_BITS, open_image, read_image
@@ -21,15 +20,6 @@ Bytes = npt.NDArray[np.uint8]
 
 # Formats that do not keep labels. Programs that write GIF, Pillow too, renumber the palette.
 SPOILERS = {"JPEG": "blurs labels", "GIF": "renumbers labels"}
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Where one sample is: its image, and its mask unless it has none."""
-
-    id: str
-    image: Path
-    mask: Path | None
 
 
 def read_sample(entry: Entry, num_classes: int) -> Sample:

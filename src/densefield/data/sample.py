@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -25,6 +26,15 @@ class Sample:
     id: str
 
 
+@dataclass(frozen=True)
+class Entry:
+    """Where one sample is: its image, and its mask unless it has none."""
+
+    id: str
+    image: Path
+    mask: Path | None
+
+
 class Dataset(Protocol):
     """Samples that can be counted and taken by number; `ids` has the name of each, `classes` that of each label."""
 
@@ -39,3 +49,8 @@ class Dataset(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int) -> Sample: ...
+
+
+def entries_of(dataset: Dataset) -> tuple[Entry, ...]:
+    """Where the samples are, in their order; none for those that are not in files, such as scenes."""
+    return tuple(getattr(dataset, "entries", ()))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from densefield.data.sample import Dataset, Sample
+from densefield.data.sample import Dataset, Sample, entries_of
 from densefield.data.transforms import Window, cut_out, known_label
 from densefield.errors import InputError
 
@@ -24,7 +24,7 @@ class ShrunkDataset:
 
     def __init__(self, dataset: Dataset, longest_side: int) -> None:
         self._dataset, self._longest = dataset, checked_longest_side(longest_side)
-        self.classes, self.ids = dataset.classes, dataset.ids
+        self.classes, self.ids, self.entries = dataset.classes, dataset.ids, entries_of(dataset)
 
     def __len__(self) -> int:
         return len(self._dataset)

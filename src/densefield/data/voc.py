@@ -9,8 +9,8 @@ from os import PathLike
 from pathlib import Path
 
 from densefield.data.listing import Listing, read_ids
-from densefield.data.reading import Entry, read_sample
-from densefield.data.sample import Sample
+from densefield.data.reading import read_sample
+from densefield.data.sample import Entry, Sample
 from densefield.data.sbd import find_sbd, need_scipy
 from densefield.errors import InputError
 

@@ -15,7 +15,7 @@ from densefield.crf.layer import DenseCRF
 from densefield.data.examples import ColourScale
 from densefield.data.folder import FolderDataset
 from densefield.data.layout import find_layout
-from densefield.data.sample import Dataset, Sample
+from densefield.data.sample import Dataset, Sample, entries_of
 from densefield.data.scenes import SceneDataset
 from densefield.data.shrunk import ShrunkDataset
 from densefield.data.transforms import Augmentation
@@ -174,6 +174,8 @@ class Part:
         self._dataset, self._indices = dataset, indices
         self.classes = dataset.classes
         self.ids = tuple(dataset.ids[index] for index in indices)
+        entries = entries_of(dataset)
+        self.entries = tuple(entries[index] for index in indices) if entries else ()
 
     def __len__(self) -> int:
         return len(self._indices)

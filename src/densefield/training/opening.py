@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from densefield.crf.layer import DenseCRF
-from densefield.data.folder import list_folder
-from densefield.data.layout import find_layout, open_dataset
-from densefield.data.listing import Listing
+from densefield.data.layout import open_dataset
+from densefield.data.sample import Dataset, entries_of
 from densefield.data.shrunk import ShrunkDataset
-from densefield.data.voc import list_voc
 from densefield.errors import InputError
 from densefield.training.score_sources import NetworkScores, SavedScores, ScoreSource
 
@@ -51,41 +49,32 @@ def open_scores(scores: Path, data: Path | None, split: str) -> Opened:
             raise InputError(f"{scores} is neither a run with a checkpoint nor a folder of logits (ID.npz).")
         if data is None:
             raise InputError(f"{scores} holds logits, which know nothing of images: name the folder of the data too.")
-        saved = SavedScores(scores, open_dataset(data, split))
+        dataset = open_dataset(data, split)
+        saved = SavedScores(scores, dataset)
         about["logits"] = _digest(saved.files)
-        return Opened(saved, None, about | _about_images(_listed(data, split), saved.ids))
+        return Opened(saved, None, about | _about_images(dataset, saved.ids))
     # Whoever has logits in files need not have what training needs.
     from densefield.training.build import colour_scale, open_split
     from densefield.training.checkpoint import load_segmenter
-    from densefield.training.config import HELD_OUT
 
     segmenter, config = load_segmenter(scores)
-    own, longest = config.data, config.data.longest_side
+    longest = config.data.longest_side
     if data is None:
-        dataset, root = open_split(own, split), Path(own.root)
-        whole = own.train if split == HELD_OUT else split
-        if own.kind == "voc2012":
-            about |= _about_images(list_voc(root, whole, None if own.sbd is None else Path(own.sbd)), dataset.ids)
-        elif own.kind == "folder":
-            about |= _about_images(list_folder(find_layout(root)[1], whole), dataset.ids)
+        dataset = open_split(config.data, split)
     else:
         dataset = ShrunkDataset(open_dataset(data, split), longest) if longest else open_dataset(data, split)
-        about |= _about_images(_listed(data, split), dataset.ids)
+    about |= _about_images(dataset, dataset.ids)
     values = segmenter.state_dict().values()
     about["weights"] = blake2b(b"".join(value.numpy().tobytes() for value in values), digest_size=8).hexdigest()
     return Opened(NetworkScores(segmenter.scores, dataset, colour_scale(segmenter.network)), segmenter.crf, about)
 
 
-def _listed(data: Path, split: str) -> Listing:
-    """The files that `open_dataset` opens."""
-    layout, base = find_layout(data)
-    return list_voc(data, split) if layout == "voc" else list_folder(base, split)
-
-
-def _about_images(listing: Listing, ids: Iterable[str]) -> dict[str, str]:
-    """A digest of the files of those images and of their masks."""
+def _about_images(dataset: Dataset, ids: Iterable[str]) -> dict[str, str]:
+    """A digest of the files of those images and of their masks; nothing where there are none."""
     used = set(ids)
-    pairs = [(entry.image, entry.mask) for entry in listing.entries if entry.id in used]
+    pairs = [(entry.image, entry.mask) for entry in entries_of(dataset) if entry.id in used]
+    if not pairs:
+        return {}
     return {"images and masks": _digest(path for pair in pairs for path in pair if path is not None)}
 
 
