@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-MOST = 1e30  # what is larger leaves the range of single precision before long
+from densefield.crf.compatibility import MOST_WEIGHT
+from densefield.crf.problem import MOST_ITERATIONS
 
-Positive = Annotated[float, Field(gt=0, le=MOST)]
-NotNegative = Annotated[float, Field(ge=0, le=MOST)]
+Positive = Annotated[float, Field(gt=0, le=MOST_WEIGHT)]
+NotNegative = Annotated[float, Field(ge=0, le=MOST_WEIGHT)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Side = Annotated[int, Field(ge=1)]
@@ -116,7 +117,7 @@ class CRFConfig(_Section):
     """The CRF of stage 2, as it is at first."""
 
     enabled: bool = True  # false trains the network alone in stage 2 too: what the CRF is compared with
-    iterations: int = Field(default=5, ge=1, le=2**20)
+    iterations: int = Field(default=5, ge=1, le=MOST_ITERATIONS)
     exclude_self: bool = False
     normalization: Literal["symmetric", "after", "before", "none"] = "symmetric"
     compatibility: Literal["potts", "per_label", "matrix"] = "potts"
