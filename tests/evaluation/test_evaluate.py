@@ -156,7 +156,7 @@ def test_two_processes_find_what_one_finds(evaluated, tmp_path):
 import sys
 from pathlib import Path
 from densefield.evaluation.evaluate import evaluate
-from densefield.evaluation.processes import leave
+from densefield.training.processes import leave
 from tests.evaluation.test_evaluate import ScoredScenes, crf
 counted = []
 evaluate(ScoredScenes(5), crf(), Path(sys.argv[1]), cases=2, progress=lambda done, total: counted.append(total))

@@ -50,9 +50,9 @@ def eval_verb(
 
     try:
         from densefield.evaluation.evaluate import evaluate
-        from densefield.evaluation.processes import leave, this_process
         from densefield.training.crf_file import read_crf
         from densefield.training.opening import open_scores
+        from densefield.training.processes import leave, this_process
     except ModuleNotFoundError as error:
         raise missing("judging", error) from error
     try:

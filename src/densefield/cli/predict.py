@@ -51,10 +51,10 @@ def predict_verb(
 
     try:
         from densefield.evaluation.predict import Predictor, predict_files
-        from densefield.evaluation.processes import gathered, leave, this_process
         from densefield.training.build import colour_scale
         from densefield.training.checkpoint import load_segmenter
         from densefield.training.crf_file import read_crf
+        from densefield.training.processes import gathered, leave, this_process
     except ModuleNotFoundError as error:
         raise missing("predicting", error) from error
     try:

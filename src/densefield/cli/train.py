@@ -43,7 +43,7 @@ def train_verb(
 
     try:
         from densefield.training.loop import Diverged, train
-        from densefield.training.machines import leave, process_number
+        from densefield.training.processes import leave, this_process
         from densefield.training.settings import read_config
     except ModuleNotFoundError as error:
         raise missing("training", error) from error
@@ -56,6 +56,6 @@ def train_verb(
         best = train(read_config(config, chosen), run, resume=resume)
     except (DensefieldError, OSError, ModuleNotFoundError) as error:
         raise stop(error, 1 if isinstance(error, Diverged) else 2) from error
-    if process_number() == 0:
+    if this_process()[0] == 0:
         typer.echo(f"{run}: best IoU on validation {100 * best:.2f}")
     leave()

@@ -65,9 +65,9 @@ def tune_verb(
     from densefield.errors import DensefieldError, InputError
 
     try:
-        from densefield.evaluation.processes import this_process
         from densefield.training.crf_search import Space
         from densefield.training.opening import open_scores
+        from densefield.training.processes import this_process
         from densefield.training.tuning import Tuning, tune_crf
     except ModuleNotFoundError as error:
         raise missing("tuning", error) from error

@@ -11,7 +11,6 @@ from typing import Any, Literal
 from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
 from densefield.evaluation.cases import draw_cases
-from densefield.evaluation.processes import gathered, this_process
 from densefield.files.whole import write_whole
 from densefield.metrics.combining import combine_images, image_scores_to_bytes, read_image_scores
 from densefield.metrics.image_scores import ImageScores
@@ -22,6 +21,7 @@ from densefield.training.crf_file import crf_to_toml
 from densefield.training.machine import describe_machine
 from densefield.training.measuring import count_image
 from densefield.training.opening import identity
+from densefield.training.processes import gathered, this_process
 from densefield.training.score_sources import ScoreSource
 
 Method = Literal["network", "crf"]

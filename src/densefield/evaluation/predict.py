@@ -19,12 +19,12 @@ from densefield.crf.layer import DenseCRF
 from densefield.data.reading import read_colours
 from densefield.data.shrunk import shrunk_image
 from densefield.errors import DensefieldError, InputError
-from densefield.evaluation.processes import this_process
 from densefield.files.images import image_suffixes
 from densefield.files.pairs import by_name
 from densefield.files.palette import voc_palette
 from densefield.files.preview import tinted, write_preview
 from densefield.files.whole import write_whole
+from densefield.training.processes import this_process
 
 OVERLAYS, PROBABILITIES = "overlays", "probabilities"
 

@@ -1,10 +1,9 @@
-"""Where a run computes: the device, and the processes that torchrun started."""
+"""Where a run computes: on which device, and in how many processes."""
 
 from __future__ import annotations
 
 import logging
 import os
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,17 +60,3 @@ def deterministic() -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(before, warn_only=warned)
         torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
-
-
-def process_number() -> int:
-    """Which of the processes this is, from 0."""
-    return int(os.environ.get("RANK", "0"))
-
-
-def leave() -> None:
-    """Ends a process of several at once when all have come here: torch may hang where it frees their connections."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        torch.distributed.barrier()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
