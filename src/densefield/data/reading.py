@@ -33,6 +33,14 @@ def read_sample(entry: Entry, num_classes: int) -> Sample:
 
 
 def read_colours(path: Path, size: tuple[int, ...] | None = None) -> Bytes:
+    """The colours of an image of a dataset."""
+    try:
+        return colours_of(path, size)
+    except InputError as error:
+        raise InputError(f"{error} Fetch it again, or take its name out of the split.") from error
+
+
+def colours_of(path: Path, size: tuple[int, ...] | None = None) -> Bytes:
     """Colours 0…255 of an image, (H, W, 3); grey gives three equal channels, and 16 bits are scaled.
 
     `size` is that of the mask, (rows, columns): an image that fits it only once it is turned as EXIF says is turned.
@@ -41,10 +49,7 @@ def read_colours(path: Path, size: tuple[int, ...] | None = None) -> Bytes:
     fast = fast_jpeg(path) if path.suffix.lower() in (".jpg", ".jpeg") else None
     if fast is not None and (size is None or fast.shape[:2] == size):
         return fast
-    try:
-        pixels = read_image(path, None if size is None else (size[0], size[1]))
-    except InputError as error:
-        raise InputError(f"{error} Fetch it again, or take its name out of the split.") from error
+    pixels = read_image(path, None if size is None else (size[0], size[1]))
     whole = pixels if pixels.dtype == np.uint8 else np.rint(pixels)
     colours = whole.astype(np.uint8)  # a copy, since what Pillow gives cannot be written to
     return colours if colours.ndim == 3 else np.repeat(colours[..., None], 3, axis=2)

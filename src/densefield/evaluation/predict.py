@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from densefield.crf.layer import DenseCRF
-from densefield.data.reading import read_colours
+from densefield.data.reading import colours_of
 from densefield.data.shrunk import shrunk_image
 from densefield.errors import DensefieldError, InputError
 from densefield.files.images import image_suffixes
@@ -150,7 +150,7 @@ def _outputs(out: Path, name: str, overlay: bool, probabilities: bool) -> dict[s
 
 def _predict(predictor: Predictor, path: Path, wanted: dict[str, Path]) -> None:
     """Writes what is wanted of one image; the labels last, so that where they are all is."""
-    image = read_colours(path)
+    image = colours_of(path)
     log_q = predictor(image)
     labels = log_q.argmax(axis=0)
     buffer = BytesIO()
