@@ -223,8 +223,7 @@ class Backwards {
   void take_back(std::size_t m, std::int64_t unit, std::int64_t first, int points, const float* q, const float* g,
                  const Tile& at) {
     const Coupling& coupling = couplings_[m];
-    std::memset(at.rows, 0, kTile * tiling_.width * sizeof(float));
-    corners(m, first, points).collect(sending_[m].rows(), coupling.before, 1, at.rows);
+    corners(m, first, points).collect(sending_[m].rows(), coupling.before, 1, false, at.rows);
     std::memset(at.one, 0, plane_bytes());
     kernels_.to_planes(at.rows, tiling_.width, tiling_.labels, at.one);
     double* to_mu = wanted(m).mu ? mu_[m].data() + unit * mu_count(m) : nullptr;

@@ -105,22 +105,19 @@ class Loop {
 
   // z += Σ_m K̂_m q μ_mᵀ, with q in `last` where it is needed
   void receive(std::int64_t first, int points, const float* last, float* message, float* rows, float* z) {
-    const auto row_bytes = static_cast<std::size_t>(kTile * tiling_.width) * sizeof(float);
     bool plain = false;
-    std::memset(rows, 0, row_bytes);
     for (std::size_t m = 0; m < couplings_.size(); ++m) {
       const Coupling& coupling = couplings_[m];
       if (!coupling.is_plain()) continue;
       Corners(coupling, tiling_, kernels_, first, points)
-          .collect(fields_[m].rows(), coupling.after, coupling.mu[0], rows);
+          .collect(fields_[m].rows(), coupling.after, coupling.mu[0], plain, rows);
       plain = true;
     }
     if (plain) kernels_.to_planes(rows, tiling_.width, tiling_.labels, z);
     for (std::size_t m = 0; m < couplings_.size(); ++m) {
       const Coupling& coupling = couplings_[m];
       if (coupling.is_plain()) continue;
-      std::memset(rows, 0, row_bytes);
-      Corners(coupling, tiling_, kernels_, first, points).collect(fields_[m].rows(), coupling.after, 1, rows);
+      Corners(coupling, tiling_, kernels_, first, points).collect(fields_[m].rows(), coupling.after, 1, false, rows);
       std::memset(message, 0, tiling_.plane_floats() * sizeof(float));
       kernels_.to_planes(rows, tiling_.width, tiling_.labels, message);
       if (coupling.own) kernels_.take_own(coupling.own + first, last, tiling_.labels, points, message);

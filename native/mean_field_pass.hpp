@@ -100,11 +100,11 @@ class Corners {
         tiling_(tiling),
         kernels_(kernels) {}
 
-  // tile += scale · factor · S·rows
-  void collect(const float* rows, const float* factor, float scale, float* tile) const {
+  // tile = scale · factor · S·rows, or the same added to it
+  void collect(const float* rows, const float* factor, float scale, bool adds, float* tile) const {
     for (int block = 0; block < tiling_.blocks(); ++block)
       kernels_.collect[kind(block)](place_.chunk, place_.within, place_.points,
-                                    rows + block * max_row * lattice_.vertices, factor + place_.first, scale,
+                                    rows + block * max_row * lattice_.vertices, factor + place_.first, scale, adds,
                                     tile + block * max_row, tiling_.width);
   }
 

@@ -10,7 +10,7 @@ namespace densefield::DENSEFIELD_ISA {
 // C is the number of corners where it is known to the compiler, which then unrolls; 0 where it is not.
 template <int V, int C>
 void collect_at(const Chunk& chunk, std::int64_t first, int points, const float* source, const float* factor,
-                float scale, float* rows, int width) {
+                float scale, bool adds, float* rows, int width) {
   const int corners = C ? C : chunk.corners;
   const std::uint16_t* ids = chunk.ids + first * corners;
   const float* weights = chunk.weights + first * corners;
@@ -20,7 +20,7 @@ void collect_at(const Chunk& chunk, std::int64_t first, int points, const float*
     DENSEFIELD_UNROLL
     for (int k = 0; k < corners; ++k)
       sum = sum.plus(Factor(weights[k]), Row<V>::load(source + std::int64_t{vertices[ids[k]]} * V));
-    Row<V>::load(rows).plus(Factor(scale * factor[p]), sum).store(rows);
+    (adds ? Row<V>::load(rows) : Row<V>::zero()).plus(Factor(scale * factor[p]), sum).store(rows);
     ids += corners;
     weights += corners;
     rows += width;
@@ -49,12 +49,12 @@ void spread_at(const Chunk& chunk, std::int64_t first, int points, const float* 
 // Images have lattices of two dimensions, and of five with colours; volumes of three; grey images of three too.
 template <int V>
 void collect(const Chunk& chunk, std::int64_t first, int points, const float* source, const float* factor,
-             float scale, float* rows, int width) {
+             float scale, bool adds, float* rows, int width) {
   const auto at = chunk.corners == 3   ? collect_at<V, 3>
                   : chunk.corners == 4 ? collect_at<V, 4>
                   : chunk.corners == 6 ? collect_at<V, 6>
                                        : collect_at<V, 0>;
-  at(chunk, first, points, source, factor, scale, rows, width);
+  at(chunk, first, points, source, factor, scale, adds, rows, width);
 }
 
 template <int V>

@@ -18,9 +18,10 @@ inline constexpr int kTile = 64;
 inline constexpr int row_width(int labels) { return padded_row(labels); }
 
 struct TileKernels {
-  // rows[p] += scale · factor_p · Σ_k weight_k · source[vertex_k] for the points first … first + points - 1 of a chunk
+  // rows[p] = scale · factor_p · Σ_k weight_k · source[vertex_k] for the points first … first + points - 1 of a chunk, or
+  // the same added to what is there
   void (*collect[row_kinds])(const Chunk&, std::int64_t first, int points, const float* source, const float* factor,
-                             float scale, float* rows, int width);
+                             float scale, bool adds, float* rows, int width);
   // local[slot_k] += weight_k · factor_p · rows[p]
   void (*spread[row_kinds])(const Chunk&, std::int64_t first, int points, const float* rows, int width,
                             const float* factor, float* local);

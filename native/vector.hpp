@@ -109,7 +109,11 @@ inline Quad low_quad(Vector a) { return _mm256_castps256_ps128(a); }
 // A factor for vectors of several widths, spread over the widest register once.
 #if defined(DENSEFIELD_FMA_INTRINSICS)
 struct Factor {
-  explicit Factor(float factor) : all(Vector{} + factor) {}
+#if defined(__AVX512F__)
+  explicit Factor(float factor) : all(_mm512_set1_ps(factor)) {}
+#else
+  explicit Factor(float factor) : all(_mm256_set1_ps(factor)) {}
+#endif
   float one() const { return all[0]; }
 
   Vector all;
