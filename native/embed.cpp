@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "compiler.hpp"
 #include "lattice_kernels.hpp"
 
 namespace densefield::DENSEFIELD_ISA {
@@ -74,14 +75,14 @@ void bounds_of(const Embedding& e, const In* features, std::int64_t points, Boun
 }
 
 template <int D, class Real, class In>
-void embed_points(const Embedding& e, const In* features, std::int64_t points, std::int32_t* cells,
-                  std::uint8_t* order, float* weights) {
+void embed_points(const Embedding& e, const In* features, std::int64_t points, const NarrowCode* code,
+                  std::int32_t* cells, std::uint64_t* keys, std::uint8_t* order, float* weights) {
   const int d = D ? D : e.dimension, corners = d + 1;
   const Real up_factor = static_cast<Real>(corners), down_factor = Real(1) / up_factor;
   const Real top = static_cast<Real>(d);
   alignas(64) Real y[max_corners][block], cell[max_corners][block], rank[max_corners][block], total[block];
-  alignas(64) std::int32_t whole_cell[max_corners][block], whole_rank[max_corners][block];
-  Real sorted[block][max_corners];
+  alignas(64) std::int32_t whole_cell[max_corners][block];
+  alignas(64) Real sorted[max_corners][block], weight[max_corners][block];
   for (std::int64_t first = 0; first < points; first += block) {
     const std::int64_t here = points - first < block ? points - first : block;
     elevate<D, Real>(e, features + first * d, here, y);
@@ -112,25 +113,44 @@ void embed_points(const Embedding& e, const In* features, std::int64_t points, s
       DENSEFIELD_LANES {
         const Real shifted = rank[j][lane] + total[lane];
         const Real move = (shifted < 0 ? Real(1) : Real(0)) - (shifted > top ? Real(1) : Real(0));
-        whole_rank[j][lane] = static_cast<std::int32_t>(shifted + move * up_factor);
+        rank[j][lane] = shifted + move * up_factor;
         whole_cell[j][lane] = static_cast<std::int32_t>(cell[j][lane] + move);
         y[j][lane] = (y[j][lane] - move * up_factor) * down_factor;
       }
 
-    // Residuals in order of rank. All lanes are written before the first is read: a load right behind the stores it
-    // spans would stall.
-    for (int lane = 0; lane < here; ++lane)
-      for (int j = 0; j < corners; ++j) {
-        const int at = whole_rank[j][lane];
-        sorted[lane][at] = y[j][lane];
-        order[(first + lane) * corners + at] = static_cast<std::uint8_t>(j);
+    // Residuals in order of rank, and the coordinates they are of.
+    alignas(64) std::int32_t coordinate[max_corners][block];
+    for (int r = 0; r < corners; ++r)
+      DENSEFIELD_LANES {
+        Real residual = y[0][lane];
+        std::int32_t of = 0;
+        const Real wanted = static_cast<Real>(r);
+        DENSEFIELD_UNROLL
+        for (int j = 1; j < corners; ++j) {
+          const bool here_it_is = rank[j][lane] == wanted;
+          residual = here_it_is ? y[j][lane] : residual;
+          of = here_it_is ? j : of;
+        }
+        sorted[r][lane] = residual;
+        coordinate[r][lane] = of;
       }
-    for (int lane = 0; lane < here; ++lane) {
-      const Real* t = sorted[lane];
-      float* weight = weights + (first + lane) * corners;
-      for (int j = 0; j < d; ++j) cells[(first + lane) * d + j] = whole_cell[j][lane];
-      weight[0] = static_cast<float>(Real(1) + (t[d] - t[0]));
-      for (int k = 1; k <= d; ++k) weight[k] = static_cast<float>(t[d - k] - t[d - k + 1]);
+    DENSEFIELD_LANES weight[0][lane] = Real(1) + (sorted[d][lane] - sorted[0][lane]);
+    for (int k = 1; k <= d; ++k) DENSEFIELD_LANES weight[k][lane] = sorted[d - k][lane] - sorted[d - k + 1][lane];
+    for (int lane = 0; lane < here; ++lane)
+      for (int k = 0; k < corners; ++k)
+        weights[(first + lane) * corners + k] = static_cast<float>(weight[k][lane]);
+    for (int lane = 0; lane < here; ++lane)
+      for (int r = 0; r < corners; ++r)
+        order[(first + lane) * corners + r] = static_cast<std::uint8_t>(coordinate[r][lane]);
+    if (code) {
+      alignas(64) std::uint64_t key[block];
+      DENSEFIELD_LANES key[lane] = code->origin;
+      for (int j = 0; j < d; ++j)
+        DENSEFIELD_LANES key[lane] += static_cast<std::uint64_t>(std::int64_t{whole_cell[j][lane]}) * code->unit[j];
+      std::memcpy(keys + first, key, here * sizeof *keys);
+    } else {
+      for (int lane = 0; lane < here; ++lane)
+        for (int j = 0; j < d; ++j) cells[(first + lane) * d + j] = whole_cell[j][lane];
     }
   }
 }
@@ -170,13 +190,15 @@ struct BoundsTask {
 struct EmbedTask {
   const Embedding& e;
   std::int64_t points;
+  const NarrowCode* code;
   std::int32_t* cells;
+  std::uint64_t* keys;
   std::uint8_t* order;
   float* weights;
 
   template <int D, class Real, class In>
   void run(const In* features) const {
-    embed_points<D, Real>(e, features, points, cells, order, weights);
+    embed_points<D, Real>(e, features, points, code, cells, keys, order, weights);
   }
 };
 
@@ -186,9 +208,9 @@ void bounds(const Embedding& e, const void* features, bool features_double, std:
   in_dimension(e, features, features_double, BoundsTask{e, points, out});
 }
 
-void embed(const Embedding& e, const void* features, bool features_double, std::int64_t points,
-           std::int32_t* cells, std::uint8_t* order, float* weights) {
-  in_dimension(e, features, features_double, EmbedTask{e, points, cells, order, weights});
+void embed(const Embedding& e, const void* features, bool features_double, std::int64_t points, const NarrowCode* code,
+           std::int32_t* cells, std::uint64_t* keys, std::uint8_t* order, float* weights) {
+  in_dimension(e, features, features_double, EmbedTask{e, points, code, cells, keys, order, weights});
 }
 
 // The weight of corner d−r grows with the residual of rank r, that of the corner after it falls.

@@ -14,7 +14,8 @@
 namespace densefield::DENSEFIELD_ISA {
 
 void bounds(const Embedding&, const void*, bool, std::int64_t, Bounds&);
-void embed(const Embedding&, const void*, bool, std::int64_t, std::int32_t*, std::uint8_t*, float*);
+void embed(const Embedding&, const void*, bool, std::int64_t, const NarrowCode*, std::int32_t*, std::uint64_t*,
+           std::uint8_t*, float*);
 void pull_back(const Embedding&, std::int64_t, const std::uint8_t*, const float*, float*);
 
 // A row is read whole, past its channels into the next point's: only the chunk's last row needs care.

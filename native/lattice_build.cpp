@@ -6,6 +6,7 @@
 
 #include "compiler.hpp"
 #include "lattice_connect.hpp"
+#include "lattice_dense_table.hpp"
 #include "lattice_table.hpp"
 #include "parallel.hpp"
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::int64_t max_chunk_slots = 1 << 16;  // slots are 16-bit numbers
 constexpr std::int64_t usual_chunk = 8192;
+constexpr std::uint64_t most_codes = 1 << 20;  // keys that are places themselves: 4 MB for each thread
 
 // Takes the features over and returns the box around them.
 Bounds take_features(Lattice& lattice, const Features& given, const LatticeKernels& kernels, int threads) {
@@ -49,32 +51,31 @@ std::vector<Key> number_corners(Lattice& lattice, const LatticeKernels& kernels,
   const KeyCode& code = *lattice.code;
   const int d = D ? D : lattice.embedding.dimension, corners = d + 1;
   const std::int64_t end = std::min(lattice.chunk_begin(chunk + 1), lattice.points);
-  std::int32_t cells[piece * max_dimension];
-  std::uint16_t simplex[max_corners];
-  Key last_base{0, 0};
+  std::int32_t cells[Table::is_narrow ? 1 : piece * max_dimension];
+  std::uint64_t bases[Table::is_narrow ? piece : 1];
   table.clear();
-  const std::uint8_t* last_order = nullptr;
   for (std::int64_t first = lattice.chunk_begin(chunk); first < end; first += piece) {
     const std::int64_t here = std::min(piece, end - first);
-    kernels.embed(lattice.embedding, lattice.features.row(d, first), lattice.features.is_double, here, cells,
+    kernels.embed(lattice.embedding, lattice.features.row(d, first), lattice.features.is_double, here,
+                  Table::is_narrow ? &code.narrow_code() : nullptr, cells, bases,
                   lattice.order.data() + first * corners, lattice.weights.data() + first * corners);
     for (std::int64_t i = 0; i < here; ++i) {
       const std::uint8_t* order = lattice.order.data() + (first + i) * corners;
       std::uint16_t* ids = lattice.ids.data() + (first + i) * corners;
-      const Key base = Table::is_narrow ? code.template narrow_base<D>(cells + i * d) : code.base(cells + i * d);
-      // Neighbouring pixels often fall into the same simplex.
-      if (!last_order || !(base == last_base) || std::memcmp(order, last_order, corners) != 0) {
-        Key key = base;
+      if constexpr (Table::is_narrow) {
+        std::uint64_t simplex[max_corners];
+        simplex[0] = bases[i];
         DENSEFIELD_UNROLL
+        for (int k = 1; k < corners; ++k) simplex[k] = simplex[k - 1] + code.corner_step(order[d - k + 1]).low;
+        if (!table.find_all(simplex, corners, ids))
+          for (int k = 0; k < corners; ++k) ids[k] = static_cast<std::uint16_t>(table.insert({simplex[k], 0}));
+      } else {
+        Key key = code.base(cells + i * d);
         for (int k = 0; k < corners; ++k) {
           if (k > 0) key = key + code.corner_step(order[d - k + 1]);
-          simplex[k] = static_cast<std::uint16_t>(table.insert(key));
+          ids[k] = static_cast<std::uint16_t>(table.insert(key));
         }
       }
-      DENSEFIELD_UNROLL
-      for (int k = 0; k < corners; ++k) ids[k] = simplex[k];
-      last_base = base;
-      last_order = order;
     }
   }
   return table.keys();
@@ -92,17 +93,14 @@ std::vector<Key> number_corners(Lattice& lattice, const LatticeKernels& kernels,
 }
 
 // Vertices by key, through the slots that own them.
+template <class Table>
 struct SlotFinder {
-  const SharedTable& table;
+  const Table& table;
   const std::int32_t* vertex_of_owner;
 
-  std::uint64_t start(const Key& key) const {
-    const std::uint64_t hash = key.hash();
-    DENSEFIELD_FETCH(table.place(hash));
-    return hash;
-  }
-  std::int32_t find(const Key& key, std::uint64_t hash) const {
-    const std::int32_t slot = table.find(key, hash);
+  std::uint64_t start(const Key& key) const { return table.start(key); }
+  std::int32_t find(const Key& key, std::uint64_t start) const {
+    const std::int32_t slot = table.find(key, start);
     return slot < 0 ? -1 : vertex_of_owner[slot];
   }
 };
@@ -114,6 +112,74 @@ struct HaloFinder {
   std::uint64_t start(const Key&) const { return 0; }
   std::int32_t find(const Key& key, std::uint64_t) const { return static_cast<std::int32_t>(table.find(key)); }
 };
+
+// Numbers the vertices of all chunks, and connects them unless others are to come. A vertex is owned by the first slot
+// that has its key; vertices are numbered in the order of their owners. `keys` (slots) is filled, and read by the table.
+template <class Table>
+void join_chunks(Lattice& lattice, const std::vector<std::vector<Key>>& chunk_keys, Key* keys, Table table,
+                 bool connects, int threads) {
+  const std::int64_t slots = lattice.slots(), chunks = lattice.chunks();
+  Buffer<std::uint32_t> places(slots);
+  Buffer<std::int32_t> owners(slots);  // the owner's vertex for slots that own, unset for others
+  lattice.vertex_of_slot = Buffer<std::int32_t>(slots);
+  lattice.keys = Buffer<Key>(slots);
+  std::vector<std::int64_t> owned(threads + 1, 0);
+  parallel(threads, [&](const Worker& worker) {
+    table.clear(worker);
+    const auto [low, high] = worker.share(chunks);
+    for (std::int64_t chunk = low; chunk < high; ++chunk)
+      std::copy(chunk_keys[chunk].begin(), chunk_keys[chunk].end(), keys + lattice.chunk_slots[chunk]);
+    worker.sync();
+    const auto [first, last] = worker.share(slots);
+    for (std::int64_t slot = first; slot < last; ++slot) places[slot] = table.insert(static_cast<std::int32_t>(slot));
+    worker.sync();
+    const auto owns = [&](std::int64_t slot) { return table.least_slot(places[slot]) == slot; };
+    std::int64_t count = 0;
+    for (std::int64_t slot = first; slot < last; ++slot) count += owns(slot);
+    owned[worker.index + 1] = count;
+    worker.sync();
+    std::int64_t vertex = 0;
+    for (int other = 0; other <= worker.index; ++other) vertex += owned[other];
+    for (std::int64_t slot = first; slot < last; ++slot)
+      if (owns(slot)) {
+        lattice.keys[vertex] = keys[slot];
+        owners[slot] = static_cast<std::int32_t>(vertex++);
+      }
+    worker.sync();
+    for (std::int64_t slot = first; slot < last; ++slot)
+      lattice.vertex_of_slot[slot] = owners[table.least_slot(places[slot])];
+  });
+  for (const std::int64_t count : owned) lattice.vertices += count;
+
+  if (connects) connect(lattice, SlotFinder<Table>{table, owners.data()}, threads);
+}
+
+// Rings of neighbours come after the points' own vertices; no slot belongs to them.
+void add_rings(Lattice& lattice, int halo, int threads) {
+  const KeyCode& code = *lattice.code;
+  const int corners = lattice.corners();
+  KeyTable all(4 * lattice.vertices);
+  for (std::int64_t vertex = 0; vertex < lattice.vertices; ++vertex) all.insert(lattice.keys[vertex]);
+  std::size_t ring = 0;
+  for (int round = 0; round < halo; ++round) {
+    const std::size_t end = all.keys().size();
+    for (std::size_t vertex = ring; vertex < end; ++vertex) {
+      const Key key = all.keys()[vertex];
+      const int remainder = code.remainder(key);
+      for (int axis = 0; axis < corners; ++axis) {
+        all.insert(code.next(key, remainder, axis));
+        all.insert(code.previous(key, remainder, axis));
+      }
+    }
+    ring = end;
+  }
+  if (all.keys().size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+    throw std::length_error("the halo has more vertices than 32-bit indices reach");
+  lattice.vertices = static_cast<std::int64_t>(all.keys().size());
+  lattice.keys = Buffer<Key>(all.keys().size());
+  std::copy(all.keys().begin(), all.keys().end(), lattice.keys.data());
+  connect(lattice, HaloFinder{all}, threads);
+}
 
 // Points are cut evenly, into a number of chunks that shares well among threads. Where the corners of a chunk are too
 // many for 16-bit slots it is halved, so that chunks of lattices of any dimension on the same points fit into each
@@ -165,77 +231,24 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
       chunk_keys[chunk] = number_corners(lattice, kernels, chunk, tables[worker]);
     });
   };
-  if (code.is_narrow())
-    number_all(std::vector<NarrowTable>(threads, NarrowTable(1 << 14)));
+  const bool dense = code.is_narrow() && code.codes() <= std::min<std::uint64_t>(most_codes, 4 * incidences);
+  if (dense)
+    number_all(std::vector<DenseTable>(threads, DenseTable(code.codes())));
+  else if (code.is_narrow())
+    number_all(std::vector<NarrowTable>(threads, NarrowTable(1 << 15)));
   else
     number_all(std::vector<KeyTable>(threads, KeyTable(1 << 14)));
 
   for (const std::vector<Key>& chunk : chunk_keys)
     lattice.chunk_slots.push_back(lattice.chunk_slots.back() + static_cast<std::int64_t>(chunk.size()));
-  const std::int64_t slots = lattice.slots();
 
-  // A vertex is owned by the first slot that has its key; vertices are numbered in the order of their owners.
-  Buffer<Key> keys(slots);
-  SharedTable table(keys.data(), slots);
-  Buffer<std::uint32_t> places(slots);
-  Buffer<std::int32_t> owners(slots);  // the owner's vertex for slots that own, unset for others
-  lattice.vertex_of_slot = Buffer<std::int32_t>(slots);
-  lattice.keys = Buffer<Key>(slots);
-  std::vector<std::int64_t> owned(threads + 1, 0);
-  parallel(threads, [&](const Worker& worker) {
-    table.clear(worker);
-    const auto [low, high] = worker.share(chunks);
-    for (std::int64_t chunk = low; chunk < high; ++chunk)
-      std::copy(chunk_keys[chunk].begin(), chunk_keys[chunk].end(), keys.data() + lattice.chunk_slots[chunk]);
-    worker.sync();
-    const auto [first, last] = worker.share(slots);
-    for (std::int64_t slot = first; slot < last; ++slot) places[slot] = table.insert(static_cast<std::int32_t>(slot));
-    worker.sync();
-    const auto owns = [&](std::int64_t slot) { return table.least_slot(places[slot]) == slot; };
-    std::int64_t count = 0;
-    for (std::int64_t slot = first; slot < last; ++slot) count += owns(slot);
-    owned[worker.index + 1] = count;
-    worker.sync();
-    std::int64_t vertex = 0;
-    for (int other = 0; other <= worker.index; ++other) vertex += owned[other];
-    for (std::int64_t slot = first; slot < last; ++slot)
-      if (owns(slot)) {
-        lattice.keys[vertex] = keys[slot];
-        owners[slot] = static_cast<std::int32_t>(vertex++);
-      }
-    worker.sync();
-    for (std::int64_t slot = first; slot < last; ++slot)
-      lattice.vertex_of_slot[slot] = owners[table.least_slot(places[slot])];
-  });
-  for (const std::int64_t count : owned) lattice.vertices += count;
-
-  if (halo == 0) {
-    connect(lattice, SlotFinder{table, owners.data()}, threads);
-    return lattice;
-  }
-
-  // Rings of neighbours come after the points' own vertices; no slot belongs to them.
-  KeyTable all(4 * lattice.vertices);
-  for (std::int64_t vertex = 0; vertex < lattice.vertices; ++vertex) all.insert(lattice.keys[vertex]);
-  std::size_t ring = 0;
-  for (int round = 0; round < halo; ++round) {
-    const std::size_t end = all.keys().size();
-    for (std::size_t vertex = ring; vertex < end; ++vertex) {
-      const Key key = all.keys()[vertex];
-      const int remainder = code.remainder(key);
-      for (int axis = 0; axis < corners; ++axis) {
-        all.insert(code.next(key, remainder, axis));
-        all.insert(code.previous(key, remainder, axis));
-      }
-    }
-    ring = end;
-  }
-  if (all.keys().size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
-    throw std::length_error("the halo has more vertices than 32-bit indices reach");
-  lattice.vertices = static_cast<std::int64_t>(all.keys().size());
-  lattice.keys = Buffer<Key>(all.keys().size());
-  std::copy(all.keys().begin(), all.keys().end(), lattice.keys.data());
-  connect(lattice, HaloFinder{all}, threads);
+  // Positions of images have so few keys that these are places in tables themselves.
+  Buffer<Key> keys(lattice.slots());
+  if (dense)
+    join_chunks(lattice, chunk_keys, keys.data(), SharedDenseTable(keys.data(), code.codes()), halo == 0, threads);
+  else
+    join_chunks(lattice, chunk_keys, keys.data(), SharedTable(keys.data(), lattice.slots()), halo == 0, threads);
+  if (halo > 0) add_rings(lattice, halo, threads);
   return lattice;
 }
 

@@ -63,43 +63,50 @@ class Linker {
   Linker(const std::int32_t* next, Chains& chains) : next_(next), chains_(chains) { chains.blocks.push_back(0); }
 
   void add(std::int32_t head) {
-    int length = 1;
-    for (std::int32_t at = head; next_[at] >= 0; at = next_[at]) ++length;
-    const int kind = std::min(length, kinds) - 1;
-    heads_[kind][counts_[kind]++] = head;
-    waiting_ += length;
-    if (waiting_ >= block_vertices) write_block();
+    const auto begin = chains_.vertices.size();
+    std::int32_t at = head;
+    for (std::int32_t following; (following = next_[at]) >= 0; at = following) chains_.vertices.push_back(at);
+    chains_.vertices.push_back(~at);
+    lengths_[count_++] = static_cast<std::int64_t>(chains_.vertices.size() - begin);
+    if (static_cast<std::int64_t>(chains_.vertices.size()) - chains_.blocks.back() >= block_vertices) end_block();
   }
 
-  void write_block() {
-    for (int kind = 1; kind < kinds; ++kind) {
-      for (int i = 0; i < counts_[kind]; ++i) write(heads_[kind][i]);
-      counts_[kind] = 0;
-    }
-    waiting_ = 0;
-    chains_.blocks.push_back(static_cast<std::int64_t>(chains_.vertices.size()));
+  void end_block() {
+    const std::int64_t begin = chains_.blocks.back(), end = static_cast<std::int64_t>(chains_.vertices.size());
+    if (end - begin <= most_sorted) sort(chains_.vertices.data() + begin);
+    count_ = 0;
+    chains_.blocks.push_back(end);
   }
 
  private:
-  static constexpr int kinds = 8;  // longer ones are not told apart
+  static constexpr int kinds = 8;                               // longer ones are not told apart
+  static constexpr std::int64_t most_sorted = 2 * block_vertices;  // of what is larger, most is one long chain
 
-  void write(std::int32_t at) {
-    for (; next_[at] >= 0; at = next_[at]) chains_.vertices.push_back(at);
-    chains_.vertices.push_back(~at);
+  static int kind_of(std::int64_t length) { return static_cast<int>(std::min<std::int64_t>(length, kinds)) - 1; }
+
+  void sort(std::int32_t* chains) {
+    std::int32_t before[most_sorted];
+    std::int64_t begin[kinds + 1] = {}, from = 0;
+    for (int i = 0; i < count_; ++i) begin[kind_of(lengths_[i]) + 1] += lengths_[i];
+    for (int kind = 0; kind < kinds; ++kind) begin[kind + 1] += begin[kind];
+    std::copy_n(chains, begin[kinds], before);
+    for (int i = 0; i < count_; ++i) {
+      std::int64_t& to = begin[kind_of(lengths_[i])];
+      for (std::int64_t k = 0; k < lengths_[i]; ++k) chains[to++] = before[from++];
+    }
   }
 
   const std::int32_t* next_;
   Chains& chains_;
-  std::int32_t heads_[kinds][block_vertices];
-  int counts_[kinds] = {};
-  std::int64_t waiting_ = 0;
+  std::int64_t lengths_[block_vertices];  // of the chains of this block, two or more each
+  int count_ = 0;
 };
 
 inline void link(const std::int32_t* next, const std::uint8_t* has_previous, std::int64_t vertices, Chains& chains) {
   Linker linker(next, chains);
   for (std::int64_t vertex = 0; vertex < vertices; ++vertex)
     if (!has_previous[vertex] && next[vertex] >= 0) linker.add(static_cast<std::int32_t>(vertex));
-  linker.write_block();
+  linker.end_block();
 }
 
 // Lists the slots of each vertex and links neighbours. finder.start(key) sets out to fetch what finder.find(key, start)

@@ -22,6 +22,12 @@ struct Embedding {
   double scale[max_dimension];
 };
 
+// Keys that fit into one word: origin + Σ_j cell_j · unit_j, modulo 2⁶⁴.
+struct NarrowCode {
+  std::uint64_t origin;
+  std::uint64_t unit[max_dimension];
+};
+
 // Enclosing box of elevated points, in units of lattice cells, and whether all features were finite.
 struct Bounds {
   double low[max_corners];
@@ -40,8 +46,10 @@ struct Chunk {
 
 struct LatticeKernels {
   void (*bounds)(const Embedding&, const void* features, bool features_double, std::int64_t points, Bounds&);
+  // Cells (points, d) of the corners of remainder 0, or their keys (points) where the key code is given; the coordinate
+  // of each rank and the weights of all corners, (points, d+1).
   void (*embed)(const Embedding&, const void* features, bool features_double, std::int64_t points,
-                std::int32_t* cells, std::uint8_t* order, float* weights);
+                const NarrowCode* code, std::int32_t* cells, std::uint64_t* keys, std::uint8_t* order, float* weights);
 
   // local[slot] = Σ weight · value over the chunk's points
   void (*splat[row_kinds])(const Chunk&, const float* values, std::int64_t stride, int channels, float* local,

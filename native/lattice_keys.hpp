@@ -50,11 +50,13 @@ class KeyCode {
     if (!(bounds.low[dimension] > -limit && bounds.high[dimension] < limit))
       throw_too_fine(dimension, std::max(-bounds.low[dimension], bounds.high[dimension]));
     narrow_ = at == 0 && word[0] < std::uint64_t{1} << 47;
+    codes_ = word[0];
     unit_[dimension] = {0, 0};  // the last coordinate follows from the others
     Key all{0, 0};
     for (int j = 0; j < dimension; ++j) {
       all = all + unit_[j];
-      low_base_ -= static_cast<std::uint64_t>(low_[j]) * unit_[j].low;
+      narrow_code_.unit[j] = unit_[j].low;
+      narrow_code_.origin -= static_cast<std::uint64_t>(low_[j]) * unit_[j].low;
     }
     for (int j = 0; j <= dimension; ++j) {
       forward_[j] = Key{1, 0} - unit_[j];
@@ -73,20 +75,17 @@ class KeyCode {
     return key;
   }
 
-  // The same where keys are narrow; D is the dimension where it is known to the compiler, else 0.
-  template <int D>
-  Key narrow_base(const std::int32_t* cells) const {
-    Key key{low_base_, 0};
-    for (int j = 0; j < (D ? D : dimension_); ++j)
-      key.low += static_cast<std::uint64_t>(std::int64_t{cells[j]}) * unit_[j].low;
-    return key;
-  }
+  // The same for kernels, where keys are narrow.
+  const NarrowCode& narrow_code() const { return narrow_code_; }
 
   // From corner k−1 to corner k: every coordinate grows by one, that of rank d+1−k (here: `axis`) falls by d.
   Key corner_step(int axis) const { return forward_[axis]; }
 
   // Whether keys are below 2⁴⁷, with those of neighbours.
   bool is_narrow() const { return narrow_; }
+
+  // How many keys there may be at most, with those of neighbours, where they are narrow.
+  std::uint64_t codes() const { return codes_; }
 
   // The most cells along any coordinate.
   double span() const { return span_; }
@@ -130,7 +129,8 @@ class KeyCode {
   int dimension_;
   double span_ = 0;
   bool narrow_ = false;
-  std::uint64_t low_base_ = 0;  // of the cell 0 in every coordinate
+  std::uint64_t codes_ = 0;
+  NarrowCode narrow_code_{};
   std::int64_t low_[max_dimension];
   Key unit_[max_corners];
   Key forward_[max_corners];

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "compiler.hpp"
 #include "lattice_keys.hpp"
 #include "parallel.hpp"
 
@@ -75,15 +76,30 @@ class NarrowTable {
     }
   }
 
+  // The numbers of a simplex's corners, if each is where it is looked for first. Most are, so that one branch does for
+  // all.
+  bool find_all(const std::uint64_t* keys, int corners, std::uint16_t* ids) const {
+    const std::uint64_t* entries = entries_.data();
+    std::uint64_t differs = 0;
+    DENSEFIELD_UNROLL
+    for (int k = 0; k < corners; ++k) {
+      const std::uint64_t entry = entries[home({keys[k], 0})];
+      differs |= entry >> 16 ^ keys[k];
+      ids[k] = static_cast<std::uint16_t>(entry);
+    }
+    return differs == 0;
+  }
+
   void clear() {
+    for (const std::uint32_t place : places_) entries_[place] = empty;
     keys_.clear();
-    entries_.assign(entries_.size(), empty);
+    places_.clear();
   }
 
   const std::vector<Key>& keys() const { return keys_; }
 
  private:
-  static constexpr std::uint64_t empty = ~std::uint64_t{0};
+  static constexpr std::uint64_t empty = ~std::uint64_t{0};  // whose key is none, since these are below 2⁴⁷
 
   std::size_t home(const Key& key) const {
     const std::uint64_t mixed = key.low * 0x9e3779b97f4a7c15u;
@@ -94,6 +110,7 @@ class NarrowTable {
     const auto id = static_cast<std::uint32_t>(keys_.size());
     entries_[at] = key.low << 16 | id;
     keys_.push_back(key);
+    places_.push_back(static_cast<std::uint32_t>(at));
     if (keys_.size() * 4 > entries_.size()) resize(2 * entries_.size());
     return id;
   }
@@ -105,10 +122,12 @@ class NarrowTable {
       std::size_t at = home(keys_[id]);
       while (entries_[at] != empty) at = (at + 1) & mask_;
       entries_[at] = keys_[id].low << 16 | id;
+      places_[id] = static_cast<std::uint32_t>(at);
     }
   }
 
   std::vector<Key> keys_;
+  std::vector<std::uint32_t> places_;  // of the keys
   std::vector<std::uint64_t> entries_;
   std::size_t mask_;
 };
@@ -145,8 +164,12 @@ class SharedTable {
 
   std::int32_t least_slot(std::uint32_t place) const { return slot_of(entries_[place].load(std::memory_order_relaxed)); }
 
-  // Where to look for a key, to be fetched before it is asked for.
-  const void* place(std::uint64_t hash) const { return &entries_[place_of(hash)]; }
+  // What find() takes besides the key; sets out to fetch what it will read.
+  std::uint64_t start(const Key& key) const {
+    const std::uint64_t hash = key.hash();
+    DENSEFIELD_FETCH(&entries_[place_of(hash)]);
+    return hash;
+  }
 
   // The least slot with this key, or −1.
   std::int32_t find(const Key& key, std::uint64_t hash) const {

@@ -99,6 +99,24 @@ def test_they_agree_on_many_chunks_of_points(channels: int) -> None:
     assert relative(ours[1], theirs[1]) < ROUNDING
 
 
+@pytest.mark.parametrize("sigma", [40.0, 3.0, 0.3, 1e-3, 1e-6])
+@pytest.mark.parametrize("operator", ["symmetric", "pydensecrf"])
+def test_they_agree_on_positions_however_many_keys_there_are(sigma: float, operator: Any) -> None:
+    # Keys that are places in a table, keys that are looked up in small and in large tables, on many chunks of points.
+    y, x = np.mgrid[:150, :131]
+    features = np.stack([x, y], axis=-1).reshape(-1, 2) / sigma
+    if operator == "pydensecrf":
+        features = features.astype(np.float32)
+        if sigma < 1e-3:
+            pytest.skip("single precision cannot embed this")
+    values = cloud(len(features), 3, 1).astype(np.float32)
+    native = LatticeFilter(features, operator=operator, calibrate=False, threads=2)
+    twin = TorchLatticeFilter(torch.tensor(features), operator=operator, calibrate=False)
+    assert native.num_vertices == twin.num_vertices
+    expected = twin.apply(torch.tensor(values.astype(features.dtype)))
+    assert relative(native.apply(values), expected) < ROUNDING
+
+
 @pytest.mark.parametrize("sigma", [1e-3, 1e-5, 1e-6])
 def test_they_agree_on_the_magnitude_however_narrow_the_kernel(sigma: float) -> None:
     y, x = np.mgrid[:30, :40]
