@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "compiler.hpp"
 #include "lattice_connect.hpp"
@@ -226,18 +227,19 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
   lattice.weights = Buffer<float>(incidences);
   lattice.order = Buffer<std::uint8_t>(incidences);
   std::vector<std::vector<Key>> chunk_keys(chunks);
-  const auto number_all = [&](auto tables) {
+  const auto number_all = [&]<class Table>(std::vector<std::optional<Table>> tables, std::size_t capacity) {
     parallel_for(threads, chunks, [&](std::int64_t chunk, int worker) {
-      chunk_keys[chunk] = number_corners(lattice, kernels, chunk, tables[worker]);
+      if (!tables[worker]) tables[worker].emplace(capacity);  // by who will use it, in the cache that it is near to
+      chunk_keys[chunk] = number_corners(lattice, kernels, chunk, *tables[worker]);
     });
   };
   const bool dense = code.is_narrow() && code.codes() <= std::min<std::uint64_t>(most_codes, 4 * incidences);
   if (dense)
-    number_all(std::vector<DenseTable>(threads, DenseTable(code.codes())));
+    number_all(std::vector<std::optional<DenseTable>>(threads), code.codes());
   else if (code.is_narrow())
-    number_all(std::vector<NarrowTable>(threads, NarrowTable(1 << 15)));
+    number_all(std::vector<std::optional<NarrowTable>>(threads), 1 << 15);
   else
-    number_all(std::vector<KeyTable>(threads, KeyTable(1 << 14)));
+    number_all(std::vector<std::optional<KeyTable>>(threads), 1 << 14);
 
   for (const std::vector<Key>& chunk : chunk_keys)
     lattice.chunk_slots.push_back(lattice.chunk_slots.back() + static_cast<std::int64_t>(chunk.size()));

@@ -8,11 +8,13 @@ from numbers import Number
 
 import numpy as np
 
+from densefield import _core
 from densefield.crf.binding import Bound
 from densefield.crf.coupling import couple
 from densefield.crf.kernels import Normalization
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.lattice import LatticeFilter
+from densefield.filters.threads import default_threads
 from densefield.pydensecrf.buffers import Float32, as_array, checked_buffer, checked_widths
 
 MOST_SHARED = 1 << 20  # pixels; the lattice of so many takes 40 MB, which is as much as is kept for the next image
@@ -103,6 +105,6 @@ def image_features(width: int, height: int, sxy: object, srgb: object, rgbim: ob
         hint = " DenseCRF2D takes the width first." if image.shape[:2] == (width, height) else ""
         raise InputError(f"rgbim has shape {image.shape}, expected ({height}, {width}, 3).{hint}")
     features = grid_features(width, height, sxy, channels=3)
-    for channel, width_of_channel in enumerate(checked_widths(srgb, "srgb", ("r", "g", "b"))):
-        np.divide(image[..., channel], np.float32(width_of_channel), out=features[..., 2 + channel], dtype=np.float32)
+    widths = np.asarray(checked_widths(srgb, "srgb", ("r", "g", "b")), np.float32).tolist()
+    _core.fill_features(image.reshape(-1, 3).view(np.uint8), widths, features.reshape(-1, 5), 2, default_threads())
     return features
