@@ -106,6 +106,11 @@ class Backwards {
     return Corners(couplings_[m], tiling_, kernels_, first, points);
   }
 
+  // Asks for the planes of the tile after the one whose planes and first point are given.
+  void fetch_next(const float* planes, std::int64_t first) const {
+    if (first + kTile < tiling_.points) fetch(planes + tiling_.plane_floats(), tiling_.plane_floats());
+  }
+
   template <class Task>
   void for_units(int pass, const Task& task) {
     std::int64_t unit;
@@ -157,6 +162,7 @@ class Backwards {
     clear_locals(unit);
     for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
       const float* in_rows = nullptr;  // the planes that at.rows holds
+      fetch_next(q_of(first, t - 1), first);
       for (std::size_t m = 0; m < couplings_.size(); ++m) {
         if (!with_shape(m)) continue;
         const float* planes = mixed(m, q_of(first, t - 1), at);
@@ -204,16 +210,21 @@ class Backwards {
   void step_back(const Worker& worker, std::int64_t unit, int t) {
     const Tile at = tile(worker);
     if (t > 1) clear_locals(unit);
+    for (std::size_t m = 0; m < couplings_.size(); ++m)
+      fetch_rows(couplings_[m].filter->lattice(), tiling_, unit, sending_[m].rows());
     for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
       const float* q = q_of(first, t - 1);
       const float* g = g_of(first);
+      fetch_next(q, first);
       std::memset(at.h, 0, plane_bytes());
       if (any_shape_) kernels_.to_rows(g, tiling_.labels, tiling_.width, at.other_rows);
       for (std::size_t m = 0; m < couplings_.size(); ++m) {
         take_back(m, unit, first, points, q, g, at);
         if (with_shape(m)) take_message(m, first, points, q, g, at);
       }
+      if (any_shape_) fetch_next(g, first);
       kernels_.softmax_adjoint(at.h, q, tiling_.labels, at.g);
+      fetch_planes(task_.scores, tiling_, first + kTile);
       kernels_.add(at.g, tiling_.labels, points, task_.scores + first, tiling_.points);
       if (t > 1) send(at, first, points);
     });
@@ -223,9 +234,8 @@ class Backwards {
   void take_back(std::size_t m, std::int64_t unit, std::int64_t first, int points, const float* q, const float* g,
                  const Tile& at) {
     const Coupling& coupling = couplings_[m];
-    corners(m, first, points).collect(sending_[m].rows(), coupling.before, 1, false, at.rows);
-    std::memset(at.one, 0, plane_bytes());
-    kernels_.to_planes(at.rows, tiling_.width, tiling_.labels, at.one);
+    corners(m, first, points).collect(sending_[m].rows(), coupling.before, 1, nullptr, at.rows);
+    kernels_.to_planes(at.rows, tiling_.width, tiling_.labels, false, at.one);
     double* to_mu = wanted(m).mu ? mu_[m].data() + unit * mu_count(m) : nullptr;
     const bool dots_are_mu = to_mu && coupling.is_plain();
     if (with_shape(m) || dots_are_mu) {

@@ -1,4 +1,4 @@
-// exp(x) for x ≤ 0 in float32, written so that loops over it vectorise on every instruction set.
+// exp(x) for x up to 60 in float32, written so that loops over it vectorise on every instruction set.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,13 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define DENSEFIELD_SIMD _Pragma("omp simd")
+#define DENSEFIELD_PRAGMA(text) _Pragma(#text)
+#define DENSEFIELD_SIMD_MAX(number) DENSEFIELD_PRAGMA(omp simd reduction(max : number))
+#define DENSEFIELD_SIMD_MIN(number) DENSEFIELD_PRAGMA(omp simd reduction(min : number))
 #else
 #define DENSEFIELD_SIMD
+#define DENSEFIELD_SIMD_MAX(number)
+#define DENSEFIELD_SIMD_MIN(number)
 #endif
 
 namespace densefield::DENSEFIELD_ISA {

@@ -33,6 +33,9 @@ class Loop {
     }
     remembers_ |= task.residuals != nullptr || task.tolerance >= 0;
     if (remembers_) state_ = Buffer<float>(static_cast<std::size_t>(tiling.state_floats()));
+    in_rows_ = !remembers_ && !task.start && !task.kept && !task.log_marginals && task.iterations > 0;
+    for (const Coupling& coupling : couplings) in_rows_ &= coupling.is_plain();
+    if (in_rows_) scores_ = Buffer<float>(static_cast<std::size_t>(tiling.tiles() * kTile * tiling.width));
     for (int pass = 0; pass <= task.iterations; ++pass) queues_.emplace_back(tiling.units());
     for (int worker = 0; worker < threads; ++worker)
       tiles_.emplace_back(static_cast<std::size_t>(2 * tiling.plane_floats() + kTile * tiling.width));
@@ -73,9 +76,17 @@ class Loop {
     float* message = z + tiling_.plane_floats();
     float* rows = message + tiling_.plane_floats();
     float* last = remembers_ ? state_.data() + first / kTile * tiling_.plane_floats() : nullptr;
-    kernels_.load(task_.scores + first, tiling_.points, tiling_.labels, points, z);
-    fetch_planes(task_.scores, tiling_, first + kTile);
-    if (pass > 0) receive(first, points, last, message, rows, z);
+    if (pass == 0 || !in_rows_) {
+      kernels_.load(task_.scores + first, tiling_.points, tiling_.labels, points, z);
+      fetch_planes(task_.scores, tiling_, first + kTile);
+    }
+    if (in_rows_) {
+      if (pass == 0) keep_scores(first, z);
+      if (pass < task_.iterations) return rows_pass(pass, first, points, z, rows);
+      kernels_.to_planes(scores_and_messages(pass, first, points, rows), tiling_.width, tiling_.labels, false, z);
+    } else if (pass > 0) {
+      receive(first, points, last, message, rows, z);
+    }
     float change = 0;
     const bool may_be_last = pass == task_.iterations || task_.tolerance >= 0;
     if (task_.log_marginals && may_be_last) {
@@ -103,6 +114,60 @@ class Loop {
     return change;
   }
 
+  // Where nothing but the last marginals is asked for, a pass stays in rows. The scores are kept in them, less each
+  // point's largest, which marginals do not depend on; padding is as good as minus infinity.
+  void keep_scores(std::int64_t first, float* z) {
+    float* scores = scores_.data() + first * tiling_.width;
+    kernels_.take_largest(z, tiling_.labels);
+    kernels_.to_rows(z, tiling_.labels, tiling_.width, scores);
+    for (int p = 0; p < kTile; ++p)
+      for (int l = tiling_.labels; l < tiling_.width; ++l) scores[p * tiling_.width + l] = -1e30f;
+  }
+
+  // f + Σ_m K̂_m q μ_m, in `rows` or in scores_
+  const float* scores_and_messages(int pass, std::int64_t first, int points, float* rows) {
+    const float* sum = scores_.data() + first * tiling_.width;
+    for (std::size_t m = 0; pass > 0 && m < couplings_.size(); ++m) {
+      Corners(couplings_[m], tiling_, kernels_, first, points)
+          .collect(fields_[m].rows(), couplings_[m].after, couplings_[m].mu[0], sum, rows);
+      sum = rows;
+    }
+    return sum;
+  }
+
+  // exp(z) and its sums, of which the marginals are quotients, without a maximum taken away: that would be a passage
+  // across rows. Where messages are so large that powers leave the range of float32, softmax does it as elsewhere.
+  float rows_pass(int pass, std::int64_t first, int points, float* z, float* rows) {
+    const float* sum = scores_and_messages(pass, first, points, rows);
+    fetch_scores(first + kTile, 0);
+    const float largest = kernels_.powers(sum, points * tiling_.width, rows);
+    fetch_scores(first + kTile, 1);
+    float sums[kTile] = {}, factor[kTile];
+    for (int block = 0; block < tiling_.blocks(); ++block)
+      kernels_.add_rows[row_kind(tiling_.block_row(block))](rows + block * max_row, tiling_.width, points, sums);
+    const float least = kernels_.invert(sums, points);
+    if (!(largest <= 60 && least >= 1e-25f)) {
+      kernels_.to_planes(scores_and_messages(pass, first, points, rows), tiling_.width, tiling_.labels, false, z);
+      kernels_.softmax(z, tiling_.labels);
+      kernels_.to_rows(z, tiling_.labels, tiling_.width, rows);
+      std::fill_n(sums, points, 1.0f);
+    }
+    for (std::size_t m = 0; m < couplings_.size(); ++m) {
+      for (int p = 0; p < points; ++p) factor[p] = couplings_[m].before[first + p] * sums[p];
+      Corners(couplings_[m], tiling_, kernels_, first, points).spread(rows, factor, locals_[m].sums());
+      if (m < 2) fetch_scores(first + kTile, 2 + static_cast<int>(m));
+    }
+    return 0;
+  }
+
+  // The next tile's scores in four parts, with work between them: a processor waits where more than some dozen lines of
+  // memory are on their way.
+  void fetch_scores(std::int64_t first, int part) const {
+    if (first >= tiling_.points) return;
+    const int floats = kTile * tiling_.width / 4;
+    fetch(scores_.data() + first * tiling_.width + part * floats, floats);
+  }
+
   // z += Σ_m K̂_m q μ_mᵀ, with q in `last` where it is needed
   void receive(std::int64_t first, int points, const float* last, float* message, float* rows, float* z) {
     bool plain = false;
@@ -110,16 +175,15 @@ class Loop {
       const Coupling& coupling = couplings_[m];
       if (!coupling.is_plain()) continue;
       Corners(coupling, tiling_, kernels_, first, points)
-          .collect(fields_[m].rows(), coupling.after, coupling.mu[0], plain, rows);
+          .collect(fields_[m].rows(), coupling.after, coupling.mu[0], plain ? rows : nullptr, rows);
       plain = true;
     }
-    if (plain) kernels_.to_planes(rows, tiling_.width, tiling_.labels, z);
+    if (plain) kernels_.to_planes(rows, tiling_.width, tiling_.labels, true, z);
     for (std::size_t m = 0; m < couplings_.size(); ++m) {
       const Coupling& coupling = couplings_[m];
       if (coupling.is_plain()) continue;
-      Corners(coupling, tiling_, kernels_, first, points).collect(fields_[m].rows(), coupling.after, 1, false, rows);
-      std::memset(message, 0, tiling_.plane_floats() * sizeof(float));
-      kernels_.to_planes(rows, tiling_.width, tiling_.labels, message);
+      Corners(coupling, tiling_, kernels_, first, points).collect(fields_[m].rows(), coupling.after, 1, nullptr, rows);
+      kernels_.to_planes(rows, tiling_.width, tiling_.labels, false, message);
       if (coupling.own) kernels_.take_own(coupling.own + first, last, tiling_.labels, points, message);
       kernels_.mix(message, coupling.mu, coupling.rank, false, tiling_.labels, z);
     }
@@ -152,8 +216,10 @@ class Loop {
   std::deque<Queue> queues_;
   std::deque<Buffer<float>> tiles_;
   std::vector<float> changes_;
-  Buffer<float> state_;  // q of the last pass
+  Buffer<float> state_;   // q of the last pass
+  Buffer<float> scores_;  // (points, width)
   bool remembers_ = false;
+  bool in_rows_ = false;
   int steps_ = 0;
 };
 

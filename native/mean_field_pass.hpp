@@ -100,12 +100,12 @@ class Corners {
         tiling_(tiling),
         kernels_(kernels) {}
 
-  // tile = scale · factor · S·rows, or the same added to it
-  void collect(const float* rows, const float* factor, float scale, bool adds, float* tile) const {
+  // tile = base + scale · factor · S·rows; base is zero where it is null, and may be the tile
+  void collect(const float* rows, const float* factor, float scale, const float* base, float* tile) const {
     for (int block = 0; block < tiling_.blocks(); ++block)
       kernels_.collect[kind(block)](place_.chunk, place_.within, place_.points,
-                                    rows + block * max_row * lattice_.vertices, factor + place_.first, scale, adds,
-                                    tile + block * max_row, tiling_.width);
+                                    rows + block * max_row * lattice_.vertices, factor + place_.first, scale,
+                                    base ? base + block * max_row : nullptr, tile + block * max_row, tiling_.width);
   }
 
   // local += Sᵀ·(factor · tile); `factor` is of the tile's points
@@ -158,6 +158,11 @@ inline void fetch_rows(const Lattice& lattice, const Tiling& tiling, std::int64_
       if (row > 16) DENSEFIELD_FETCH(at + row - 1);
     }
   }
+}
+
+// The same for numbers side by side.
+inline void fetch(const float* from, std::int64_t floats) {
+  for (std::int64_t i = 0; i < floats; i += 16) DENSEFIELD_FETCH(from + i);
 }
 
 // The same for a tile of an array (labels, points), whose labels lie far apart.

@@ -32,6 +32,21 @@ struct Row {
 
   Row operator+(const Row& x) const { return {head + x.head, tail + x.tail}; }
 
+  // Σ of all channels
+  float total() const {
+    if constexpr (V < 4)
+      return head + tail.total();
+    else
+      return sum_lanes<4>(quad());
+  }
+  // Four sums of every fourth channel.
+  VectorType<4> quad() const {
+    if constexpr (V == width)
+      return folded<width>(head);
+    else
+      return folded<width>(head) + tail.quad();
+  }
+
   // Σ this · x
   float dot(const Row& x) const { return sum_of(head * x.head) + tail.dot(x.tail); }
 
@@ -45,6 +60,16 @@ struct Row {
   }
 
  private:
+  template <int Lanes>
+  static VectorType<4> folded(VectorType<Lanes> lanes) {
+    if constexpr (Lanes <= 4) {
+      return lanes;
+    } else {
+      VectorType<Lanes / 2> halves[2];
+      std::memcpy(halves, &lanes, sizeof lanes);
+      return folded<Lanes / 2>(halves[0] + halves[1]);
+    }
+  }
   template <int Lanes>
   static float sum_lanes(VectorType<Lanes> lanes) {
     if constexpr (Lanes == 1) {
@@ -69,6 +94,7 @@ struct Row<0> {
   }
   Row operator+(const Row&) const { return {}; }
   float dot(const Row&) const { return 0; }
+  float total() const { return 0; }
 };
 
 }  // namespace densefield::DENSEFIELD_ISA

@@ -10,7 +10,7 @@ namespace densefield::DENSEFIELD_ISA {
 // C is the number of corners where it is known to the compiler, which then unrolls; 0 where it is not.
 template <int V, int C>
 void collect_at(const Chunk& chunk, std::int64_t first, int points, const float* source, const float* factor,
-                float scale, bool adds, float* rows, int width) {
+                float scale, const float* base, float* rows, int width) {
   const int corners = C ? C : chunk.corners;
   const std::uint16_t* ids = chunk.ids + first * corners;
   const float* weights = chunk.weights + first * corners;
@@ -20,7 +20,7 @@ void collect_at(const Chunk& chunk, std::int64_t first, int points, const float*
     DENSEFIELD_UNROLL
     for (int k = 0; k < corners; ++k)
       sum = sum.plus(Factor(weights[k]), Row<V>::load(source + std::int64_t{vertices[ids[k]]} * V));
-    (adds ? Row<V>::load(rows) : Row<V>::zero()).plus(Factor(scale * factor[p]), sum).store(rows);
+    (base ? Row<V>::load(base + p * width) : Row<V>::zero()).plus(Factor(scale * factor[p]), sum).store(rows);
     ids += corners;
     weights += corners;
     rows += width;
@@ -49,12 +49,12 @@ void spread_at(const Chunk& chunk, std::int64_t first, int points, const float* 
 // Images have lattices of two dimensions, and of five with colours; volumes of three; grey images of three too.
 template <int V>
 void collect(const Chunk& chunk, std::int64_t first, int points, const float* source, const float* factor,
-             float scale, bool adds, float* rows, int width) {
+             float scale, const float* base, float* rows, int width) {
   const auto at = chunk.corners == 3   ? collect_at<V, 3>
                   : chunk.corners == 4 ? collect_at<V, 4>
                   : chunk.corners == 6 ? collect_at<V, 6>
                                        : collect_at<V, 0>;
-  at(chunk, first, points, source, factor, scale, adds, rows, width);
+  at(chunk, first, points, source, factor, scale, base, rows, width);
 }
 
 template <int V>
@@ -65,6 +65,11 @@ void spread(const Chunk& chunk, std::int64_t first, int points, const float* row
                   : chunk.corners == 6 ? spread_at<V, 6>
                                        : spread_at<V, 0>;
   at(chunk, first, points, rows, width, factor, local);
+}
+
+template <int V>
+void add_rows(const float* rows, int width, int points, float* sums) {
+  for (int p = 0; p < points; ++p) sums[p] += Row<V>::load(rows + p * width).total();
 }
 
 template <int V, int C>
@@ -105,11 +110,15 @@ void collect_slopes(const Chunk& chunk, std::int64_t first, int points, const fl
 inline constexpr TileKernels tile_kernels{DENSEFIELD_ROWS(collect),
                                           DENSEFIELD_ROWS(spread),
                                           DENSEFIELD_ROWS(collect_slopes),
+                                          DENSEFIELD_ROWS(add_rows),
+                                          powers,
+                                          invert,
                                           load_tile,
                                           store_tile,
                                           add_tile,
                                           to_planes,
                                           to_rows,
+                                          take_largest,
                                           softmax,
                                           log_softmax,
                                           take_own,

@@ -18,10 +18,10 @@ inline constexpr int kTile = 64;
 inline constexpr int row_width(int labels) { return padded_row(labels); }
 
 struct TileKernels {
-  // rows[p] = scale · factor_p · Σ_k weight_k · source[vertex_k] for the points first … first + points - 1 of a chunk, or
-  // the same added to what is there
+  // rows[p] = base[p] + scale · factor_p · Σ_k weight_k · source[vertex_k] for the points first … first + points - 1 of a
+  // chunk; base is zero where it is null, and may be `rows`
   void (*collect[row_kinds])(const Chunk&, std::int64_t first, int points, const float* source, const float* factor,
-                             float scale, bool adds, float* rows, int width);
+                             float scale, const float* base, float* rows, int width);
   // local[slot_k] += weight_k · factor_p · rows[p]
   void (*spread[row_kinds])(const Chunk&, std::int64_t first, int points, const float* rows, int width,
                             const float* factor, float* local);
@@ -29,14 +29,21 @@ struct TileKernels {
   void (*collect_slopes[row_kinds])(const Chunk&, std::int64_t first, int points, const float* source,
                                     std::int64_t stride, const float* factor, float scale, const float* rows,
                                     int width, int dimension, float* slope);
+  // sums[p] += Σ_c rows[p, c]
+  void (*add_rows[row_kinds])(const float* rows, int width, int points, float* sums);
+  // out = exp(z) for `count` numbers up to 60, which they are if what it returns is: the largest of them
+  float (*powers)(const float* z, int count, float* out);
+  // numbers = 1 / numbers; returns the least of them before
+  float (*invert)(float* numbers, int count);
 
   // A tile of an array (labels, points) whose first point is at `array`; points past the last are zero.
   void (*load)(const float* array, std::int64_t stride, int labels, int points, float* planes);
   void (*store)(const float* planes, int labels, int points, float* array, std::int64_t stride);
   void (*add)(const float* planes, int labels, int points, float* array, std::int64_t stride);  // array += planes
 
-  void (*to_planes)(const float* rows, int width, int labels, float* planes);      // planes += rows
+  void (*to_planes)(const float* rows, int width, int labels, bool adds, float* planes);  // planes = or += rows
   void (*to_rows)(const float* planes, int labels, int width, float* rows);        // padding becomes zero
+  void (*take_largest)(float* planes, int labels);                                 // z → z - max_l z
   void (*softmax)(float* planes, int labels);                                      // z → q
   void (*log_softmax)(float* planes, int labels);                                  // z → log q
   // message_l -= own · q_l

@@ -43,15 +43,15 @@ inline void add_tile(const float* planes, int labels, int points, float* array, 
 }
 
 // Rows of more than four labels are padded to a multiple of four, so that four can be moved at a time.
-inline void to_planes(const float* rows, int width, int labels, float* planes) {
+inline void to_planes(const float* rows, int width, int labels, bool adds, float* planes) {
   if (width < 4) {
     for (int l = 0; l < labels; ++l)
-      for (int p = 0; p < kTile; ++p) planes[l * kTile + p] += rows[p * width + l];
+      for (int p = 0; p < kTile; ++p) planes[l * kTile + p] = (adds ? planes[l * kTile + p] : 0.0f) + rows[p * width + l];
     return;
   }
   for (int l = 0; l < labels; l += 4)
     for (int p = 0; p < kTile; p += kVectorLanes)
-      add_columns(rows + p * width + l, width, labels - l, planes + l * kTile + p, kTile);
+      load_columns(rows + p * width + l, width, labels - l, adds, planes + l * kTile + p, kTile);
 }
 
 inline void to_rows(const float* planes, int labels, int width, float* rows) {
@@ -73,6 +73,36 @@ inline void largest_of(const float* planes, int labels, float* largest) {
     DENSEFIELD_SIMD
     for (int p = 0; p < kTile; ++p) largest[p] = z[p] > largest[p] ? z[p] : largest[p];
   }
+}
+
+inline void take_largest(float* planes, int labels) {
+  float largest[kTile];
+  largest_of(planes, labels, largest);
+  for (int l = 0; l < labels; ++l) {
+    float* z = planes + l * kTile;
+    DENSEFIELD_SIMD
+    for (int p = 0; p < kTile; ++p) z[p] -= largest[p];
+  }
+}
+
+inline float powers(const float* z, int count, float* out) {
+  float largest = z[0];
+  DENSEFIELD_SIMD_MAX(largest)
+  for (int i = 0; i < count; ++i) {
+    largest = z[i] > largest ? z[i] : largest;
+    out[i] = exponential(z[i]);
+  }
+  return largest;
+}
+
+inline float invert(float* numbers, int count) {
+  float least = numbers[0];
+  DENSEFIELD_SIMD_MIN(least)
+  for (int i = 0; i < count; ++i) {
+    least = numbers[i] < least ? numbers[i] : least;
+    numbers[i] = 1.0f / numbers[i];
+  }
+  return least;
 }
 
 inline void softmax(float* planes, int labels) {

@@ -74,13 +74,14 @@ inline void store_columns(const float* from, std::int64_t from_stride, int lines
   }
 }
 
-// to[l][p] += from[p][l] for the first `lines` l of four, and as many p as a vector has lanes.
-inline void add_columns(const float* from, std::int64_t from_stride, int lines, float* to, std::int64_t to_stride) {
+// to[l][p] = from[p][l], or the same added, for the first `lines` l of four, and as many p as a vector has lanes.
+inline void load_columns(const float* from, std::int64_t from_stride, int lines, bool adds, float* to,
+                         std::int64_t to_stride) {
   FourVectors x;
   for (int i = 0; i < 4; ++i) x.line[i] = join<kVectorLanes>(from + i * from_stride, 4 * from_stride);
   x = transpose_groups(x);
   for (int l = 0; l < 4; ++l)
-    if (l < lines) store(to + l * to_stride, load<Vector>(to + l * to_stride) + x.line[l]);
+    if (l < lines) store(to + l * to_stride, adds ? load<Vector>(to + l * to_stride) + x.line[l] : x.line[l]);
 }
 
 #else
@@ -90,9 +91,11 @@ inline void store_columns(const float* from, std::int64_t from_stride, int lines
     for (int l = 0; l < 4; ++l) to[p * to_stride + l] = l < lines ? from[l * from_stride + p] : 0.0f;
 }
 
-inline void add_columns(const float* from, std::int64_t from_stride, int lines, float* to, std::int64_t to_stride) {
+inline void load_columns(const float* from, std::int64_t from_stride, int lines, bool adds, float* to,
+                         std::int64_t to_stride) {
   for (int l = 0; l < lines; ++l)
-    for (int p = 0; p < kVectorLanes; ++p) to[l * to_stride + p] += from[p * from_stride + l];
+    for (int p = 0; p < kVectorLanes; ++p)
+      to[l * to_stride + p] = (adds ? to[l * to_stride + p] : 0.0f) + from[p * from_stride + l];
 }
 
 #endif

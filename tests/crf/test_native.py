@@ -51,6 +51,50 @@ def check(bounds: Sequence[Bound], scores: Array, iterations: int = 4) -> None:
     expected = reference(bounds, scores, iterations)
     assert np.abs(log_q - expected).max() <= ROUNDING * max(1, np.abs(expected).max())
     assert np.abs(q - np.exp(expected)).max() <= MARGINAL_ROUNDING
+    assert np.abs(marginals_alone(bounds, scores, iterations) - np.exp(expected)).max() <= MARGINAL_ROUNDING
+
+
+def marginals_alone(bounds: Sequence[Bound], scores: Array, iterations: int = 4, threads: int = 2) -> Array:
+    """What takes another way through memory where all kernels are Potts."""
+    q = np.full_like(scores, np.nan)
+    assert native_mean_field(bounds, scores, iterations, threads, marginals=q) == iterations
+    return q
+
+
+@pytest.mark.parametrize("labels", [1, 2, 3, 4, 5, 8, 21, 24, 32, 33, 36, 64, 70])
+@pytest.mark.parametrize("points", [1, 64, 130, 9000])
+def test_marginals_of_potts_kernels_alone_equal_the_twin(labels: int, points: int) -> None:
+    check(bind_random(points, labels, kinds=["potts"], dimensions=(2, 5, 3)), scores_of(labels, points))
+
+
+@pytest.mark.parametrize("ignore", [False, True])
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_marginals_of_potts_kernels_alone_equal_the_twin_for_every_option(normalization: str, ignore: bool) -> None:
+    bounds = bind_random(300, 5, kinds=["potts"], normalization=normalization, ignore=ignore)
+    check(bounds, scores_of(5, 300))
+
+
+@pytest.mark.parametrize("labels", [2, 5, 21])
+@pytest.mark.parametrize("strength", [30.0, -30.0, 1e3, -1e3, 1e5])
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_messages_beyond_the_range_of_powers_are_taken_in_too(labels: int, strength: float, scale: float) -> None:
+    # Messages of some hundred and more: exp() of them, or of minus them, is beyond float32. One update, since the
+    # next ones of such a model magnify roundings.
+    bounds, scores = bind_random(300, labels, kinds=["potts"], strength=strength), scores_of(labels, 300, scale)
+    q, expected = marginals_alone(bounds, scores, 2), np.exp(reference(bounds, scores, 2))
+    assert np.isfinite(q).all() and np.abs(q.sum(0) - 1).max() < 1e-5
+    first, first_expected = marginals_alone(bounds, scores, 1), np.exp(reference(bounds, scores, 1))
+    # A message is rounded to 1e-7 of itself, and a marginal moves by a quarter of that.
+    rounding = 1e-6 * (10 + scale * 4 + 6 * abs(strength))
+    assert np.abs(first - first_expected).max() <= rounding
+    if abs(strength) <= 30:
+        assert np.abs(q - expected).max() <= 10 * rounding
+
+
+@pytest.mark.parametrize("threads", [1, 3, 7])
+def test_marginals_of_potts_kernels_alone_are_the_same_bits_on_any_number_of_threads(threads: int) -> None:
+    bounds, scores = bind_random(30000, 6, kinds=["potts"]), scores_of(6, 30000)
+    assert np.array_equal(marginals_alone(bounds, scores, threads=threads), marginals_alone(bounds, scores, threads=2))
 
 
 @pytest.mark.parametrize("kind", ["potts", "per label", "matrix"])
@@ -94,6 +138,7 @@ def test_it_equals_its_twin_after_any_number_of_updates(iterations: int) -> None
 
 @pytest.mark.parametrize("exclude_self", [False, True])
 def test_outputs_do_not_depend_on_which_others_are_asked_for(exclude_self: bool) -> None:
+    # Of Potts kernels marginals alone are those of other outputs to rounding: see check().
     bounds, scores = bind_random(200, 6, exclude_self=exclude_self), scores_of(6, 200)
     q, log_q = solve(bounds, scores)
     only_q, only_log = np.empty_like(scores), np.empty_like(scores)

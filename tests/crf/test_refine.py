@@ -48,7 +48,8 @@ def test_it_is_a_crf_on_those_scores():
     image, mask = two_halves()
     kernels = [Spatial(2, weight=1.5)]
     expected = CRF(kernels, iterations=3).solve(unary_scores(labels=mask), image).marginals
-    assert np.array_equal(refine(image, labels=mask, kernels=kernels, iterations=3), expected)
+    result = refine(image, labels=mask, kernels=kernels, iterations=3)
+    assert np.abs(result - expected).max() < 1e-6  # marginals alone are summed in another order
 
 
 def test_a_grey_image_will_do():
