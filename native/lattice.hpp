@@ -50,12 +50,16 @@ void splat(const Chunk& chunk, const float* values, std::int64_t stride, int cha
 template <int V>
 void gather(const float* local, const std::int32_t* begin, const std::int32_t* slots, std::int64_t first,
             std::int64_t last, float factor, float* rows) {
-  constexpr int ahead = 8;
+  constexpr int ahead = 16;
   const std::int32_t end = begin[last];
   for (std::int64_t vertex = first; vertex < last; ++vertex) {
     Row<V> sum = Row<V>::zero();
     for (std::int32_t at = begin[vertex]; at < begin[vertex + 1]; ++at) {
-      if (at + ahead < end) DENSEFIELD_PREFETCH(local + std::int64_t{slots[at + ahead]} * V);
+      if (at + ahead < end) {
+        const float* soon = local + std::int64_t{slots[at + ahead]} * V;
+        DENSEFIELD_PREFETCH(soon);
+        if constexpr (V > 16) DENSEFIELD_PREFETCH(soon + V - 1);
+      }
       sum = sum + Row<V>::load(local + std::int64_t{slots[at]} * V);
     }
     Row<V>::zero().plus(factor, sum).store(rows + vertex * V);
