@@ -29,8 +29,10 @@ class Backwards {
       any_shape_ |= with_shape(m);
     }
     for (int pass = 0; pass <= 2 * task.iterations; ++pass) queues_.emplace_back(tiling.units());
-    for (int worker = 0; worker < threads; ++worker)
+    for (int worker = 0; worker < threads; ++worker) {
       tiles_.emplace_back(static_cast<std::size_t>(5 * tiling.plane_floats() + 2 * kTile * tiling.width));
+      std::fill_n(tiles_.back().data(), tiles_.back().size(), 0.0f);  // points past the last are computed too
+    }
   }
 
   void run(const Worker& worker) {

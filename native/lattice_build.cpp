@@ -233,7 +233,9 @@ Lattice build_lattice(const Embedding& embedding, const Features& features, int 
       chunk_keys[chunk] = number_corners(lattice, kernels, chunk, *tables[worker]);
     });
   };
-  const bool dense = code.is_narrow() && code.codes() <= std::min<std::uint64_t>(most_codes, 4 * incidences);
+  // Every thread has a table of its own, which takes time to fill.
+  const auto tables = static_cast<std::uint64_t>(std::min<std::int64_t>(threads, chunks));
+  const bool dense = code.is_narrow() && code.codes() <= std::min<std::uint64_t>(most_codes, 8 * incidences / tables);
   if (dense)
     number_all(std::vector<std::optional<DenseTable>>(threads), code.codes());
   else if (code.is_narrow())

@@ -66,7 +66,7 @@ class KeyTable {
 class NarrowTable {
  public:
   static constexpr bool is_narrow = true;
-  explicit NarrowTable(std::size_t capacity = 1024) { resize(std::bit_ceil(capacity)); }
+  explicit NarrowTable(std::size_t capacity) { resize(std::bit_ceil(capacity)); }
 
   std::uint32_t insert(const Key& key) {
     for (std::size_t at = home(key);; at = (at + 1) & mask_) {

@@ -35,10 +35,16 @@ class Loop {
     if (remembers_) state_ = Buffer<float>(static_cast<std::size_t>(tiling.state_floats()));
     in_rows_ = !remembers_ && !task.start && !task.kept && !task.log_marginals && task.iterations > 0;
     for (const Coupling& coupling : couplings) in_rows_ &= coupling.is_plain();
-    if (in_rows_) scores_ = Buffer<float>(static_cast<std::size_t>(tiling.tiles() * kTile * tiling.width));
+    if (in_rows_) {
+      scores_ = Buffer<float>(static_cast<std::size_t>(tiling.tiles() * kTile * tiling.width));
+      leaves_range_.assign(static_cast<std::size_t>(tiling.tiles()), 0);
+    }
     for (int pass = 0; pass <= task.iterations; ++pass) queues_.emplace_back(tiling.units());
-    for (int worker = 0; worker < threads; ++worker)
+    for (int worker = 0; worker < threads; ++worker) {
       tiles_.emplace_back(static_cast<std::size_t>(2 * tiling.plane_floats() + kTile * tiling.width));
+      // Points past the last are computed too, from numbers whatever they are.
+      std::fill_n(tiles_.back().data(), tiles_.back().size(), 0.0f);
+    }
   }
 
   void run(const Worker& worker) {
@@ -135,29 +141,40 @@ class Loop {
     return sum;
   }
 
-  // exp(z) and its sums, of which the marginals are quotients, without a maximum taken away: that would be a passage
-  // across rows. Where messages are so large that powers leave the range of float32, softmax does it as elsewhere.
+  // Marginals as rows and what to multiply them by.
   float rows_pass(int pass, std::int64_t first, int points, float* z, float* rows) {
     const float* sum = scores_and_messages(pass, first, points, rows);
+    float factor[kTile], inverse[kTile];
     fetch_scores(first + kTile, 0);
-    const float largest = kernels_.powers(sum, points * tiling_.width, rows);
-    fetch_scores(first + kTile, 1);
-    float sums[kTile] = {}, factor[kTile];
-    for (int block = 0; block < tiling_.blocks(); ++block)
-      kernels_.add_rows[row_kind(tiling_.block_row(block))](rows + block * max_row, tiling_.width, points, sums);
-    const float least = kernels_.invert(sums, points);
-    if (!(largest <= 60 && least >= 1e-25f)) {
-      kernels_.to_planes(scores_and_messages(pass, first, points, rows), tiling_.width, tiling_.labels, false, z);
+    std::uint8_t& leaves_range = leaves_range_[first / kTile];
+    if (!leaves_range && !divide_powers(first, points, sum, rows, inverse)) {
+      leaves_range = true;
+      sum = scores_and_messages(pass, first, points, rows);
+    }
+    if (leaves_range) {
+      kernels_.to_planes(sum, tiling_.width, tiling_.labels, false, z);
       kernels_.softmax(z, tiling_.labels);
       kernels_.to_rows(z, tiling_.labels, tiling_.width, rows);
-      std::fill_n(sums, points, 1.0f);
+      std::fill_n(inverse, points, 1.0f);
     }
     for (std::size_t m = 0; m < couplings_.size(); ++m) {
-      for (int p = 0; p < points; ++p) factor[p] = couplings_[m].before[first + p] * sums[p];
+      for (int p = 0; p < points; ++p) factor[p] = couplings_[m].before[first + p] * inverse[p];
       Corners(couplings_[m], tiling_, kernels_, first, points).spread(rows, factor, locals_[m].sums());
       if (m < 2) fetch_scores(first + kTile, 2 + static_cast<int>(m));
     }
     return 0;
+  }
+
+  // exp(z) and one over its sums, without a maximum taken away: that would be a passage across rows. False where messages
+  // are so large that powers leave the range of float32.
+  bool divide_powers(std::int64_t first, int points, const float* z, float* rows, float* inverse) const {
+    const float largest = kernels_.powers(z, points * tiling_.width, rows);
+    fetch_scores(first + kTile, 1);
+    std::fill_n(inverse, points, 0.0f);
+    for (int block = 0; block < tiling_.blocks(); ++block)
+      kernels_.add_rows[row_kind(tiling_.block_row(block))](rows + block * max_row, tiling_.width, points, inverse);
+    const float least = kernels_.invert(inverse, points);
+    return largest <= most_power && least >= 1e-8f;  // what is below exp(least_power) is nothing beside the least
   }
 
   // The next tile's scores in four parts, with work between them: a processor waits where more than some dozen lines of
@@ -217,7 +234,8 @@ class Loop {
   std::deque<Buffer<float>> tiles_;
   std::vector<float> changes_;
   Buffer<float> state_;   // q of the last pass
-  Buffer<float> scores_;  // (points, width)
+  Buffer<float> scores_;  // (tiles, kTile, width)
+  std::vector<std::uint8_t> leaves_range_;  // (tiles): whether powers of a tile did, in this pass or an earlier one
   bool remembers_ = false;
   bool in_rows_ = false;
   int steps_ = 0;

@@ -13,6 +13,10 @@ namespace densefield {
 
 inline constexpr int kTile = 64;
 
+// What is summed up as powers, without a maximum taken away: products of the largest and the least, with weights and
+// over sums, are still numbers that float32 holds in full. Below that, processors are slow.
+inline constexpr float least_power = -50, most_power = 30;
+
 // Floats of a row of all labels: as they are up to four, else rounded up to a multiple of four. Blocks of at most
 // max_row labels lie one after the other in it.
 inline constexpr int row_width(int labels) { return padded_row(labels); }
@@ -31,7 +35,7 @@ struct TileKernels {
                                     int width, int dimension, float* slope);
   // sums[p] += Σ_c rows[p, c]
   void (*add_rows[row_kinds])(const float* rows, int width, int points, float* sums);
-  // out = exp(z) for `count` numbers up to 60, which they are if what it returns is: the largest of them
+  // out = exp(z) for `count` numbers from least_power to most_power, zero for others; returns the largest of z
   float (*powers)(const float* z, int count, float* out);
   // numbers = 1 / numbers; returns the least of them before
   float (*invert)(float* numbers, int count);

@@ -90,7 +90,9 @@ inline float powers(const float* z, int count, float* out) {
   DENSEFIELD_SIMD_MAX(largest)
   for (int i = 0; i < count; ++i) {
     largest = z[i] > largest ? z[i] : largest;
-    out[i] = exponential(z[i]);
+    const bool in_range = (z[i] >= least_power) & (z[i] <= most_power);
+    const float power = exponential_in_range(in_range ? z[i] : 0.0f);
+    out[i] = in_range ? power : 0.0f;
   }
   return largest;
 }

@@ -78,8 +78,8 @@ def test_marginals_of_potts_kernels_alone_equal_the_twin_for_every_option(normal
 @pytest.mark.parametrize("strength", [30.0, -30.0, 1e3, -1e3, 1e5])
 @pytest.mark.parametrize("scale", [1.0, 1e3])
 def test_messages_beyond_the_range_of_powers_are_taken_in_too(labels: int, strength: float, scale: float) -> None:
-    # Messages of some hundred and more: exp() of them, or of minus them, is beyond float32. One update, since the
-    # next ones of such a model magnify roundings.
+    # Messages of some hundred and more: exp() of them, or of minus them, is beyond float32. A second update magnifies
+    # roundings, so results of the strongest models need only be marginals then.
     bounds, scores = bind_random(300, labels, kinds=["potts"], strength=strength), scores_of(labels, 300, scale)
     q, expected = marginals_alone(bounds, scores, 2), np.exp(reference(bounds, scores, 2))
     assert np.isfinite(q).all() and np.abs(q.sum(0) - 1).max() < 1e-5
