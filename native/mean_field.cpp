@@ -33,7 +33,7 @@ class Loop {
     }
     remembers_ |= task.residuals != nullptr || task.tolerance >= 0;
     if (remembers_) state_ = Buffer<float>(static_cast<std::size_t>(tiling.state_floats()));
-    in_rows_ = !remembers_ && !task.start && !task.kept && !task.log_marginals && task.iterations > 0;
+    in_rows_ = task.marginals != nullptr;
     for (const Coupling& coupling : couplings) in_rows_ &= coupling.is_plain();
     if (in_rows_) {
       scores_ = Buffer<float>(static_cast<std::size_t>(tiling.tiles() * kTile * tiling.width));
@@ -77,52 +77,107 @@ class Loop {
     changes_[worker.index] = change;
   }
 
+  // A worker's memory for one tile: two of planes, one of rows.
+  struct Tile {
+    float *z, *message, *rows;
+  };
+
   float tile_pass(const Worker& worker, int pass, std::int64_t first, int points) {
     float* z = tiles_[worker.index].data();
-    float* message = z + tiling_.plane_floats();
-    float* rows = message + tiling_.plane_floats();
-    float* last = remembers_ ? state_.data() + first / kTile * tiling_.plane_floats() : nullptr;
-    if (pass == 0 || !in_rows_) {
-      kernels_.load(task_.scores + first, tiling_.points, tiling_.labels, points, z);
-      fetch_planes(task_.scores, tiling_, first + kTile);
-    }
-    if (in_rows_) {
-      if (pass == 0) keep_scores(first, z);
-      if (pass < task_.iterations) return rows_pass(pass, first, points, z, rows);
-      kernels_.to_planes(scores_and_messages(pass, first, points, rows), tiling_.width, tiling_.labels, false, z);
-    } else if (pass > 0) {
-      receive(first, points, last, message, rows, z);
-    }
-    float change = 0;
-    const bool may_be_last = pass == task_.iterations || task_.tolerance >= 0;
-    if (task_.log_marginals && may_be_last) {
-      std::memcpy(message, z, tiling_.plane_floats() * sizeof(float));
-      kernels_.log_softmax(message, tiling_.labels);
-      kernels_.store(message, tiling_.labels, points, task_.log_marginals + first, tiling_.points);
-      if (pass == task_.iterations && !task_.marginals && !last) return change;
-    }
+    const Tile at{z, z + tiling_.plane_floats(), z + 2 * tiling_.plane_floats()};
+    return in_rows_ ? rows_pass(pass, first, points, at) : planes_pass(pass, first, points, at);
+  }
+
+  float planes_pass(int pass, std::int64_t first, int points, const Tile& at) {
+    load_scores(first, points, at.z);
+    if (pass > 0) receive(first, points, last_of(first), at);
+    show_logarithms(pass, first, points, at);
+    if (pass == task_.iterations && !task_.marginals && !remembers_) return 0;
     if (pass == 0 && task_.start)
-      kernels_.load(task_.start + first, tiling_.points, tiling_.labels, points, z);
+      kernels_.load(task_.start + first, tiling_.points, tiling_.labels, points, at.z);
     else
-      kernels_.softmax(z, tiling_.labels);
-    if (task_.marginals && may_be_last) kernels_.store(z, tiling_.labels, points, task_.marginals + first, tiling_.points);
-    if (last) {
-      if (pass > 0) change = kernels_.distance(z, last, tiling_.labels, points);
-      std::memcpy(last, z, tiling_.plane_floats() * sizeof(float));
-    }
+      kernels_.softmax(at.z, tiling_.labels);
+    if (task_.marginals && may_be_last(pass))
+      kernels_.store(at.z, tiling_.labels, points, task_.marginals + first, tiling_.points);
+    if (float* kept = kept_of(pass, first)) std::memcpy(kept, at.z, tiling_.plane_floats() * sizeof(float));
+    const float change = remember(pass, first, points, at.z);
     if (pass == task_.iterations) return change;
-    if (task_.kept)
-      std::memcpy(task_.kept + pass * tiling_.state_floats() + first / kTile * tiling_.plane_floats(), z,
-                  tiling_.plane_floats() * sizeof(float));
-    kernels_.to_rows(z, tiling_.labels, tiling_.width, rows);
+    kernels_.to_rows(at.z, tiling_.labels, tiling_.width, at.rows);
     for (std::size_t m = 0; m < couplings_.size(); ++m)
-      Corners(couplings_[m], tiling_, kernels_, first, points).spread(rows, couplings_[m].before + first, locals_[m].sums());
+      Corners(couplings_[m], tiling_, kernels_, first, points)
+          .spread(at.rows, couplings_[m].before + first, locals_[m].sums());
     return change;
   }
 
-  // Where nothing but the last marginals is asked for, a pass stays in rows. The scores are kept in them, less each
-  // point's largest, which marginals do not depend on; padding is as good as minus infinity.
-  void keep_scores(std::int64_t first, float* z) {
+  void load_scores(std::int64_t first, int points, float* z) const {
+    kernels_.load(task_.scores + first, tiling_.points, tiling_.labels, points, z);
+    fetch_planes(task_.scores, tiling_, first + kTile);
+  }
+
+  bool may_be_last(int pass) const { return pass == task_.iterations || task_.tolerance >= 0; }
+
+  void show_logarithms(int pass, std::int64_t first, int points, const Tile& at) const {
+    if (!task_.log_marginals || !may_be_last(pass)) return;
+    std::memcpy(at.message, at.z, tiling_.plane_floats() * sizeof(float));
+    kernels_.log_softmax(at.message, tiling_.labels);
+    kernels_.store(at.message, tiling_.labels, points, task_.log_marginals + first, tiling_.points);
+  }
+
+  // Where marginals of this pass are to be kept, or null.
+  float* kept_of(int pass, std::int64_t first) const {
+    if (!task_.kept || pass == task_.iterations) return nullptr;
+    return task_.kept + pass * tiling_.state_floats() + first / kTile * tiling_.plane_floats();
+  }
+  float* last_of(std::int64_t first) {
+    return remembers_ ? state_.data() + first / kTile * tiling_.plane_floats() : nullptr;
+  }
+
+  // Returns by how much marginals changed, where that is of interest.
+  float remember(int pass, std::int64_t first, int points, const float* q) {
+    float* last = last_of(first);
+    if (!last) return 0;
+    const float change = pass > 0 ? kernels_.distance(q, last, tiling_.labels, points) : 0.0f;
+    std::memcpy(last, q, tiling_.plane_floats() * sizeof(float));
+    return change;
+  }
+
+  // The same in rows as far as may be, where all kernels are Potts and marginals are asked for. Whoever asks for their
+  // logarithms alone differentiates them, and is served by planes with and without those that are kept for the way back.
+  float rows_pass(int pass, std::int64_t first, int points, const Tile& at) {
+    if (pass == 0) keep_scores(first, points, at.z);
+    const float* z = scores_and_messages(pass, first, points, at.rows);
+    if (may_be_last(pass) && (task_.marginals || task_.log_marginals)) {
+      kernels_.to_planes(z, tiling_.width, tiling_.labels, false, at.z);
+      show_logarithms(pass, first, points, at);
+      if (task_.marginals) {
+        kernels_.softmax(at.z, tiling_.labels);
+        kernels_.store(at.z, tiling_.labels, points, task_.marginals + first, tiling_.points);
+      }
+    }
+    if (pass == task_.iterations && !remembers_) return 0;
+    float factor[kTile], inverse[kTile] = {};
+    fetch_scores(first + kTile, 0);
+    softmax_in_rows(pass, first, points, z, at, inverse);
+    float change = 0;
+    float* kept = kept_of(pass, first);
+    if (kept || remembers_) {
+      float* q = kept ? kept : at.z;
+      kernels_.to_planes(at.rows, tiling_.width, tiling_.labels, false, at.z);
+      kernels_.scale(at.z, inverse, tiling_.labels, q);
+      change = remember(pass, first, points, q);
+    }
+    if (pass == task_.iterations) return change;
+    for (std::size_t m = 0; m < couplings_.size(); ++m) {
+      for (int p = 0; p < points; ++p) factor[p] = couplings_[m].before[first + p] * inverse[p];
+      Corners(couplings_[m], tiling_, kernels_, first, points).spread(at.rows, factor, locals_[m].sums());
+      if (m < 2) fetch_scores(first + kTile, 2 + static_cast<int>(m));
+    }
+    return change;
+  }
+
+  // The scores in rows, less each point's largest, which marginals do not depend on; padding is as good as minus infinity.
+  void keep_scores(std::int64_t first, int points, float* z) {
+    load_scores(first, points, z);
     float* scores = scores_.data() + first * tiling_.width;
     kernels_.take_largest(z, tiling_.labels);
     kernels_.to_rows(z, tiling_.labels, tiling_.width, scores);
@@ -141,28 +196,23 @@ class Loop {
     return sum;
   }
 
-  // Marginals as rows and what to multiply them by.
-  float rows_pass(int pass, std::int64_t first, int points, float* z, float* rows) {
-    const float* sum = scores_and_messages(pass, first, points, rows);
-    float factor[kTile], inverse[kTile];
-    fetch_scores(first + kTile, 0);
+  // Marginals are at.rows times `inverse`, a number for each point.
+  void softmax_in_rows(int pass, std::int64_t first, int points, const float* z, const Tile& at, float* inverse) {
     std::uint8_t& leaves_range = leaves_range_[first / kTile];
-    if (!leaves_range && !divide_powers(first, points, sum, rows, inverse)) {
+    const bool starts = pass == 0 && task_.start;
+    if (!starts && !leaves_range) {
+      if (divide_powers(first, points, z, at.rows, inverse)) return;
       leaves_range = true;
-      sum = scores_and_messages(pass, first, points, rows);
+      z = scores_and_messages(pass, first, points, at.rows);
     }
-    if (leaves_range) {
-      kernels_.to_planes(sum, tiling_.width, tiling_.labels, false, z);
-      kernels_.softmax(z, tiling_.labels);
-      kernels_.to_rows(z, tiling_.labels, tiling_.width, rows);
-      std::fill_n(inverse, points, 1.0f);
+    if (starts) {
+      kernels_.load(task_.start + first, tiling_.points, tiling_.labels, points, at.z);
+    } else {
+      kernels_.to_planes(z, tiling_.width, tiling_.labels, false, at.z);
+      kernels_.softmax(at.z, tiling_.labels);
     }
-    for (std::size_t m = 0; m < couplings_.size(); ++m) {
-      for (int p = 0; p < points; ++p) factor[p] = couplings_[m].before[first + p] * inverse[p];
-      Corners(couplings_[m], tiling_, kernels_, first, points).spread(rows, factor, locals_[m].sums());
-      if (m < 2) fetch_scores(first + kTile, 2 + static_cast<int>(m));
-    }
-    return 0;
+    kernels_.to_rows(at.z, tiling_.labels, tiling_.width, at.rows);
+    std::fill_n(inverse, points, 1.0f);
   }
 
   // exp(z) and one over its sums, without a maximum taken away: that would be a passage across rows. False where messages
@@ -186,23 +236,23 @@ class Loop {
   }
 
   // z += Σ_m K̂_m q μ_mᵀ, with q in `last` where it is needed
-  void receive(std::int64_t first, int points, const float* last, float* message, float* rows, float* z) {
+  void receive(std::int64_t first, int points, const float* last, const Tile& at) {
     bool plain = false;
     for (std::size_t m = 0; m < couplings_.size(); ++m) {
       const Coupling& coupling = couplings_[m];
       if (!coupling.is_plain()) continue;
       Corners(coupling, tiling_, kernels_, first, points)
-          .collect(fields_[m].rows(), coupling.after, coupling.mu[0], plain ? rows : nullptr, rows);
+          .collect(fields_[m].rows(), coupling.after, coupling.mu[0], plain ? at.rows : nullptr, at.rows);
       plain = true;
     }
-    if (plain) kernels_.to_planes(rows, tiling_.width, tiling_.labels, true, z);
+    if (plain) kernels_.to_planes(at.rows, tiling_.width, tiling_.labels, true, at.z);
     for (std::size_t m = 0; m < couplings_.size(); ++m) {
       const Coupling& coupling = couplings_[m];
       if (coupling.is_plain()) continue;
-      Corners(coupling, tiling_, kernels_, first, points).collect(fields_[m].rows(), coupling.after, 1, nullptr, rows);
-      kernels_.to_planes(rows, tiling_.width, tiling_.labels, false, message);
-      if (coupling.own) kernels_.take_own(coupling.own + first, last, tiling_.labels, points, message);
-      kernels_.mix(message, coupling.mu, coupling.rank, false, tiling_.labels, z);
+      Corners(coupling, tiling_, kernels_, first, points).collect(fields_[m].rows(), coupling.after, 1, nullptr, at.rows);
+      kernels_.to_planes(at.rows, tiling_.width, tiling_.labels, false, at.message);
+      if (coupling.own) kernels_.take_own(coupling.own + first, last, tiling_.labels, points, at.message);
+      kernels_.mix(at.message, coupling.mu, coupling.rank, false, tiling_.labels, at.z);
     }
   }
 

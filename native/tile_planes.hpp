@@ -75,6 +75,13 @@ inline void largest_of(const float* planes, int labels, float* largest) {
   }
 }
 
+inline void scale_planes(const float* planes, const float* factor, int labels, float* out) {
+  for (int l = 0; l < labels; ++l) {
+    DENSEFIELD_SIMD
+    for (int p = 0; p < kTile; ++p) out[l * kTile + p] = planes[l * kTile + p] * factor[p];
+  }
+}
+
 inline void take_largest(float* planes, int labels) {
   float largest[kTile];
   largest_of(planes, labels, largest);

@@ -136,9 +136,26 @@ def test_it_equals_its_twin_after_any_number_of_updates(iterations: int) -> None
     check(bind_random(200, 4), scores_of(4, 200), iterations)
 
 
+@pytest.mark.parametrize("with_log", [False, True])
+def test_marginals_of_potts_kernels_do_not_depend_on_what_else_is_asked_for(with_log: bool) -> None:
+    bounds, scores = bind_random(200, 6, kinds=["potts"]), scores_of(6, 200)
+    q, log_q = solve(bounds, scores)
+    assert np.array_equal(marginals_alone(bounds, scores), q)
+    also, also_log = np.empty_like(scores), np.empty_like(scores) if with_log else None
+    residuals, kept = np.empty(4, np.float32), np.empty((4, state_floats(200, 6)), np.float32)
+    native_mean_field(
+        bounds, scores, 4, 1, marginals=also, log_marginals=also_log, residuals=residuals, kept=kept, tolerance=0.0
+    )
+    assert np.array_equal(also, q) and (also_log is None or np.array_equal(also_log, log_q))
+    # Logarithms alone, as torch asks for them, are the same bits with and without what is kept for the way back.
+    alone, while_kept = np.empty_like(scores), np.empty_like(scores)
+    native_mean_field(bounds, scores, 4, 1, log_marginals=alone)
+    native_mean_field(bounds, scores, 4, 1, log_marginals=while_kept, kept=kept)
+    assert np.array_equal(alone, while_kept) and np.abs(alone - log_q).max() <= ROUNDING * np.abs(log_q).max()
+
+
 @pytest.mark.parametrize("exclude_self", [False, True])
 def test_outputs_do_not_depend_on_which_others_are_asked_for(exclude_self: bool) -> None:
-    # Of Potts kernels marginals alone are those of other outputs to rounding: see check().
     bounds, scores = bind_random(200, 6, exclude_self=exclude_self), scores_of(6, 200)
     q, log_q = solve(bounds, scores)
     only_q, only_log = np.empty_like(scores), np.empty_like(scores)
