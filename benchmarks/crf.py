@@ -53,7 +53,7 @@ def infer(module: ModuleType, image: np.ndarray, energies: np.ndarray, updates: 
     crf.setUnaryEnergy(energies)
     crf.addPairwiseGaussian(sxy=3, compat=3)
     crf.addPairwiseBilateral(sxy=widths[0], srgb=widths[1], rgbim=image, compat=5)
-    return np.array(crf.inference(updates), copy=module is theirs)
+    return np.asarray(crf.inference(updates))
 
 
 @contextmanager

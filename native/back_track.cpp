@@ -128,8 +128,8 @@ class Backwards {
     const Tile at = tile(worker);
     clear_locals(unit);
     for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
-      kernels_.load(task_.cotangent + first, tiling_.points, tiling_.labels, points, at.one);
-      kernels_.load(task_.log_marginals + first, tiling_.points, tiling_.labels, points, at.two);
+      load_tile(kernels_, tiling_, nullptr, task_.cotangent, first, points, at.one);
+      load_tile(kernels_, tiling_, nullptr, task_.log_marginals, first, points, at.two);
       kernels_.log_softmax_adjoint(at.one, at.two, tiling_.labels, at.g);
       kernels_.store(at.g, tiling_.labels, points, task_.scores + first, tiling_.points);
       if (task_.iterations > 0) send(at, first, points);
@@ -226,7 +226,7 @@ class Backwards {
       }
       if (any_shape_) fetch_next(g, first);
       kernels_.softmax_adjoint(at.h, q, tiling_.labels, at.g);
-      fetch_planes(task_.scores, tiling_, first + kTile);
+      fetch_planes(task_.scores, tiling_, nullptr, first + kTile);
       kernels_.add(at.g, tiling_.labels, points, task_.scores + first, tiling_.points);
       if (t > 1) send(at, first, points);
     });

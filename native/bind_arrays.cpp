@@ -6,6 +6,7 @@
 #include "bindings.hpp"
 #include "buffer.hpp"
 #include "parallel.hpp"
+#include "walk.hpp"
 
 namespace nb = nanobind;
 
@@ -16,37 +17,73 @@ namespace {
 using Part = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;  // (points, columns), any strides
 using Features = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
+constexpr std::int64_t piece_points = 1 << 15;  // a multiple of kTile
+
+// Calls task(first point read, first point written, how many) for points that lie side by side in both.
+template <class Task>
+void for_points(std::int64_t points, const Walk* walk, int threads, const Task& task) {
+  const nb::gil_scoped_release release;
+  parallel_for(threads, (points + piece_points - 1) / piece_points, [&](std::int64_t piece, int) {
+    const std::int64_t first = piece * piece_points, last = std::min(first + piece_points, points);
+    if (!walk) return task(first, first, last - first);
+    walk->along_walk(first, last, [&](const Run& run) { task(run.pixel, run.place, run.count); });
+  });
+}
+
+void check(std::size_t points, const Walk* walk, int threads) {
+  if (walk && static_cast<std::size_t>(walk->points()) != points)
+    throw std::invalid_argument("the walk is through another number of points");
+  if (threads < 1 || threads > 1024) throw std::invalid_argument("threads must be 1 to 1024");
+}
+
 template <class Number>
-void fill(const Part& part, const std::vector<float>& widths, const Features& out, std::int64_t offset, int threads) {
+void fill(const Part& part, const std::vector<float>& widths, const Features& out, std::int64_t offset,
+          const Walk* walk, int threads) {
   const auto* from = static_cast<const Number*>(part.data());
   const std::int64_t point = part.stride(0), column = part.stride(1);
   const auto points = static_cast<std::int64_t>(part.shape(0)), stride = static_cast<std::int64_t>(out.shape(1));
   float* to = out.data() + offset;
-  const std::int64_t piece = 1 << 15, pieces = (points + piece - 1) / piece;
-  const nb::gil_scoped_release release;
-  parallel_for(threads, pieces, [&](std::int64_t part_index, int) {
-    const std::int64_t first = part_index * piece, last = std::min(first + piece, points);
+  for_points(points, walk, threads, [&](std::int64_t read, std::int64_t written, std::int64_t count) {
     for (std::size_t c = 0; c < widths.size(); ++c)
-      for (std::int64_t i = first; i < last; ++i)
-        to[i * stride + c] = static_cast<float>(from[i * point + c * column]) / widths[c];
+      for (std::int64_t i = 0; i < count; ++i)
+        to[(written + i) * stride + c] = static_cast<float>(from[(read + i) * point + c * column]) / widths[c];
   });
 }
 
-// out[:, offset + c] = part[:, c] / widths[c]
+// out[:, offset + c] = part[:, c] / widths[c], points being in the order of the walk in `out` where there is one.
 void fill_features(const Part& part, const std::vector<float>& widths, const Features& out, std::int64_t offset,
-                   int threads) {
+                   const Walk* walk, int threads) {
   if (part.shape(1) != widths.size()) throw std::invalid_argument("one width per column");
   if (out.shape(0) != part.shape(0) || offset < 0 || offset + part.shape(1) > out.shape(1))
     throw std::invalid_argument("out has no room for the columns");
-  if (threads < 1 || threads > 1024) throw std::invalid_argument("threads must be 1 to 1024");
+  check(part.shape(0), walk, threads);
   if (part.dtype() == nb::dtype<std::uint8_t>())
-    fill<std::uint8_t>(part, widths, out, offset, threads);
+    fill<std::uint8_t>(part, widths, out, offset, walk, threads);
   else if (part.dtype() == nb::dtype<float>())
-    fill<float>(part, widths, out, offset, threads);
+    fill<float>(part, widths, out, offset, walk, threads);
   else if (part.dtype() == nb::dtype<double>())
-    fill<double>(part, widths, out, offset, threads);
+    fill<double>(part, widths, out, offset, walk, threads);
   else
     throw std::invalid_argument("columns must be uint8, float32 or float64");
+}
+
+// out[:, 0] = x / widths[0] and out[:, 1] = y / widths[1] of the pixels of an image, in the order of the walk if any.
+void fill_positions(std::int64_t width, const std::vector<float>& widths, const Features& out, const Walk* walk,
+                    int threads) {
+  const auto points = static_cast<std::int64_t>(out.shape(0)), stride = static_cast<std::int64_t>(out.shape(1));
+  if (widths.size() != 2 || stride < 2) throw std::invalid_argument("two widths, and no fewer columns");
+  if (points > 0 && width < 1) throw std::invalid_argument("width must be at least 1");
+  if (walk && walk->width() != width) throw std::invalid_argument("the walk is through an image of another width");
+  check(out.shape(0), walk, threads);
+  float* to = out.data();
+  for_points(points, walk, threads, [&](std::int64_t read, std::int64_t written, std::int64_t count) {
+    std::int64_t x = read % width, y = read / width;
+    for (std::int64_t i = written; i < written + count; ++i) {
+      to[i * stride] = static_cast<float>(x) / widths[0];
+      to[i * stride + 1] = static_cast<float>(y) / widths[1];
+      if (++x == width) x = 0, ++y;
+    }
+  });
 }
 
 using Flat = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -108,8 +145,10 @@ void bind_arrays(nb::module_& module) {
   module.def("new_array", &new_array, nb::arg("rows"), nb::arg("columns"));
   module.def("all_finite", &all_finite, nb::arg("values"), nb::arg("threads"));
   module.def("negate", &negate, nb::arg("values"), nb::arg("out"), nb::arg("threads"));
+  module.def("fill_positions", &fill_positions, nb::arg("width"), nb::arg("widths"), nb::arg("out"),
+             nb::arg("walk").none(), nb::arg("threads"));
   module.def("fill_features", &fill_features, nb::arg("part"), nb::arg("widths"), nb::arg("out"), nb::arg("offset"),
-             nb::arg("threads"));
+             nb::arg("walk").none(), nb::arg("threads"));
 }
 
 }  // namespace densefield

@@ -80,8 +80,8 @@ void demand_state(const Array& kept, int iterations, const Tiling& tiling) {
 
 int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes& scores, std::optional<Planes> start,
                    int iterations, std::optional<PlanesOut> marginals, std::optional<PlanesOut> log_marginals,
-                   std::optional<PlanesOut> kept, std::optional<VectorOut> residuals, double tolerance, int threads,
-                   const std::string& simd) {
+                   std::optional<PlanesOut> kept, std::optional<VectorOut> residuals, double tolerance,
+                   const Walk* walk, int threads, const std::string& simd) {
   const Sizes sizes = sizes_of(scores, iterations, threads);
   const std::vector<Coupling> couplings = couplings_of(bound, sizes.labels);
   const Tiling tiling(couplings, sizes.points, sizes.labels);
@@ -90,6 +90,7 @@ int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes&
   if (log_marginals) demand_like(*log_marginals, scores);
   if (kept) demand_state(*kept, iterations, tiling);
   demand(!residuals || static_cast<int>(residuals->shape(0)) == iterations, "residuals must be (iterations,)");
+  demand(!walk || walk->points() == sizes.points, "the walk is through another number of points");
   const Inference task{scores.data(),
                        start ? start->data() : nullptr,
                        iterations,
@@ -97,7 +98,8 @@ int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes&
                        marginals ? marginals->data() : nullptr,
                        log_marginals ? log_marginals->data() : nullptr,
                        kept ? kept->data() : nullptr,
-                       residuals ? residuals->data() : nullptr};
+                       residuals ? residuals->data() : nullptr,
+                       walk};
   const TileKernels& chosen = kernels(simd).tile;
   const nb::gil_scoped_release release;
   return mean_field(couplings, tiling, task, chosen, threads);
@@ -177,7 +179,8 @@ void bind_mean_field(nb::module_& module) {
       nb::arg("points"), nb::arg("labels"));
   module.def("mean_field", &run_mean_field, nb::arg("couplings"), nb::arg("scores"), nb::arg("start").none(),
              nb::arg("iterations"), nb::arg("marginals").none(), nb::arg("log_marginals").none(), nb::arg("kept").none(),
-             nb::arg("residuals").none(), nb::arg("tolerance"), nb::arg("threads"), nb::arg("simd"));
+             nb::arg("residuals").none(), nb::arg("tolerance"), nb::arg("walk").none(), nb::arg("threads"),
+             nb::arg("simd"));
   module.def("back_track", &run_back_track, nb::arg("couplings"), nb::arg("cotangent"), nb::arg("log_marginals"),
              nb::arg("kept"), nb::arg("iterations"), nb::arg("scores"), nb::arg("gradients"), nb::arg("threads"),
              nb::arg("simd"));

@@ -94,11 +94,10 @@ class Loop {
     show_logarithms(pass, first, points, at);
     if (pass == task_.iterations && !task_.marginals && !remembers_) return 0;
     if (pass == 0 && task_.start)
-      kernels_.load(task_.start + first, tiling_.points, tiling_.labels, points, at.z);
+      load(task_.start, first, points, at.z);
     else
       kernels_.softmax(at.z, tiling_.labels);
-    if (task_.marginals && may_be_last(pass))
-      kernels_.store(at.z, tiling_.labels, points, task_.marginals + first, tiling_.points);
+    if (task_.marginals && may_be_last(pass)) store(at.z, first, points, task_.marginals);
     if (float* kept = kept_of(pass, first)) std::memcpy(kept, at.z, tiling_.plane_floats() * sizeof(float));
     const float change = remember(pass, first, points, at.z);
     if (pass == task_.iterations) return change;
@@ -110,8 +109,15 @@ class Loop {
   }
 
   void load_scores(std::int64_t first, int points, float* z) const {
-    kernels_.load(task_.scores + first, tiling_.points, tiling_.labels, points, z);
-    fetch_planes(task_.scores, tiling_, first + kTile);
+    load(task_.scores, first, points, z);
+    fetch_planes(task_.scores, tiling_, task_.walk, first + kTile);
+  }
+
+  void load(const float* array, std::int64_t first, int points, float* planes) const {
+    load_tile(kernels_, tiling_, task_.walk, array, first, points, planes);
+  }
+  void store(const float* planes, std::int64_t first, int points, float* array) const {
+    store_tile(kernels_, tiling_, task_.walk, planes, first, points, array);
   }
 
   bool may_be_last(int pass) const { return pass == task_.iterations || task_.tolerance >= 0; }
@@ -120,7 +126,7 @@ class Loop {
     if (!task_.log_marginals || !may_be_last(pass)) return;
     std::memcpy(at.message, at.z, tiling_.plane_floats() * sizeof(float));
     kernels_.log_softmax(at.message, tiling_.labels);
-    kernels_.store(at.message, tiling_.labels, points, task_.log_marginals + first, tiling_.points);
+    store(at.message, first, points, task_.log_marginals);
   }
 
   // Where marginals of this pass are to be kept, or null.
@@ -145,14 +151,14 @@ class Loop {
   // logarithms alone differentiates them, and is served by planes with and without those that are kept for the way back.
   float rows_pass(int pass, std::int64_t first, int points, const Tile& at) {
     if (pass == 0) keep_scores(first, points, at.z);
+    // Where rows of an image follow each other no more, the processor does not foresee what will be written next.
+    if (pass == task_.iterations && task_.walk) fetch_planes(task_.marginals, tiling_, task_.walk, first + kTile);
     const float* z = scores_and_messages(pass, first, points, at.rows);
-    if (may_be_last(pass) && (task_.marginals || task_.log_marginals)) {
+    if (may_be_last(pass)) {
       kernels_.to_planes(z, tiling_.width, tiling_.labels, false, at.z);
       show_logarithms(pass, first, points, at);
-      if (task_.marginals) {
-        kernels_.softmax(at.z, tiling_.labels);
-        kernels_.store(at.z, tiling_.labels, points, task_.marginals + first, tiling_.points);
-      }
+      kernels_.softmax(at.z, tiling_.labels);
+      store(at.z, first, points, task_.marginals);
     }
     if (pass == task_.iterations && !remembers_) return 0;
     float factor[kTile], inverse[kTile] = {};
@@ -206,7 +212,7 @@ class Loop {
       z = scores_and_messages(pass, first, points, at.rows);
     }
     if (starts) {
-      kernels_.load(task_.start + first, tiling_.points, tiling_.labels, points, at.z);
+      load(task_.start, first, points, at.z);
     } else {
       kernels_.to_planes(z, tiling_.width, tiling_.labels, false, at.z);
       kernels_.softmax(at.z, tiling_.labels);

@@ -7,6 +7,7 @@
 #include "buffer.hpp"
 #include "lattice_filter.hpp"
 #include "tile_kernels.hpp"
+#include "walk.hpp"
 
 namespace densefield {
 
@@ -56,6 +57,9 @@ struct Inference {
   float* log_marginals;  // (labels, points), or null
   float* kept;           // (iterations, state_floats): q⁰ … q^(T-1), or null
   float* residuals;      // (iterations): the largest change of a marginal, or null
+  // Where couplings have their points in the order of a walk, that walk; scores, start, marginals and log_marginals are
+  // in the image's own order. Null where that is the order of the couplings too.
+  const Walk* walk;
 };
 
 // Returns how many updates were made.

@@ -144,6 +144,26 @@ void for_tiles(const Tiling& tiling, std::int64_t unit, const Task& task) {
     task(first, static_cast<int>(std::min<std::int64_t>(kTile, end - first)));
 }
 
+// From an array (labels, points) to a tile of planes, in the order of the walk if there is one; points past the last are
+// zero.
+inline void load_tile(const TileKernels& kernels, const Tiling& tiling, const Walk* walk, const float* array,
+                      std::int64_t first, int points, float* planes) {
+  if (points < kTile) std::fill_n(planes, tiling.plane_floats(), 0.0f);
+  if (!walk) return kernels.load(array + first, tiling.points, tiling.labels, points, planes);
+  walk->along_walk(first, first + points, [&](const Run& run) {
+    kernels.load(array + run.pixel, tiling.points, tiling.labels, run.count, planes + run.place - first);
+  });
+}
+
+// And back.
+inline void store_tile(const TileKernels& kernels, const Tiling& tiling, const Walk* walk, const float* planes,
+                       std::int64_t first, int points, float* array) {
+  if (!walk) return kernels.store(planes, tiling.labels, points, array + first, tiling.points);
+  walk->along_walk(first, first + points, [&](const Run& run) {
+    kernels.store(planes + run.place - first, tiling.labels, run.count, array + run.pixel, tiling.points);
+  });
+}
+
 // Fetches the rows that a unit's points will ask for, which lie anywhere, before they do.
 inline void fetch_rows(const Lattice& lattice, const Tiling& tiling, std::int64_t unit, const float* rows) {
   const std::int64_t per_unit = tiling.unit_points / lattice.chunk_points;
@@ -166,8 +186,9 @@ inline void fetch(const float* from, std::int64_t floats) {
 }
 
 // The same for a tile of an array (labels, points), whose labels lie far apart.
-inline void fetch_planes(const float* from, const Tiling& tiling, std::int64_t first) {
-  if (first >= tiling.points) return;
+inline void fetch_planes(const float* from, const Tiling& tiling, const Walk* walk, std::int64_t place) {
+  if (place >= tiling.points) return;
+  const std::int64_t first = walk ? walk->pixel(place) : place;
   for (int label = 0; label < tiling.labels; ++label)
     for (int p = 0; p < kTile; p += 16) DENSEFIELD_FETCH(from + label * tiling.points + std::min(first + p, tiling.points - 1));
 }

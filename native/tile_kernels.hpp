@@ -40,7 +40,7 @@ struct TileKernels {
   // numbers = 1 / numbers; returns the least of them before
   float (*invert)(float* numbers, int count);
 
-  // A tile of an array (labels, points) whose first point is at `array`; points past the last are zero.
+  // A tile, or points side by side in it, of an array (labels, points) whose first point is at `array`.
   void (*load)(const float* array, std::int64_t stride, int labels, int points, float* planes);
   void (*store)(const float* planes, int labels, int points, float* array, std::int64_t stride);
   void (*add)(const float* planes, int labels, int points, float* array, std::int64_t stride);  // array += planes

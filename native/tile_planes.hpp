@@ -9,28 +9,23 @@
 
 namespace densefield::DENSEFIELD_ISA {
 
-inline void load_tile(const float* array, std::int64_t stride, int labels, int points, float* planes) {
-  for (int l = 0; l < labels; ++l) {
-    const float* from = array + l * stride;
-    float* to = planes + l * kTile;
-    if (points == kTile) {
-      for (int p = 0; p < kTile; p += kVectorLanes) store(to + p, load<Vector>(from + p));
-    } else {
-      for (int p = 0; p < kTile; ++p) to[p] = p < points ? from[p] : 0.0f;
-    }
-  }
-}
-
-inline void store_tile(const float* planes, int labels, int points, float* array, std::int64_t stride) {
-  for (int l = 0; l < labels; ++l) {
-    const float* from = planes + l * kTile;
-    float* to = array + l * stride;
+inline void copy_tile(const float* from, std::int64_t from_stride, int labels, int points, float* to,
+                      std::int64_t to_stride) {
+  for (int l = 0; l < labels; ++l, from += from_stride, to += to_stride) {
     if (points == kTile) {
       for (int p = 0; p < kTile; p += kVectorLanes) store(to + p, load<Vector>(from + p));
     } else {
       for (int p = 0; p < points; ++p) to[p] = from[p];
     }
   }
+}
+
+inline void load_tile(const float* array, std::int64_t stride, int labels, int points, float* planes) {
+  copy_tile(array, stride, labels, points, planes, kTile);
+}
+
+inline void store_tile(const float* planes, int labels, int points, float* array, std::int64_t stride) {
+  copy_tile(planes, kTile, labels, points, array, stride);
 }
 
 inline void add_tile(const float* planes, int labels, int points, float* array, std::int64_t stride) {

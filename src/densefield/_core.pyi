@@ -8,6 +8,12 @@ _Points = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 def available_simd() -> list[str]: ...
 def calibration_samples(points: _Points, threads: int) -> list[int]: ...
 
+class Walk:
+    def __init__(self, height: int, width: int) -> None: ...
+    @property
+    def points(self) -> int: ...
+    def fill_order(self, out: npt.NDArray[np.int64]) -> None: ...
+
 class Lattice:
     def __init__(
         self,
@@ -99,6 +105,7 @@ def mean_field(
     kept: _Float32 | None,
     residuals: _Float32 | None,
     tolerance: float,
+    walk: Walk | None,
     threads: int,
     simd: str,
 ) -> int: ...
@@ -113,8 +120,14 @@ def back_track(
     threads: int,
     simd: str,
 ) -> None: ...
+def fill_positions(width: int, widths: list[float], out: _Float32, walk: Walk | None, threads: int) -> None: ...
 def fill_features(
-    part: npt.NDArray[np.generic], widths: list[float], out: _Float32, offset: int, threads: int
+    part: npt.NDArray[np.generic],
+    widths: list[float],
+    out: _Float32,
+    offset: int,
+    walk: Walk | None,
+    threads: int,
 ) -> None: ...
 def all_finite(values: _Float32, threads: int) -> bool: ...
 def negate(values: _Float32, out: _Float32, threads: int) -> bool: ...

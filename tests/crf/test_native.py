@@ -271,7 +271,7 @@ def test_the_number_of_threads_changes_no_bit(points: int, labels: int) -> None:
 def test_it_equals_its_twin_on_every_instruction_set(labels: int, simd: str) -> None:
     bounds, scores = bind_random(300, labels, dimensions=(2, 5, 3)), scores_of(labels, 300)
     couplings, q, log_q = [_native(bound) for bound in bounds], np.empty_like(scores), np.empty_like(scores)
-    assert _core.mean_field(couplings, scores, None, 4, q, log_q, None, None, -1.0, 2, simd) == 4
+    assert _core.mean_field(couplings, scores, None, 4, q, log_q, None, None, -1.0, None, 2, simd) == 4
     expected = reference(bounds, scores, 4)
     assert np.abs(log_q - expected).max() <= ROUNDING * max(1, np.abs(expected).max())
     assert np.abs(q - np.exp(expected)).max() <= MARGINAL_ROUNDING

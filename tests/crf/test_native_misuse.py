@@ -49,6 +49,7 @@ def mean_field(**changes: Any) -> Any:
         "kept": zeros(STEPS, STATE),
         "residuals": zeros(STEPS),
         "tolerance": -1.0,
+        "walk": None,
         "threads": 2,
         "simd": "auto",
     }
@@ -89,6 +90,7 @@ def fill_features(**changes: Any) -> Any:
         "widths": [1.0, 2.0],
         "out": zeros(POINTS, 3),
         "offset": 0,
+        "walk": None,
         "threads": 2,
     }
     return _core.fill_features(**{**arguments, **changes})

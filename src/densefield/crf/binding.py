@@ -13,6 +13,7 @@ from densefield import _core
 from densefield.crf.compatibility import checked_weight
 from densefield.crf.coupling import Coupling, couple
 from densefield.crf.kernels import Kernel
+from densefield.crf.walk import Walk
 from densefield.errors import InputError
 from densefield.filters.exact import ExactFilter
 from densefield.filters.lattice import LatticeFilter
@@ -47,10 +48,14 @@ def bind(
     present: Array,  # (N, 1)
     choice: FilterChoice,
     exclude_self: bool = False,
+    walk: Walk | None = None,
 ) -> Bound:
-    """The kernel's filter on these pixels, in the precision of `present`."""
+    """The kernel's filter on these pixels, in the precision of `present`.
+
+    Pixels are in the order of the walk if there is one, in `present` too, but not in `sites`.
+    """
     dtype = present.dtype
-    features = kernel_features(kernel, sites, dtype, choice.threads)
+    features = kernel_features(kernel, sites, dtype, choice.threads, walk)
     try:
         k = _filter(features, choice, calibrate=kernel.normalization == "none")
     except InputError:
@@ -74,16 +79,20 @@ def _filter(features: Array, choice: FilterChoice, calibrate: bool) -> LatticeFi
 
 
 def kernel_features(
-    kernel: Kernel, sites: Mapping[str, npt.NDArray[np.generic]], dtype: npt.DTypeLike, threads: int
+    kernel: Kernel,
+    sites: Mapping[str, npt.NDArray[np.generic]],
+    dtype: npt.DTypeLike,
+    threads: int,
+    walk: Walk | None = None,
 ) -> Array:
-    """What the kernel compares, divided by its widths, (N, d)."""
+    """What the kernel compares, divided by its widths, (N, d), pixels in the order of the walk if any."""
     parts = {part: sites[part] for part in kernel.widths_of_parts()}
     shape = kernel.shape({name: part.shape[1] for name, part in parts.items()})
     if shape.ndim == 2:
         columns = np.concatenate([np.asarray(part, np.float64) for part in parts.values()], axis=1)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused by the filter
             whitened: Array = (columns @ shape.T).astype(dtype)
-        return whitened
+        return whitened if walk is None else whitened[walk.order]
     if dtype != np.float32:
         precise: Array = np.concatenate([np.asarray(part, dtype) for part in parts.values()], axis=1)
         precise /= shape.astype(dtype)
@@ -95,6 +104,7 @@ def kernel_features(
         known = part if part.dtype in (np.uint8, np.float32, np.float64) else part.astype(np.float32)
         if any(stride % known.itemsize for stride in known.strides):  # a field of packed records
             known = known.copy()
-        _core.fill_features(known, shape[first:last].tolist(), features, first, threads)
+        native = None if walk is None else walk.native
+        _core.fill_features(known, shape[first:last].tolist(), features, first, native, threads)
         first = last
     return features

@@ -160,7 +160,9 @@ class CRF:
             return self.solve(scores, image, **options).marginals.astype(np.float32, copy=False)
         problem = self.pose(scores, image, **options)
         q = new_array(*problem.scores.shape)
-        native_mean_field(problem.kernels, problem.scores, self.iterations, self._choice.threads, marginals=q)
+        native_mean_field(
+            problem.kernels, problem.scores, self.iterations, self._choice.threads, marginals=q, walk=problem.walk
+        )
         return q.reshape(scores.shape)
 
     def _solve_natively(self, problem: Problem, tolerance: float | None) -> Solution:
@@ -176,6 +178,7 @@ class CRF:
             log_marginals=log_q,
             residuals=residuals,
             tolerance=tolerance,
+            walk=problem.walk,
         )
         shape = (len(f), *problem.shape)
         changes = tuple(residuals[:steps].tolist())

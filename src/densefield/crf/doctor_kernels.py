@@ -21,7 +21,7 @@ LONELY = 2.0  # Σ_j k(i,j) with the pixel's own 1: below it, all others togethe
 
 
 def neighbourhoods(kernels: Sequence[Kernel], image: Image, scores: Array, threads: int | None) -> list[Array]:
-    """Σ_j k(i,j) of each kernel, (N,): how many pixels a pixel is joined to, itself included."""
+    """Σ_j k(i,j) of each kernel, (N,), in any order: how many pixels a pixel is joined to, itself included."""
     # Without normalisation the magnitude of the lattice is measured, so that these are numbers of pixels.
     plain = [replace(kernel, normalization="none", weight=1.0) for kernel in kernels]
     problem = CRF(plain, threads=threads).pose(scores[:1], image)
@@ -136,7 +136,7 @@ def persuasion(kernels: Sequence[Kernel], problem: Problem) -> Array:
         mu = compatibility_matrix(kernel, len(problem.scores))
         # The marginals' own sum over neighbours, without compatibility: K̂·1.
         most += coupling.smooth(ones)[:, 0] * float(np.ptp(mu, axis=0).max())
-    return most
+    return problem.on_grid(most)
 
 
 def margins(scores: Array) -> Array:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from densefield import _core
 from densefield.crf.binding import Bound
 from densefield.crf.kernels import Normalization
+from densefield.crf.walk import Walk
 from densefield.filters.lattice import LatticeFilter
 
 Float32 = npt.NDArray[np.float32]
@@ -30,6 +31,7 @@ def native_mean_field(
     residuals: Float32 | None = None,  # (T,), filled where given
     tolerance: float | None = None,
     start: Float32 | None = None,  # (L, N): q⁰; the softmax of the scores where it is None
+    walk: Walk | None = None,  # in whose order the kernels have the pixels, if not in that of the other arrays
 ) -> int:
     """Up to T updates (paper, Eq. 5); returns how many were made. Equal to mean_field() up to rounding."""
     return _core.mean_field(
@@ -42,6 +44,7 @@ def native_mean_field(
         kept,
         residuals,
         -1.0 if tolerance is None else tolerance,
+        None if walk is None else walk.native,
         threads,
         "auto",
     )

@@ -15,6 +15,7 @@ from densefield.crf.binding import Bound, FilterChoice, bind
 from densefield.crf.coupling import Coupling
 from densefield.crf.kernels import Kernel
 from densefield.crf.sites import checked_spacing, gather_sites
+from densefield.crf.walk import Walk, walk_through
 from densefield.errors import InputError, InputTypeError
 
 Array = npt.NDArray[np.floating]
@@ -32,20 +33,25 @@ class Problem:
     scores: Array
     shape: tuple[int, ...]  # of the grid
     kernels: tuple[Bound, ...]
+    walk: Walk | None  # in whose order the kernels have the pixels; None where it is that of the grid
 
     @property
     def rows(self) -> Array:
-        """Scores as (N, L)."""
-        return np.ascontiguousarray(self.scores.T)
+        """Scores as (N, L), in the order of the kernels."""
+        return np.ascontiguousarray(self.scores.T if self.walk is None else self.scores.T[self.walk.order])
 
     @property
     def couplings(self) -> list[Coupling[Array]]:
         """The kernels without their filters' extras."""
         return [bound.coupling for bound in self.kernels]
 
+    def on_grid(self, rows: Array) -> Array:
+        """(N, …) in the order of the kernels, in that of the grid."""
+        return rows if self.walk is None else rows[self.walk.places]
+
     def unflatten(self, rows: Array) -> Array:
-        """(N, L) as (L, …)."""
-        return np.ascontiguousarray(rows.T).reshape(self.scores.shape[0], *self.shape)
+        """(N, L) in the order of the kernels, as (L, …)."""
+        return np.ascontiguousarray(self.on_grid(rows).T).reshape(self.scores.shape[0], *self.shape)
 
 
 def pose(
@@ -63,7 +69,10 @@ def pose(
     """Checks everything and builds the filters; those of positions alone are looked for in `kept`, and left there."""
     f = checked_scores(scores, choice.method == "exact", choice.threads)
     labels, shape = f.shape[0], f.shape[1:]
+    walk = walk_through(shape) if choice.method == "lattice" else None
     present = _present(ignore, shape, f.dtype)
+    if walk is not None and ignore is not None:
+        present = present[walk.order]
     sites = gather_sites(kernels, shape, image, features, spacing)
     steps = None if spacing is None else checked_spacing(spacing, len(shape))
     bounds = []
@@ -75,14 +84,14 @@ def pose(
             bounds.append(found[1])
             continue
         try:
-            bound = bind(kernel, sites, labels, present, choice, exclude_self)
+            bound = bind(kernel, sites, labels, present, choice, exclude_self, walk)
         except InputError:
             _check_finite_sites(kernel, sites, shape)
             raise
         if ignore is None and set(kernel.widths_of_parts()) == {"position"}:
             kept[index] = purpose, bound
         bounds.append(bound)
-    return Problem(f.reshape(labels, -1), shape, tuple(bounds))
+    return Problem(f.reshape(labels, -1), shape, tuple(bounds), walk)
 
 
 def checked_scores(scores: object, keep_double: bool, threads: int) -> Array:

@@ -10,12 +10,13 @@ from densefield import _core
 from densefield.crf.binding import Bound
 from densefield.crf.kernels import Normalization
 from densefield.crf.native import new_array
+from densefield.crf.walk import Walk, walk_through
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.threads import default_threads
 from densefield.pydensecrf import eigen
 from densefield.pydensecrf.buffers import Float32, checked_buffer, checked_energies, checked_integer
 from densefield.pydensecrf.inference import infer, kl_divergence
-from densefield.pydensecrf.pairwise import bind, bind_grid, image_features
+from densefield.pydensecrf.pairwise import bind, bind_grid, fill_channels, image_features
 
 
 class KernelType(IntEnum):
@@ -102,6 +103,7 @@ class DenseCRF:
             )
         self._scores = np.zeros((self._labels, self._points), np.float32)
         self._kernels: list[Bound] = []
+        self._walk: Walk | None = None  # in whose order the kernels have the points, if not as they come
 
     def setUnary(self, u: Unary) -> None:
         """Takes the energies of a ConstUnary or LogisticUnary."""
@@ -127,11 +129,15 @@ class DenseCRF:
         rows = checked_buffer(features, "features", ("dimensions", "points")).T
         if len(rows) != self._points:
             raise InputError(f"features have shape {rows.T.shape}, expected (dimensions, {self._points}).")
+        if self._walk is not None:
+            along = np.empty(rows.shape, np.float32)
+            fill_channels(rows, [1.0] * rows.shape[1], along, 0, self._walk)
+            rows = along
         self._add(rows, compat, kernel, normalization)
 
     def inference(self, niter: int) -> eigen.MatrixXf:
         """Marginals (L, N) after `niter` updates; ``np.array`` makes an array of them."""
-        return eigen.MatrixXf(infer(self._scores, self._kernels, max(checked_integer(niter, "niter"), 0)))
+        return eigen.MatrixXf(self._infer(max(checked_integer(niter, "niter"), 0)))
 
     def startInference(self) -> tuple[eigen.MatrixXf, eigen.MatrixXf, eigen.MatrixXf]:
         """The first marginals Q (L, N), and two buffers that stepInference takes but has no use for."""
@@ -141,14 +147,17 @@ class DenseCRF:
         """Updates the marginals Q (L, N) in place, once."""
         _check_matrix(tmp1, "tmp1")
         _check_matrix(tmp2, "tmp2")
-        Q[...] = infer(self._scores, self._kernels, 1, start=self._marginals(Q))
+        Q[...] = self._infer(1, start=self._marginals(Q))
 
     def klDivergence(self, Q: eigen.MatrixXf) -> float:
         """pydensecrf's number for marginals Q (L, N): without log Z, and with the pairwise term twice.
 
         The free energy, with that term once, is ``densefield.crf.energy.free_energy``.
         """
-        return kl_divergence(self._scores, self._kernels, self._marginals(Q))
+        return kl_divergence(self._scores, self._kernels, self._marginals(Q), self._walk)
+
+    def _infer(self, iterations: int, start: Float32 | None = None) -> Float32:
+        return infer(self._scores, self._kernels, iterations, start, self._walk)
 
     def _set_energies(self, energies: Float32) -> None:
         expected = (self._labels, self._points)
@@ -190,6 +199,7 @@ class DenseCRF2D(DenseCRF):
         if self._width < 0 or self._height < 0:
             raise InputError(f"the image is {self._width} wide and {self._height} high, expected 0 or more.")
         super().__init__(self._width * self._height, nlabels)
+        self._walk = walk_through((self._height, self._width))
 
     def addPairwiseGaussian(
         self,
@@ -212,8 +222,8 @@ class DenseCRF2D(DenseCRF):
         normalization: int = NORMALIZE_SYMMETRIC,
     ) -> None:
         """Adds a Gaussian kernel of position and colour, `sxy` pixels and `srgb` levels wide."""
-        features = image_features(self._width, self._height, sxy, srgb, rgbim)
-        self._add(features.reshape(-1, 5), compat, kernel, normalization)
+        features = image_features(self._width, self._height, sxy, srgb, rgbim, walk=self._walk)
+        self._add(features, compat, kernel, normalization)
 
 
 def _check_matrix(matrix: object, name: str) -> eigen.MatrixXf:

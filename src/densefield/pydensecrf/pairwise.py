@@ -7,11 +7,13 @@ from functools import lru_cache
 from numbers import Number
 
 import numpy as np
+import numpy.typing as npt
 
 from densefield import _core
 from densefield.crf.binding import Bound
 from densefield.crf.coupling import couple
 from densefield.crf.kernels import Normalization
+from densefield.crf.walk import Walk, walk_through
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.lattice import LatticeFilter
 from densefield.filters.threads import default_threads
@@ -33,10 +35,9 @@ def bind(
 
 def bind_grid(width: int, height: int, sxy: object, compat: object, labels: int, normalization: Normalization) -> Bound:
     """The same for the positions of an image's pixels, which the next image of the size shares."""
-    widths = checked_widths(sxy, "sxy", ("x", "y"))
-    if width * height > MOST_SHARED:
-        return bind(grid_features(width, height, widths).reshape(-1, 2), compat, labels, normalization)
-    return with_compat(_shared(width, height, tuple(widths), normalization), compat, labels)
+    widths = tuple(checked_widths(sxy, "sxy", ("x", "y")))
+    share = _shared if width * height <= MOST_SHARED else _bind_positions
+    return with_compat(share(width, height, widths, normalization), compat, labels)
 
 
 def with_compat(bound: Bound, compat: object, labels: int) -> Bound:
@@ -50,9 +51,12 @@ def _normalised(features: Float32, normalization: Normalization) -> Bound:
     return Bound(lattice, couple(lattice.apply, normalization, np.float32(1).reshape(()), ones))
 
 
-@lru_cache(maxsize=2)
-def _shared(width: int, height: int, sxy: tuple[float, ...], normalization: Normalization) -> Bound:
-    return _normalised(grid_features(width, height, sxy).reshape(-1, 2), normalization)
+def _bind_positions(width: int, height: int, sxy: tuple[float, ...], normalization: Normalization) -> Bound:
+    walk = walk_through((height, width))
+    return _normalised(grid_features(width, height, sxy, walk=walk), normalization)
+
+
+_shared = lru_cache(maxsize=2)(_bind_positions)
 
 
 def score_of(compat: object, labels: int) -> Float32:
@@ -83,18 +87,19 @@ def _checked_finite(weights: Float32) -> Float32:
     return weights
 
 
-def grid_features(width: int, height: int, sxy: object, channels: int = 0) -> Float32:
-    """(H, W, 2 + channels): x and y over their widths, and room for channels."""
-    sx, sy = checked_widths(sxy, "sxy", ("x", "y"))
-    features = np.empty((height, width, 2 + channels), np.float32)
+def grid_features(width: int, height: int, sxy: object, channels: int = 0, *, walk: Walk | None = None) -> Float32:
+    """(N, 2 + channels): x and y over their widths, and room for channels; pixels in the order of the walk if any."""
     # Single precision throughout, as in pydensecrf: which simplex a pixel falls into may hang on the last bit.
-    features[..., 0] = np.arange(width, dtype=np.float32) / np.float32(sx)
-    features[..., 1] = (np.arange(height, dtype=np.float32) / np.float32(sy))[:, None]
+    widths = np.asarray(checked_widths(sxy, "sxy", ("x", "y")), np.float32).tolist()
+    features = np.empty((height * width, 2 + channels), np.float32)
+    _core.fill_positions(width, widths, features, None if walk is None else walk.native, default_threads())
     return features
 
 
-def image_features(width: int, height: int, sxy: object, srgb: object, rgbim: object) -> Float32:
-    """(H, W, 5): x, y, r, g, b over their widths."""
+def image_features(
+    width: int, height: int, sxy: object, srgb: object, rgbim: object, *, walk: Walk | None = None
+) -> Float32:
+    """(N, 5): x, y, r, g, b over their widths."""
     image = checked_buffer(rgbim, "rgbim", ("rows", "columns", "3"), (np.uint8, np.bool_))
     if image.shape[2] != 3:
         raise InputError(
@@ -104,7 +109,18 @@ def image_features(width: int, height: int, sxy: object, srgb: object, rgbim: ob
     if image.shape[:2] != (height, width):
         hint = " DenseCRF2D takes the width first." if image.shape[:2] == (width, height) else ""
         raise InputError(f"rgbim has shape {image.shape}, expected ({height}, {width}, 3).{hint}")
-    features = grid_features(width, height, sxy, channels=3)
+    features = grid_features(width, height, sxy, channels=3, walk=walk)
     widths = np.asarray(checked_widths(srgb, "srgb", ("r", "g", "b")), np.float32).tolist()
-    _core.fill_features(image.reshape(-1, 3).view(np.uint8), widths, features.reshape(-1, 5), 2, default_threads())
+    fill_channels(image.reshape(-1, 3).view(np.uint8), widths, features, 2, walk)
     return features
+
+
+def fill_channels(
+    channels: npt.NDArray[np.generic],  # (N, C), by pixels of the image
+    widths: list[float],
+    features: Float32,  # (N, …), in the order of the walk if any
+    offset: int,
+    walk: Walk | None,
+) -> None:
+    """Writes channels over their widths into the columns of features from `offset` on."""
+    _core.fill_features(channels, widths, features, offset, None if walk is None else walk.native, default_threads())

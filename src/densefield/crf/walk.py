@@ -1,0 +1,54 @@
+"""The order in which kernels have the pixels of an image, so that those nearby come soon after each other."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield import _core
+
+Int64 = npt.NDArray[np.int64]
+
+LEAST_PIXELS = 1 << 14  # fewer are as quickly gone through row by row
+
+
+class Walk:
+    """Blocks of 64×32 pixels along a Z-shaped curve, then the columns that are left over.
+
+    As many pixels of it touch fewer vertices of a lattice than whole rows of an image do.
+
+    >>> walk = Walk(64, 128)
+    >>> walk.order[:3].tolist(), walk.order[64:66].tolist(), walk.order[64 * 32 :][:2].tolist()
+    ([0, 1, 2], [128, 129], [64, 65])
+    """
+
+    def __init__(self, height: int, width: int) -> None:
+        self.native = _core.Walk(height, width)
+
+    @cached_property
+    def order(self) -> Int64:
+        """Which pixel of the image is the first, second, … of the walk, (N,)."""
+        order = np.empty(self.native.points, np.int64)
+        self.native.fill_order(order)
+        return order
+
+    @cached_property
+    def places(self) -> Int64:
+        """Where in the walk each pixel of the image is, (N,): the inverse of `order`."""
+        places = np.empty_like(self.order)
+        places[self.order] = np.arange(len(places))
+        return places
+
+
+def walk_through(shape: tuple[int, ...]) -> Walk | None:
+    """The walk for grids of this shape, or None where rows, as they come, do as well."""
+    if len(shape) != 2 or shape[0] * shape[1] < LEAST_PIXELS or min(shape) < 64:
+        return None
+    return _kept(*shape)
+
+
+@lru_cache(maxsize=4)
+def _kept(height: int, width: int) -> Walk:
+    return Walk(height, width)

@@ -1,0 +1,189 @@
+"""Kernels have the pixels of images in the order of a walk, and nobody notices but the clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from bound_kernels import Array, bind_random, random
+
+from densefield import CRF, Bilateral, Custom, Spatial, _core, refine
+from densefield.crf import problem
+from densefield.crf.binding import kernel_features
+from densefield.crf.native import native_mean_field
+from densefield.crf.sites import gather_sites
+from densefield.crf.walk import Walk, walk_through
+
+SIZES = [(1, 1), (1, 64), (3, 5), (32, 64), (33, 65), (70, 200), (200, 70), (96, 128), (5, 1000), (1000, 5), (130, 63)]
+# Sums of a lattice in another order: 6e-8 in some tens of roundings, times weights of 5. Measured: 9e-7.
+ROUNDING = 4e-6
+
+
+@pytest.mark.parametrize(("height", "width"), SIZES)
+def test_a_walk_passes_every_pixel_once(height: int, width: int) -> None:
+    walk = Walk(height, width)
+    assert walk.native.points == height * width
+    assert np.array_equal(np.sort(walk.order), np.arange(height * width))
+    assert np.array_equal(walk.order[walk.places], np.arange(height * width))
+
+
+@pytest.mark.parametrize(("height", "width"), [(0, 0), (0, 7), (7, 0)])
+def test_an_empty_image_has_an_empty_walk(height: int, width: int) -> None:
+    assert len(Walk(height, width).order) == 0
+
+
+def test_a_walk_is_through_blocks_along_a_z() -> None:
+    order = Walk(128, 300).order
+    y, x = np.divmod(order[: 256 * 128], 300)  # what is left over comes last
+    assert (order[256 * 128 :] % 300 >= 256).all()
+    blocks = np.stack([y // 32, x // 64], axis=1).reshape(-1, 64 * 32, 2)
+    assert (blocks == blocks[:, :1]).all()
+    z = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    expected = [(2 * v + b, 2 * h + a) for v, h in z for b, a in z]
+    assert [tuple(block) for block in blocks[:, 0].tolist()] == expected
+
+
+def test_as_many_pixels_of_a_walk_are_nearer_to_each_other_than_rows_are() -> None:
+    walk = Walk(256, 512)
+    for first in range(0, 256 * 512, 8192):
+        y, x = np.divmod(walk.order[first : first + 8192], 512)
+        assert np.ptp(x) + np.ptp(y) < 256  # 16 rows: 512 + 16
+
+
+def test_small_images_volumes_and_points_are_gone_through_as_they_come() -> None:
+    assert all(
+        walk_through(shape) is None for shape in [(), (10**6,), (64, 64), (63, 10**5), (10**5, 63), (8, 100, 100)]
+    )
+    assert walk_through((128, 128)) is walk_through((128, 128)) is not None
+
+
+@pytest.mark.parametrize("size", [(-1, 3), (3, -1), (1 << 16, 1 << 16), (1 << 62, 4), (1.5, 2), (None, 3)])
+def test_a_walk_through_what_is_no_image_is_an_error(size: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        _core.Walk(*size)
+
+
+@pytest.mark.parametrize("kinds", [["potts"], ["potts", "per label"], ["matrix"]])
+@pytest.mark.parametrize("labels", [1, 2, 3, 5, 21, 33, 70])
+@pytest.mark.parametrize(("height", "width"), [(3, 5), (33, 65), (70, 200)])
+def test_inference_along_a_walk_is_that_of_scores_along_it(
+    height: int, width: int, labels: int, kinds: list[str]
+) -> None:
+    walk, points = Walk(height, width), height * width
+    bounds = bind_random(points, labels, kinds=kinds)
+    scores, start = random(labels, points, seed=41), np.abs(random(labels, points, seed=42))
+    start /= start.sum(axis=0)
+
+    def results(f: Array, begin: Array | None, **options: Any) -> list[Array]:
+        out = [np.full_like(f, np.nan) for _ in range(2)] + [np.zeros(4, np.float32)]
+        q, log_q, residuals = out
+        native_mean_field(
+            bounds, f, 4, 2, marginals=q, log_marginals=log_q, residuals=residuals, start=begin, **options
+        )
+        alone = np.full_like(f, np.nan)
+        native_mean_field(bounds, f, 4, 2, marginals=alone, start=begin, **options)
+        return [*out, alone]
+
+    for begin in (None, start):
+        for tolerance in (None, 1e-9):
+            along = None if begin is None else np.ascontiguousarray(begin[:, walk.order])
+            expected = results(np.ascontiguousarray(scores[:, walk.order]), along, tolerance=tolerance)
+            found = results(scores, begin, tolerance=tolerance, walk=walk)
+            for here, there in zip(found, expected, strict=True):
+                assert np.array_equal(here if here.ndim == 1 else here[:, walk.order], there)
+
+
+def test_a_walk_through_another_number_of_points_is_an_error() -> None:
+    scores = random(2, 30, seed=1)
+    with pytest.raises(ValueError, match="another number of points"):
+        native_mean_field(bind_random(30, 2), scores, 1, 1, marginals=np.empty_like(scores), walk=Walk(5, 7))
+
+
+@pytest.mark.parametrize("walk", [None, Walk(70, 130), Walk(130, 70)])
+def test_positions_are_those_of_the_pixels(walk: Walk | None) -> None:
+    height, width = (130, 70) if walk is not None and walk.order[64] == 70 else (70, 130)
+    out = np.full((height * width, 3), 7, np.float32)
+    _core.fill_positions(width, [3.0, 5.0], out, None if walk is None else walk.native, 2)
+    y, x = np.divmod(np.arange(height * width) if walk is None else walk.order, width)
+    assert np.array_equal(out, np.stack([x.astype("f4") / np.float32(3), y.astype("f4") / np.float32(5), 0 * x + 7], 1))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"width": 0},
+        {"width": -3},
+        {"width": 4},
+        {"widths": [1.0]},
+        {"out": np.zeros((15, 1), np.float32)},
+        {"out": np.zeros((14, 2), np.float32)},
+        {"out": None},
+        {"walk": _core.Walk(5, 3)},
+        {"walk": 3},
+        {"threads": 0},
+    ],
+)
+def test_positions_that_do_not_fit_are_an_error(changes: dict[str, Any]) -> None:
+    arguments = {"width": 5, "widths": [1.0, 1.0], "out": np.zeros((15, 2), np.float32), "threads": 1}
+    arguments |= {"walk": _core.Walk(3, 5)}
+    _core.fill_positions(**arguments)
+    with pytest.raises((TypeError, ValueError)):
+        _core.fill_positions(**{**arguments, **changes})
+
+
+def test_a_walk_through_other_features_is_an_error() -> None:
+    with pytest.raises(ValueError, match="another number of points"):
+        _core.fill_features(np.zeros((6, 1)), [1.0], np.zeros((6, 1), np.float32), 0, _core.Walk(1, 5), 1)
+
+
+HEIGHT, WIDTH, LABELS = 130, 150, 3
+IMAGE = np.random.default_rng(5).integers(0, 256, (HEIGHT // 10, WIDTH // 10, 3), np.uint8).repeat(10, 0).repeat(10, 1)
+SCORES = random(LABELS, HEIGHT, WIDTH, seed=77)
+MATRIX = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.0], [0.5, 0.0, 2.0]])
+DEPTH = {"depth": np.random.default_rng(6).random((HEIGHT, WIDTH, 1))}
+MODELS: dict[str, tuple[list[Any], dict[str, Any], dict[str, Any]]] = {
+    "photo": ([Spatial(3, weight=3), Bilateral(60, 10, weight=5)], {}, {}),
+    "labels": ([Spatial(3, weight=[1, 2, 3]), Bilateral(60, 10, weight=MATRIX)], {}, {}),
+    "covariance": ([Spatial(covariance=[[9.0, 2.0], [2.0, 5.0]], weight=3)], {}, {}),
+    "features": ([Custom("depth", sigma=0.1, weight=4)], {}, {"features": DEPTH}),
+    "without self": ([Spatial(3, weight=3)], {"exclude_self": True}, {}),
+    "ignored": ([Spatial(3), Bilateral(60, 10, weight=5)], {}, {"ignore": SCORES[0] > 1}),
+    "energies": ([Spatial(3, weight=2)], {}, {"energies": True, "damping": 0.2}),
+    "convergent": ([Spatial(3, weight=2)], {}, {"convergent": True}),
+    "tolerance": ([Spatial(3, weight=2)], {}, {"tolerance": 1e-3}),
+}
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_a_model_gives_the_same_with_a_walk_and_without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels, settings, options = MODELS[name]
+    walked = CRF(kernels, iterations=3, **settings).solve(SCORES, IMAGE, **options)
+    alone = CRF(kernels, iterations=3, **settings).marginals(SCORES, IMAGE, **options)
+    assert CRF(kernels, **settings).pose(SCORES, IMAGE, features=options.get("features")).walk is not None
+    monkeypatch.setattr(problem, "walk_through", lambda shape: None)
+    crf = CRF(kernels, iterations=3, **settings)
+    plain = crf.solve(SCORES, IMAGE, **options)
+    assert walked.steps == plain.steps and walked.residuals == pytest.approx(plain.residuals, abs=ROUNDING)
+    assert np.abs(walked.marginals - plain.marginals).max() <= ROUNDING
+    assert np.abs(walked.log_marginals - plain.log_marginals).max() <= ROUNDING * np.abs(plain.log_marginals).max()
+    assert np.array_equal(alone, walked.marginals.astype(np.float32))
+    if plain.energies is not None:
+        assert walked.energies == pytest.approx(plain.energies, rel=1e-8)
+
+
+def test_features_come_in_the_order_of_the_walk() -> None:
+    kernel = Bilateral(60, 10)
+    sites = gather_sites([kernel], (HEIGHT, WIDTH), IMAGE, None, None)
+    walk = Walk(HEIGHT, WIDTH)
+    for each in (kernel, Spatial(covariance=[[9.0, 2.0], [2.0, 5.0]])):
+        plain = kernel_features(each, sites, np.float32, 2)
+        assert np.array_equal(kernel_features(each, sites, np.float32, 2, walk), plain[walk.order])
+
+
+def test_labels_stay_where_they_are_in_the_image() -> None:
+    """A mask of one corner keeps it: an order mixed up would scatter it."""
+    mask = np.zeros((HEIGHT, WIDTH), int)
+    mask[:40, 110:] = 1
+    image = np.where(mask[..., None] == 1, 250, 5).astype(np.uint8).repeat(3, axis=2)
+    assert np.array_equal(refine(image, labels=mask).argmax(0), mask)

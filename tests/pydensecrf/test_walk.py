@@ -1,0 +1,43 @@
+"""DenseCRF2D has its pixels in the order of a walk inside; DenseCRF, given the same features, has not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import densefield.pydensecrf.densecrf as dcrf
+from densefield.pydensecrf import pairwise
+
+W, H, L = 150, 120, 4
+IMAGE = np.random.default_rng(9).integers(0, 256, (H // 10, W // 10, 3), np.uint8).repeat(10, 0).repeat(10, 1)
+ENERGIES = np.random.default_rng(10).normal(0, 2, (L, W * H)).astype(np.float32)
+# Sums of a lattice in another order, with weights of 12 in all. Measured: 2e-6.
+ROUNDING = 8e-6
+
+
+def both(compat: object) -> tuple[dcrf.DenseCRF, dcrf.DenseCRF]:
+    walked, plain = dcrf.DenseCRF2D(W, H, L), dcrf.DenseCRF(W * H, L)
+    positions, colours = pairwise.grid_features(W, H, 3), pairwise.image_features(W, H, 40, 13, IMAGE)
+    walked.addPairwiseGaussian(sxy=3, compat=compat)
+    walked.addPairwiseBilateral(sxy=40, srgb=13, rgbim=IMAGE, compat=compat)
+    walked.addPairwiseEnergy(colours.T, compat=compat)
+    plain.addPairwiseEnergy(positions.T, compat=compat)
+    plain.addPairwiseEnergy(colours.T, compat=compat)
+    plain.addPairwiseEnergy(np.ascontiguousarray(colours.T), compat=compat)
+    for crf in (walked, plain):
+        crf.setUnaryEnergy(ENERGIES)
+    assert walked._walk is not None and plain._walk is None
+    return walked, plain
+
+
+@pytest.mark.parametrize("compat", [3, np.array([-1, -2, -3, -4], np.float32), -np.eye(L, dtype=np.float32)])
+def test_both_infer_and_step_alike(compat: object) -> None:
+    walked, plain = both(compat)
+    q, p = np.array(walked.inference(4)), np.array(plain.inference(4))
+    assert np.abs(p - np.array(plain.inference(0))).max() > 0.1
+    np.testing.assert_allclose(q, p, atol=ROUNDING)
+    Q, *rest = walked.startInference()
+    for _ in range(4):
+        walked.stepInference(Q, *rest)
+    np.testing.assert_allclose(np.array(Q), p, atol=ROUNDING)
+    assert walked.klDivergence(Q) == pytest.approx(plain.klDivergence(Q), rel=1e-5)
