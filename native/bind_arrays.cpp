@@ -120,17 +120,6 @@ bool all_finite(const Flat& values, int threads) {
                     [&](std::int64_t first, std::int64_t last) { return finite(from, first, last); });
 }
 
-// out = -values; whether all are finite.
-bool negate(const Flat& values, const FlatOut& out, int threads) {
-  if (values.shape(0) != out.shape(0)) throw std::invalid_argument("arrays differ in size");
-  const float* from = values.data();
-  float* to = out.data();
-  return all_pieces(static_cast<std::int64_t>(values.shape(0)), threads, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) to[i] = -from[i];
-    return finite(from, first, last);
-  });
-}
-
 // Memory for (rows, columns) floats, not set to anything, which goes back to where the next call finds it.
 nb::ndarray<nb::numpy, float, nb::ndim<2>> new_array(std::size_t rows, std::size_t columns) {
   if (columns > 0 && rows > std::numeric_limits<std::size_t>::max() / sizeof(float) / columns) throw std::bad_alloc();
@@ -144,7 +133,6 @@ nb::ndarray<nb::numpy, float, nb::ndim<2>> new_array(std::size_t rows, std::size
 void bind_arrays(nb::module_& module) {
   module.def("new_array", &new_array, nb::arg("rows"), nb::arg("columns"));
   module.def("all_finite", &all_finite, nb::arg("values"), nb::arg("threads"));
-  module.def("negate", &negate, nb::arg("values"), nb::arg("out"), nb::arg("threads"));
   module.def("fill_positions", &fill_positions, nb::arg("width"), nb::arg("widths"), nb::arg("out"),
              nb::arg("walk").none(), nb::arg("threads"));
   module.def("fill_features", &fill_features, nb::arg("part"), nb::arg("widths"), nb::arg("out"), nb::arg("offset"),

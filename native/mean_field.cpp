@@ -3,7 +3,7 @@
 #include <deque>
 #include <stdexcept>
 
-#include "mean_field_pass.hpp"
+#include "score_rows.hpp"
 
 namespace densefield {
 
@@ -35,8 +35,10 @@ class Loop {
     if (remembers_) state_ = Buffer<float>(static_cast<std::size_t>(tiling.state_floats()));
     in_rows_ = task.marginals != nullptr;
     for (const Coupling& coupling : couplings) in_rows_ &= coupling.is_plain();
+    if (task.rows && !in_rows_) throw std::invalid_argument("rows of scores do for marginals of Potts kernels alone");
     if (in_rows_) {
-      scores_ = Buffer<float>(static_cast<std::size_t>(tiling.tiles() * kTile * tiling.width));
+      if (!task.rows) kept_scores_ = Buffer<float>(static_cast<std::size_t>(score_floats(tiling)));
+      scores_ = task.rows ? task.rows : kept_scores_.data();
       leaves_range_.assign(static_cast<std::size_t>(tiling.tiles()), 0);
     }
     for (int pass = 0; pass <= task.iterations; ++pass) queues_.emplace_back(tiling.units());
@@ -150,7 +152,7 @@ class Loop {
   // The same in rows as far as may be, where all kernels are Potts and marginals are asked for. Whoever asks for their
   // logarithms alone differentiates them, and is served by planes with and without those that are kept for the way back.
   float rows_pass(int pass, std::int64_t first, int points, const Tile& at) {
-    if (pass == 0) keep_scores(first, points, at.z);
+    if (pass == 0 && !task_.rows) keep_scores(first, points, at.z);
     // Where rows of an image follow each other no more, the processor does not foresee what will be written next.
     if (pass == task_.iterations && task_.walk) fetch_planes(task_.marginals, tiling_, task_.walk, first + kTile);
     const float* z = scores_and_messages(pass, first, points, at.rows);
@@ -181,19 +183,15 @@ class Loop {
     return change;
   }
 
-  // The scores in rows, less each point's largest, which marginals do not depend on; padding is as good as minus infinity.
   void keep_scores(std::int64_t first, int points, float* z) {
+    float largest[kTile];
     load_scores(first, points, z);
-    float* scores = scores_.data() + first * tiling_.width;
-    kernels_.take_largest(z, tiling_.labels);
-    kernels_.to_rows(z, tiling_.labels, tiling_.width, scores);
-    for (int p = 0; p < kTile; ++p)
-      for (int l = tiling_.labels; l < tiling_.width; ++l) scores[p * tiling_.width + l] = -1e30f;
+    to_score_rows(kernels_, tiling_, z, largest, kept_scores_.data() + first * tiling_.width);
   }
 
   // f + Σ_m K̂_m q μ_m, in `rows` or in scores_
   const float* scores_and_messages(int pass, std::int64_t first, int points, float* rows) {
-    const float* sum = scores_.data() + first * tiling_.width;
+    const float* sum = scores_ + first * tiling_.width;
     for (std::size_t m = 0; pass > 0 && m < couplings_.size(); ++m) {
       Corners(couplings_[m], tiling_, kernels_, first, points)
           .collect(fields_[m].rows(), couplings_[m].after, couplings_[m].mu[0], sum, rows);
@@ -238,7 +236,7 @@ class Loop {
   void fetch_scores(std::int64_t first, int part) const {
     if (first >= tiling_.points) return;
     const int floats = kTile * tiling_.width / 4;
-    fetch(scores_.data() + first * tiling_.width + part * floats, floats);
+    fetch(scores_ + first * tiling_.width + part * floats, floats);
   }
 
   // z += Σ_m K̂_m q μ_mᵀ, with q in `last` where it is needed
@@ -290,7 +288,8 @@ class Loop {
   std::deque<Buffer<float>> tiles_;
   std::vector<float> changes_;
   Buffer<float> state_;   // q of the last pass
-  Buffer<float> scores_;  // (tiles, kTile, width)
+  Buffer<float> kept_scores_;  // (tiles, kTile, width), unless given as rows
+  const float* scores_ = nullptr;  // the same, whose ever they are
   std::vector<std::uint8_t> leaves_range_;  // (tiles): whether powers of a tile did, in this pass or an earlier one
   bool remembers_ = false;
   bool in_rows_ = false;

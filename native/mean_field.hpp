@@ -49,7 +49,8 @@ inline int worth_starting(int threads, const Tiling& tiling) {
 }
 
 struct Inference {
-  const float* scores;   // (labels, points)
+  const float* scores;   // (labels, points); unless these are given:
+  const float* rows;     // score_rows(), or null; they do for marginals of Potts kernels
   const float* start;    // (labels, points): q⁰; the softmax of the scores where it is null
   int iterations;
   float tolerance;       // the loop ends where no marginal changes by more; negative: never

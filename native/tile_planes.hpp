@@ -77,8 +77,22 @@ inline void scale_planes(const float* planes, const float* factor, int labels, f
   }
 }
 
-inline void take_largest(float* planes, int labels) {
-  float largest[kTile];
+inline bool negate(float* planes, int labels) {
+  float poison[kTile] = {};  // stays zero unless a number is NaN or infinite
+  for (int l = 0; l < labels; ++l) {
+    float* z = planes + l * kTile;
+    DENSEFIELD_SIMD
+    for (int p = 0; p < kTile; ++p) {
+      poison[p] += z[p] * 0.0f;
+      z[p] = -z[p];
+    }
+  }
+  for (const float each : poison)
+    if (!(each == 0)) return false;
+  return true;
+}
+
+inline void take_largest(float* planes, int labels, float* largest) {
   largest_of(planes, labels, largest);
   for (int l = 0; l < labels; ++l) {
     float* z = planes + l * kTile;

@@ -82,6 +82,20 @@ class Coupling:
         mu: _Float32,
     ) -> None: ...
 
+class ScoreRows:
+    def __init__(self, energies: _Float32, walk: Walk | None, threads: int, simd: str) -> None: ...
+    finite: bool
+    def fill_scores(self, out: _Float32, threads: int, simd: str) -> None: ...
+    def infer(
+        self,
+        couplings: list[Coupling],
+        start: _Float32 | None,
+        iterations: int,
+        marginals: _Float32,
+        threads: int,
+        simd: str,
+    ) -> None: ...
+
 class Gradients:
     def __init__(
         self,
@@ -130,5 +144,4 @@ def fill_features(
     threads: int,
 ) -> None: ...
 def all_finite(values: _Float32, threads: int) -> bool: ...
-def negate(values: _Float32, out: _Float32, threads: int) -> bool: ...
 def new_array(rows: int, columns: int) -> _Float32: ...

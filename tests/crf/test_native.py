@@ -14,7 +14,7 @@ from densefield import _core
 from densefield.crf.binding import Bound
 from densefield.crf.kernels import Normalization
 from densefield.crf.mean_field import Step, mean_field, mean_field_steps, update
-from densefield.crf.native import _native, native_mean_field, state_floats
+from densefield.crf.native import native_coupling, native_mean_field, state_floats
 from densefield.crf.softmax import log_softmax
 
 # Float32 sums in another order: errors of 6e-8 in some tens of roundings, over the largest log marginal, which is where
@@ -270,7 +270,7 @@ def test_the_number_of_threads_changes_no_bit(points: int, labels: int) -> None:
 @pytest.mark.parametrize("labels", [1, 3, 5, 21, 33, 70])
 def test_it_equals_its_twin_on_every_instruction_set(labels: int, simd: str) -> None:
     bounds, scores = bind_random(300, labels, dimensions=(2, 5, 3)), scores_of(labels, 300)
-    couplings, q, log_q = [_native(bound) for bound in bounds], np.empty_like(scores), np.empty_like(scores)
+    couplings, q, log_q = [native_coupling(bound) for bound in bounds], np.empty_like(scores), np.empty_like(scores)
     assert _core.mean_field(couplings, scores, None, 4, q, log_q, None, None, -1.0, None, 2, simd) == 4
     expected = reference(bounds, scores, 4)
     assert np.abs(log_q - expected).max() <= ROUNDING * max(1, np.abs(expected).max())

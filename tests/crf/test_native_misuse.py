@@ -273,9 +273,7 @@ def test_features_that_do_not_fit_are_an_error(changes: dict[str, Any]) -> None:
         lambda: _core.all_finite(zeros(2, 3), 1),
         lambda: _core.all_finite(None, 1),
         lambda: _core.all_finite(zeros(3), 0),
-        lambda: _core.negate(zeros(3), zeros(4), 1),
-        lambda: _core.negate(zeros(3), read_only(3), 1),
-        lambda: _core.negate(zeros(3), zeros(3), 1025),
+        lambda: _core.all_finite(zeros(3), 1025),
         lambda: _core.new_array(-1, 3),
         lambda: _core.new_array(1 << 62, 1 << 62),
         lambda: _core.new_array(1, 1 << 60),
@@ -289,11 +287,9 @@ def test_passes_over_arrays_that_do_not_fit_are_an_error(call: Callable[[], Any]
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 300_000])
 def test_passes_over_arrays_see_every_number(size: int) -> None:
     values = np.random.default_rng(size).standard_normal(size).astype(np.float32)
-    out = np.empty_like(values)
-    assert _core.all_finite(values, 2) and _core.negate(values, out, 2)
-    assert np.array_equal(out, -values)
+    assert _core.all_finite(values, 2)
     for place in {0, size // 2, size - 1} if size else ():
         for value in (np.nan, np.inf, -np.inf):
             spoilt = values.copy()
             spoilt[place] = value
-            assert not _core.all_finite(spoilt, 2) and not _core.negate(spoilt, out, 2)
+            assert not _core.all_finite(spoilt, 2)

@@ -10,7 +10,7 @@ from densefield import DensefieldError, InputError, InputTypeError
 from densefield.crf.energy import free_energy
 from densefield.crf.mean_field import mean_field
 from densefield.pydensecrf import eigen
-from densefield.pydensecrf.inference import infer
+from densefield.pydensecrf.inference import Scores
 
 H, W, L = 5, 7, 3
 N = H * W
@@ -96,7 +96,7 @@ def test_a_step_begins_with_the_marginals_it_is_given():
     np.asarray(q)[...] = 1 / L
     d.stepInference(q, tmp1, tmp2)
     start = np.full((L, N), 1 / L, np.float32)
-    np.testing.assert_array_equal(np.array(q), infer(-energies(), d._kernels, 1, start=start))
+    np.testing.assert_array_equal(np.array(q), Scores(energies()).infer(d._kernels, 1, start=start))
     assert np.abs(np.array(q) - np.array(d.inference(1))).max() > 1e-3
 
 

@@ -29,6 +29,12 @@ class Coupling(Generic[A]):
         """Whether K̂ is symmetric where K is: the same factors on both sides."""
         return self.before is self.after
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the message is K̂ q times one number."""
+        mu: Any = self.mu
+        return mu.ndim == 0 and self.own is None
+
     def smooth(self, q: A) -> A:
         """K̂ q for marginals (N, L): the second summand of the update (paper, Eq. 5) before compatibility."""
         values: Any = q

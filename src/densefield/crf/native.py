@@ -35,7 +35,7 @@ def native_mean_field(
 ) -> int:
     """Up to T updates (paper, Eq. 5); returns how many were made. Equal to mean_field() up to rounding."""
     return _core.mean_field(
-        [_native(bound) for bound in bounds],
+        [native_coupling(bound) for bound in bounds],
         scores,
         start,
         iterations,
@@ -99,7 +99,7 @@ def native_back_track(
     to_scores = np.empty_like(cotangent) if out is None else out
     sums = [_Sums(bound, want) for bound, want in zip(bounds, wanted, strict=True)]
     _core.back_track(
-        [_native(bound) for bound in bounds],
+        [native_coupling(bound) for bound in bounds],
         cotangent,
         log_marginals,
         kept,
@@ -112,7 +112,8 @@ def native_back_track(
     return to_scores, [each.gradient(norm) for each, norm in zip(sums, normalizations, strict=True)]
 
 
-def _native(bound: Bound) -> _core.Coupling:
+def native_coupling(bound: Bound) -> _core.Coupling:
+    """The kernel as native code has it."""
     assert isinstance(bound.filter, LatticeFilter)
     coupling = bound.coupling
     assert coupling.before is not None and coupling.after is not None

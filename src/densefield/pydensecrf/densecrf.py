@@ -6,16 +6,13 @@ from enum import IntEnum
 
 import numpy as np
 
-from densefield import _core
 from densefield.crf.binding import Bound
 from densefield.crf.kernels import Normalization
-from densefield.crf.native import new_array
 from densefield.crf.walk import Walk, walk_through
 from densefield.errors import InputError, InputTypeError
-from densefield.filters.threads import default_threads
 from densefield.pydensecrf import eigen
-from densefield.pydensecrf.buffers import Float32, checked_buffer, checked_energies, checked_integer
-from densefield.pydensecrf.inference import infer, kl_divergence
+from densefield.pydensecrf.buffers import Float32, checked_buffer, checked_integer
+from densefield.pydensecrf.inference import Scores
 from densefield.pydensecrf.pairwise import bind, bind_grid, fill_channels, image_features
 
 
@@ -101,7 +98,7 @@ class DenseCRF:
             raise InputError(
                 f"got {self._points} points and {self._labels} labels, expected no fewer than 0 and 1 of them."
             )
-        self._scores = np.zeros((self._labels, self._points), np.float32)
+        self._given: Scores | None = None
         self._kernels: list[Bound] = []
         self._walk: Walk | None = None  # in whose order the kernels have the points, if not as they come
 
@@ -137,7 +134,7 @@ class DenseCRF:
 
     def inference(self, niter: int) -> eigen.MatrixXf:
         """Marginals (L, N) after `niter` updates; ``np.array`` makes an array of them."""
-        return eigen.MatrixXf(self._infer(max(checked_integer(niter, "niter"), 0)))
+        return eigen.MatrixXf(self._scores.infer(self._kernels, max(checked_integer(niter, "niter"), 0)))
 
     def startInference(self) -> tuple[eigen.MatrixXf, eigen.MatrixXf, eigen.MatrixXf]:
         """The first marginals Q (L, N), and two buffers that stepInference takes but has no use for."""
@@ -147,36 +144,36 @@ class DenseCRF:
         """Updates the marginals Q (L, N) in place, once."""
         _check_matrix(tmp1, "tmp1")
         _check_matrix(tmp2, "tmp2")
-        Q[...] = self._infer(1, start=self._marginals(Q))
+        Q[...] = self._scores.infer(self._kernels, 1, start=self._marginals(Q))
 
     def klDivergence(self, Q: eigen.MatrixXf) -> float:
         """pydensecrf's number for marginals Q (L, N): without log Z, and with the pairwise term twice.
 
         The free energy, with that term once, is ``densefield.crf.energy.free_energy``.
         """
-        return kl_divergence(self._scores, self._kernels, self._marginals(Q), self._walk)
+        return self._scores.kl_divergence(self._kernels, self._marginals(Q))
 
-    def _infer(self, iterations: int, start: Float32 | None = None) -> Float32:
-        return infer(self._scores, self._kernels, iterations, start, self._walk)
+    @property
+    def _scores(self) -> Scores:
+        """Minus the unary energies; zero until there are any."""
+        if self._given is None:
+            self._given = Scores(np.zeros((self._labels, self._points), np.float32), self._walk)
+        return self._given
 
     def _set_energies(self, energies: Float32) -> None:
         expected = (self._labels, self._points)
         if energies.shape != expected:
             hint = " Use .reshape(labels, -1)." if energies.size == self._labels * self._points else ""
             raise InputError(f"the unary energies have shape {energies.shape}, expected {expected}.{hint}")
-        scores = new_array(*expected)
-        flat = np.ascontiguousarray(energies).reshape(-1)
-        if not _core.negate(flat, scores.reshape(-1), default_threads()):
-            scores = np.negative(checked_energies(energies), order="C")
-        self._scores = scores
+        self._given = Scores(energies, self._walk)
 
     def _add(self, rows: Float32, compat: object, kernel: int, normalization: int) -> None:
         self._kernels.append(bind(rows, compat, self._labels, _normalization(kernel, normalization)))
 
     def _marginals(self, q: object) -> Float32:
         marginals = _check_matrix(q, "Q")
-        if marginals.shape != self._scores.shape:
-            raise InputError(f"Q has shape {marginals.shape}, expected {self._scores.shape}.")
+        if marginals.shape != (self._labels, self._points):
+            raise InputError(f"Q has shape {marginals.shape}, expected {(self._labels, self._points)}.")
         return marginals
 
 
