@@ -20,6 +20,7 @@ from photos import photo
 
 from densefield import LatticeFilter
 from densefield.filters.threads import default_threads
+from densefield.filters.walk import walk_through
 from densefield.pydensecrf import pairwise
 
 ROUNDS = 15
@@ -43,9 +44,10 @@ def parts_of(case: str, threads: int) -> dict[str, float]:
     """Seconds of every part, over all updates."""
     height, width, labels, updates, widths, _ = CASES[case]
     image = photo("astronaut", height, width).round().astype(np.uint8)
+    walk = walk_through((height, width))
     features = [
-        pairwise.grid_features(width, height, (3.0, 3.0)).reshape(-1, 2),
-        pairwise.image_features(width, height, *widths, image).reshape(-1, 5),
+        pairwise.grid_features(width, height, (3.0, 3.0), walk),
+        pairwise.image_features(width, height, *widths, image, walk),
     ]
     values = np.random.default_rng(0).random((height * width, labels), np.float32)
     out = np.empty_like(values)

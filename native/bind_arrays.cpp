@@ -67,25 +67,6 @@ void fill_features(const Part& part, const std::vector<float>& widths, const Fea
     throw std::invalid_argument("columns must be uint8, float32 or float64");
 }
 
-// out[:, 0] = x / widths[0] and out[:, 1] = y / widths[1] of the pixels of an image, in the order of the walk if any.
-void fill_positions(std::int64_t width, const std::vector<float>& widths, const Features& out, const Walk* walk,
-                    int threads) {
-  const auto points = static_cast<std::int64_t>(out.shape(0)), stride = static_cast<std::int64_t>(out.shape(1));
-  if (widths.size() != 2 || stride < 2) throw std::invalid_argument("two widths, and no fewer columns");
-  if (points > 0 && width < 1) throw std::invalid_argument("width must be at least 1");
-  if (walk && walk->width() != width) throw std::invalid_argument("the walk is through an image of another width");
-  check(out.shape(0), walk, threads);
-  float* to = out.data();
-  for_points(points, walk, threads, [&](std::int64_t read, std::int64_t written, std::int64_t count) {
-    std::int64_t x = read % width, y = read / width;
-    for (std::int64_t i = written; i < written + count; ++i) {
-      to[i * stride] = static_cast<float>(x) / widths[0];
-      to[i * stride + 1] = static_cast<float>(y) / widths[1];
-      if (++x == width) x = 0, ++y;
-    }
-  });
-}
-
 using Flat = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using FlatOut = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
@@ -133,8 +114,6 @@ nb::ndarray<nb::numpy, float, nb::ndim<2>> new_array(std::size_t rows, std::size
 void bind_arrays(nb::module_& module) {
   module.def("new_array", &new_array, nb::arg("rows"), nb::arg("columns"));
   module.def("all_finite", &all_finite, nb::arg("values"), nb::arg("threads"));
-  module.def("fill_positions", &fill_positions, nb::arg("width"), nb::arg("widths"), nb::arg("out"),
-             nb::arg("walk").none(), nb::arg("threads"));
   module.def("fill_features", &fill_features, nb::arg("part"), nb::arg("widths"), nb::arg("out"), nb::arg("offset"),
              nb::arg("walk").none(), nb::arg("threads"));
 }

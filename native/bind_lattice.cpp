@@ -1,8 +1,9 @@
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 
-#include "bindings.hpp"
+#include "bind_pixels.hpp"
 #include "lattice_filter.hpp"
 
 namespace nb = nanobind;
@@ -46,14 +47,12 @@ Features features_of(const Points& points) {
   return {points.data(), is_double, static_cast<std::int64_t>(points.shape(0))};
 }
 
-std::unique_ptr<LatticeFilter> make_filter(const Points& points, const std::vector<double>& scale,
+std::unique_ptr<LatticeFilter> make_filter(const FeatureSource& source, int dimension, const std::vector<double>& scale,
                                            const std::vector<int>& axes, const std::vector<double>& taps,
                                            bool single_precision, int halo, int threads, const std::string& simd) {
   check_threads(threads);
-  const auto dimension = static_cast<int>(points.shape(1));
   if (dimension < 1 || dimension > max_dimension) throw std::invalid_argument("dimension must be 1 to 16");
-  const Features features = features_of(points);
-  if (features.is_double && single_precision) throw std::invalid_argument("single precision takes float32 points");
+  if (source.is_double && single_precision) throw std::invalid_argument("single precision takes float32 points");
   if (static_cast<int>(scale.size()) != dimension) throw std::invalid_argument("one scale per dimension");
   if (axes.size() != taps.size()) throw std::invalid_argument("one tap per axis");
   if (halo < 0 || halo > 8) throw std::invalid_argument("halo must be 0 to 8");
@@ -66,8 +65,31 @@ std::unique_ptr<LatticeFilter> make_filter(const Points& points, const std::vect
   }
   const LatticeKernels& chosen = kernels(simd).lattice;
   const nb::gil_scoped_release release;
-  return std::make_unique<LatticeFilter>(build_lattice(embedding, features, halo, chosen, threads),
-                                         std::move(passes), chosen);
+  return std::make_unique<LatticeFilter>(build_lattice(embedding, source, halo, chosen, threads), std::move(passes),
+                                         chosen);
+}
+
+std::unique_ptr<LatticeFilter> filter_of_points(const Points& points, const std::vector<double>& scale,
+                                                const std::vector<int>& axes, const std::vector<double>& taps,
+                                                bool single_precision, int halo, int threads, const std::string& simd) {
+  const Features given = features_of(points);
+  const auto dimension = static_cast<int>(std::min<std::size_t>(points.shape(1), max_dimension + 1));
+  const auto copy = [&](std::int64_t first, std::int64_t count, char* to) {
+    std::memcpy(to, given.row(dimension, first), count * given.row_bytes(dimension));
+  };
+  return make_filter({given.points, given.is_double, copy}, dimension, scale, axes, taps, single_precision, halo,
+                     threads, simd);
+}
+
+std::unique_ptr<LatticeFilter> filter_of_pixels(const BoundPixels& pixels, const std::vector<double>& scale,
+                                                const std::vector<int>& axes, const std::vector<double>& taps,
+                                                bool single_precision, int halo, int threads, const std::string& simd) {
+  const PixelFeatures& given = pixels.features;
+  const auto copy = [&](std::int64_t first, std::int64_t count, char* to) {
+    given.copy(first, count, reinterpret_cast<float*>(to));
+  };
+  return make_filter({given.points(), false, copy}, given.dimension(), scale, axes, taps, single_precision, halo,
+                     threads, simd);
 }
 
 void apply(const LatticeFilter& filter, const Values& values, const Out& out, bool adjoint, double magnitude,
@@ -143,7 +165,9 @@ std::vector<double> time_phases(const LatticeFilter& filter, const Values& value
 
 void bind_lattice(nb::module_& module) {
   nb::class_<LatticeFilter>(module, "Lattice")
-      .def(nb::new_(&make_filter), nb::arg("points"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
+      .def(nb::new_(&filter_of_pixels), nb::arg("points"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
+           nb::arg("single_precision"), nb::arg("halo"), nb::arg("threads"), nb::arg("simd"))
+      .def(nb::new_(&filter_of_points), nb::arg("points"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
            nb::arg("single_precision"), nb::arg("halo"), nb::arg("threads"), nb::arg("simd"))
       .def_prop_ro("vertices", [](const LatticeFilter& filter) { return filter.lattice().vertices; })
       .def_prop_ro("features", &features, nb::rv_policy::reference_internal)

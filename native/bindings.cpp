@@ -8,7 +8,7 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);
   module.def("available_simd", &densefield::available_simd,
              "Instruction sets this processor runs, slowest first.");
-  densefield::bind_walk(module);
+  densefield::bind_pixels(module);
   densefield::bind_lattice(module);
   densefield::bind_grid(module);
   densefield::bind_mean_field(module);

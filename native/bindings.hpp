@@ -9,7 +9,7 @@
 
 namespace densefield {
 
-void bind_walk(nanobind::module_& module);
+void bind_pixels(nanobind::module_& module);
 void bind_lattice(nanobind::module_& module);
 void bind_grid(nanobind::module_& module);
 void bind_mean_field(nanobind::module_& module);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,13 @@ struct Features {
   const void* row(int dimension, std::int64_t point) const {
     return static_cast<const char*>(data) + point * row_bytes(dimension);
   }
+};
+
+// Where a lattice takes its features from: copy(first, count, to) writes rows of them.
+struct FeatureSource {
+  std::int64_t points;
+  bool is_double;
+  std::function<void(std::int64_t first, std::int64_t count, char* to)> copy;
 };
 
 // Vertices that follow each other along one axis, as the blur kernel reads them; those alone are left out.
@@ -68,7 +76,7 @@ inline int worth_starting(int threads, std::int64_t points) {
 // Throws std::domain_error for features that are not finite, std::overflow_error where keys would overflow and
 // std::length_error where there are more points than 32-bit indices reach.
 // `halo`: rings of neighbours added around the vertices that points touch.
-Lattice build_lattice(const Embedding& embedding, const Features& features, int halo, const LatticeKernels& kernels,
+Lattice build_lattice(const Embedding& embedding, const FeatureSource& source, int halo, const LatticeKernels& kernels,
                       int threads);
 
 }  // namespace densefield

@@ -14,10 +14,21 @@ class Walk:
     def points(self) -> int: ...
     def fill_order(self, out: npt.NDArray[np.int64]) -> None: ...
 
+class PixelFeatures:
+    def __init__(
+        self,
+        pixels: npt.NDArray[np.uint8],
+        width: int,
+        position_widths: list[float],
+        channel_widths: list[float],
+        walk: Walk | None,
+    ) -> None: ...
+    def fill(self, out: _Float32) -> None: ...
+
 class Lattice:
     def __init__(
         self,
-        points: _Points,
+        points: _Points | PixelFeatures,
         scale: list[float],
         axes: list[int],
         taps: list[float],
@@ -134,7 +145,6 @@ def back_track(
     threads: int,
     simd: str,
 ) -> None: ...
-def fill_positions(width: int, widths: list[float], out: _Float32, walk: Walk | None, threads: int) -> None: ...
 def fill_features(
     part: npt.NDArray[np.generic],
     widths: list[float],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from densefield import ExactFilter, LatticeFilter
-from densefield.crf.coupling import Coupling, couple
+from densefield.crf.coupling import Coupling, couple, couple_everyone
 
 NORMALIZATIONS = ["symmetric", "after", "before", "none"]
 
@@ -102,3 +102,15 @@ def test_on_the_lattice_the_diagonal_is_that_of_the_lattice(normalization):
     found = coupling.smooth(np.eye(25, dtype=np.float32))
     # Single precision: the diagonal, of size one, cancels to its rounding.
     assert np.abs(found - matrix).max() < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_where_everyone_is_present_the_factors_are_the_same_bits(normalization, dtype):
+    matrix = np.random.default_rng(30).random((40, 40)).astype(dtype)
+    ones, mu = np.ones((40, 1), dtype), np.asarray(2, dtype)
+    here = couple_everyone(matrix.__matmul__, normalization, mu, ones)
+    there = couple(matrix.__matmul__, normalization, mu, ones)
+    assert np.array_equal(here.before, there.before) and np.array_equal(here.after, there.after)
+    assert here.before.dtype == dtype and here.is_symmetric == there.is_symmetric and here.own is None
+    assert np.array_equal(ones, np.ones((40, 1)))

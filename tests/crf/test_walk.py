@@ -13,7 +13,7 @@ from densefield.crf import problem
 from densefield.crf.binding import kernel_features
 from densefield.crf.native import native_mean_field
 from densefield.crf.sites import gather_sites
-from densefield.crf.walk import Walk, walk_through
+from densefield.filters.walk import Walk, walk_through
 
 SIZES = [(1, 1), (1, 64), (3, 5), (32, 64), (33, 65), (70, 200), (200, 70), (96, 128), (5, 1000), (1000, 5), (130, 63)]
 # Sums of a lattice in another order: 6e-8 in some tens of roundings, times weights of 5. Measured: 9e-7.
@@ -98,38 +98,6 @@ def test_a_walk_through_another_number_of_points_is_an_error() -> None:
     scores = random(2, 30, seed=1)
     with pytest.raises(ValueError, match="another number of points"):
         native_mean_field(bind_random(30, 2), scores, 1, 1, marginals=np.empty_like(scores), walk=Walk(5, 7))
-
-
-@pytest.mark.parametrize("walk", [None, Walk(70, 130), Walk(130, 70)])
-def test_positions_are_those_of_the_pixels(walk: Walk | None) -> None:
-    height, width = (130, 70) if walk is not None and walk.order[64] == 70 else (70, 130)
-    out = np.full((height * width, 3), 7, np.float32)
-    _core.fill_positions(width, [3.0, 5.0], out, None if walk is None else walk.native, 2)
-    y, x = np.divmod(np.arange(height * width) if walk is None else walk.order, width)
-    assert np.array_equal(out, np.stack([x.astype("f4") / np.float32(3), y.astype("f4") / np.float32(5), 0 * x + 7], 1))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"width": 0},
-        {"width": -3},
-        {"width": 4},
-        {"widths": [1.0]},
-        {"out": np.zeros((15, 1), np.float32)},
-        {"out": np.zeros((14, 2), np.float32)},
-        {"out": None},
-        {"walk": _core.Walk(5, 3)},
-        {"walk": 3},
-        {"threads": 0},
-    ],
-)
-def test_positions_that_do_not_fit_are_an_error(changes: dict[str, Any]) -> None:
-    arguments = {"width": 5, "widths": [1.0, 1.0], "out": np.zeros((15, 2), np.float32), "threads": 1}
-    arguments |= {"walk": _core.Walk(3, 5)}
-    _core.fill_positions(**arguments)
-    with pytest.raises((TypeError, ValueError)):
-        _core.fill_positions(**{**arguments, **changes})
 
 
 def test_a_walk_through_other_features_is_an_error() -> None:

@@ -10,8 +10,8 @@ import pytest
 from densefield import _core
 from densefield.crf.native import native_mean_field
 from densefield.crf.softmax import log_softmax
-from densefield.crf.walk import Walk
 from densefield.errors import InputError
+from densefield.filters.walk import Walk
 from densefield.pydensecrf.buffers import Float32
 from densefield.pydensecrf.inference import Scores
 

@@ -17,7 +17,7 @@ ROUNDING = 8e-6
 
 def both(compat: object) -> tuple[dcrf.DenseCRF, dcrf.DenseCRF]:
     walked, plain = dcrf.DenseCRF2D(W, H, L), dcrf.DenseCRF(W * H, L)
-    positions, colours = pairwise.grid_features(W, H, 3), pairwise.image_features(W, H, 40, 13, IMAGE)
+    positions, colours = pairwise.grid_features(W, H, 3).array(), pairwise.image_features(W, H, 40, 13, IMAGE).array()
     walked.addPairwiseGaussian(sxy=3, compat=compat)
     walked.addPairwiseBilateral(sxy=40, srgb=13, rgbim=IMAGE, compat=compat)
     walked.addPairwiseEnergy(colours.T, compat=compat)

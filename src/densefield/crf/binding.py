@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from densefield import _core
 from densefield.crf.compatibility import checked_weight
-from densefield.crf.coupling import Coupling, couple
+from densefield.crf.coupling import Coupling, couple, couple_everyone
 from densefield.crf.kernels import Kernel
-from densefield.crf.walk import Walk
 from densefield.errors import InputError
 from densefield.filters.exact import ExactFilter
 from densefield.filters.lattice import LatticeFilter
 from densefield.filters.lattice_design import Operator
+from densefield.filters.walk import Walk
 
 Array = npt.NDArray[np.floating]
 Method = Literal["lattice", "exact"]
@@ -66,6 +66,8 @@ def bind(
             f"quotient is beyond the range of {dtype}. Use larger widths, or smaller numbers."
         ) from None
     mu = checked_weight(kernel.weight, labels).astype(dtype)
+    if not exclude_self and present.all():
+        return Bound(k, couple_everyone(k.apply, kernel.normalization, mu, present))
     diagonal = k.diagonal() if exclude_self else None
     return Bound(k, couple(k.apply, kernel.normalization, mu, present, diagonal))
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from densefield import _core
 from densefield.crf.binding import Bound
 from densefield.crf.kernels import Normalization
-from densefield.crf.walk import Walk
 from densefield.filters.lattice import LatticeFilter
+from densefield.filters.walk import Walk
 
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from densefield.crf.binding import Bound
-from densefield.crf.coupling import couple
+from densefield.crf.coupling import couple, couple_everyone
 from densefield.crf.kernels import Normalization
 from densefield.crf.native import KernelGradient, Wanted, native_back_track, native_mean_field, new_array, state_floats
 from densefield.filters.autograd import torch_threads
@@ -141,6 +141,8 @@ class _Batch:
         )
         if self._present is None:
             present = np.ones((self.points, 1), np.float32)
+            if not self.options.exclude_self:
+                return Bound(k, couple_everyone(k.apply, normalization, self._mu[m], present))
         else:
             present = np.ascontiguousarray(self._present[item].numpy()[:, None])
         diagonal = k.diagonal() if self.options.exclude_self else None

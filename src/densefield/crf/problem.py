@@ -15,8 +15,8 @@ from densefield.crf.binding import Bound, FilterChoice, bind
 from densefield.crf.coupling import Coupling
 from densefield.crf.kernels import Kernel
 from densefield.crf.sites import checked_spacing, gather_sites
-from densefield.crf.walk import Walk, walk_through
 from densefield.errors import InputError, InputTypeError
+from densefield.filters.walk import Walk, walk_through
 
 Array = npt.NDArray[np.floating]
 

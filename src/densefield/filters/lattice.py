@@ -19,6 +19,7 @@ from densefield.filters.checks import (
 from densefield.filters.lattice_design import Operator, design_lattice
 from densefield.filters.moments import moment_gradients
 from densefield.filters.operator import Derivative, FeatureFilter
+from densefield.filters.pixels import PixelFeatures
 from densefield.filters.threads import check_threads
 
 Float32 = npt.NDArray[np.float32]
@@ -48,7 +49,7 @@ class LatticeFilter(FeatureFilter[Float32]):
 
     def __init__(
         self,
-        features: npt.NDArray[np.float32] | npt.NDArray[np.float64],  # (N, d)
+        features: npt.NDArray[np.float32] | npt.NDArray[np.float64] | PixelFeatures,  # (N, d)
         *,
         operator: Operator = "symmetric",
         halo: int = 0,
@@ -56,11 +57,11 @@ class LatticeFilter(FeatureFilter[Float32]):
         threads: int | None = None,
         simd: str = "auto",
     ) -> None:
-        points = checked_features(features)
+        points = features if isinstance(features, PixelFeatures) else checked_features(features)
         design = design_lattice(points.shape[1], operator, halo)
         self._threads = check_threads(threads)
         check_simd(simd)
-        if design.single_precision:
+        if design.single_precision and not isinstance(points, PixelFeatures):
             points = points.astype(np.float32, copy=False)
         self._core = _build(points, design.scale, design.passes, design.single_precision, halo, self._threads, simd)
         self._features = self._core.features  # its own copy: a filter stays what it was made as
@@ -159,7 +160,7 @@ class LatticeFilter(FeatureFilter[Float32]):
 
 
 def _build(
-    points: Array,
+    points: Array | PixelFeatures,
     scale: tuple[float, ...],
     passes: tuple[tuple[int, float], ...],
     single_precision: bool,
@@ -168,13 +169,15 @@ def _build(
     simd: str,
 ) -> _core.Lattice:
     axes, taps = [axis for axis, _ in passes], [tap for _, tap in passes]
+    given = points.native if isinstance(points, PixelFeatures) else points
     try:
-        return _core.Lattice(points, list(scale), axes, taps, single_precision, halo, threads, simd)
-    except OverflowError as error:
-        raise InputError(
-            f"{error}. The kernel's widths are too small for the spread of these features: "
-            f"they range over {np.ptp(points, axis=0).max():.3g} widths. Use larger widths."
-        ) from None
-    except ValueError:
-        check_finite(points)
+        return _core.Lattice(given, list(scale), axes, taps, single_precision, halo, threads, simd)
+    except (OverflowError, ValueError) as error:
+        written = points.array() if isinstance(points, PixelFeatures) else points
+        if isinstance(error, OverflowError):
+            raise InputError(
+                f"{error}. The kernel's widths are too small for the spread of these features: "
+                f"they range over {np.ptp(written, axis=0).max():.3g} widths. Use larger widths."
+            ) from None
+        check_finite(written)
         raise

@@ -8,12 +8,13 @@ import numpy as np
 
 from densefield.crf.binding import Bound
 from densefield.crf.kernels import Normalization
-from densefield.crf.walk import Walk, walk_through
 from densefield.errors import InputError, InputTypeError
+from densefield.filters.pixels import PixelFeatures
+from densefield.filters.walk import Walk, walk_through
 from densefield.pydensecrf import eigen
 from densefield.pydensecrf.buffers import Float32, checked_buffer, checked_integer
 from densefield.pydensecrf.inference import Scores
-from densefield.pydensecrf.pairwise import bind, bind_grid, fill_channels, image_features
+from densefield.pydensecrf.pairwise import bind, bind_grid, image_features
 
 
 class KernelType(IntEnum):
@@ -127,9 +128,7 @@ class DenseCRF:
         if len(rows) != self._points:
             raise InputError(f"features have shape {rows.T.shape}, expected (dimensions, {self._points}).")
         if self._walk is not None:
-            along = np.empty(rows.shape, np.float32)
-            fill_channels(rows, [1.0] * rows.shape[1], along, 0, self._walk)
-            rows = along
+            rows = self._walk.along(rows)
         self._add(rows, compat, kernel, normalization)
 
     def inference(self, niter: int) -> eigen.MatrixXf:
@@ -167,7 +166,7 @@ class DenseCRF:
             raise InputError(f"the unary energies have shape {energies.shape}, expected {expected}.{hint}")
         self._given = Scores(energies, self._walk)
 
-    def _add(self, rows: Float32, compat: object, kernel: int, normalization: int) -> None:
+    def _add(self, rows: Float32 | PixelFeatures, compat: object, kernel: int, normalization: int) -> None:
         self._kernels.append(bind(rows, compat, self._labels, _normalization(kernel, normalization)))
 
     def _marginals(self, q: object) -> Float32:
@@ -219,7 +218,7 @@ class DenseCRF2D(DenseCRF):
         normalization: int = NORMALIZE_SYMMETRIC,
     ) -> None:
         """Adds a Gaussian kernel of position and colour, `sxy` pixels and `srgb` levels wide."""
-        features = image_features(self._width, self._height, sxy, srgb, rgbim, walk=self._walk)
+        features = image_features(self._width, self._height, sxy, srgb, rgbim, self._walk)
         self._add(features, compat, kernel, normalization)
 
 

@@ -7,16 +7,14 @@ from functools import lru_cache
 from numbers import Number
 
 import numpy as np
-import numpy.typing as npt
 
-from densefield import _core
 from densefield.crf.binding import Bound
-from densefield.crf.coupling import couple
+from densefield.crf.coupling import couple_everyone
 from densefield.crf.kernels import Normalization
-from densefield.crf.walk import Walk, walk_through
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.lattice import LatticeFilter
-from densefield.filters.threads import default_threads
+from densefield.filters.pixels import PixelFeatures
+from densefield.filters.walk import Walk, walk_through
 from densefield.pydensecrf.buffers import Float32, as_array, checked_buffer, checked_widths
 
 MOST_SHARED = 1 << 20  # pixels; the lattice of so many takes 40 MB, which is as much as is kept for the next image
@@ -24,7 +22,7 @@ _COMPAT = "a number, or float32 energies (labels,) or (labels, labels)"
 
 
 def bind(
-    features: Float32,  # (N, d)
+    features: Float32 | PixelFeatures,  # (N, d)
     compat: object,
     labels: int,
     normalization: Normalization,
@@ -45,15 +43,15 @@ def with_compat(bound: Bound, compat: object, labels: int) -> Bound:
     return replace(bound, coupling=replace(bound.coupling, mu=score_of(compat, labels)))
 
 
-def _normalised(features: Float32, normalization: Normalization) -> Bound:
+def _normalised(features: Float32 | PixelFeatures, normalization: Normalization) -> Bound:
     lattice = LatticeFilter(features, operator="pydensecrf", calibrate=False)
-    ones = np.ones((len(features), 1), np.float32)
-    return Bound(lattice, couple(lattice.apply, normalization, np.float32(1).reshape(()), ones))
+    ones = np.ones((lattice.num_points, 1), np.float32)
+    return Bound(lattice, couple_everyone(lattice.apply, normalization, np.float32(1).reshape(()), ones))
 
 
 def _bind_positions(width: int, height: int, sxy: tuple[float, ...], normalization: Normalization) -> Bound:
     walk = walk_through((height, width))
-    return _normalised(grid_features(width, height, sxy, walk=walk), normalization)
+    return _normalised(grid_features(width, height, sxy, walk), normalization)
 
 
 _shared = lru_cache(maxsize=2)(_bind_positions)
@@ -87,18 +85,15 @@ def _checked_finite(weights: Float32) -> Float32:
     return weights
 
 
-def grid_features(width: int, height: int, sxy: object, channels: int = 0, *, walk: Walk | None = None) -> Float32:
-    """(N, 2 + channels): x and y over their widths, and room for channels; pixels in the order of the walk if any."""
-    # Single precision throughout, as in pydensecrf: which simplex a pixel falls into may hang on the last bit.
-    widths = np.asarray(checked_widths(sxy, "sxy", ("x", "y")), np.float32).tolist()
-    features = np.empty((height * width, 2 + channels), np.float32)
-    _core.fill_positions(width, widths, features, None if walk is None else walk.native, default_threads())
-    return features
+def grid_features(width: int, height: int, sxy: object, walk: Walk | None = None) -> PixelFeatures:
+    """(N, 2): x and y over their widths; pixels in the order of the walk if any."""
+    nothing = np.empty((height * width, 0), np.uint8)
+    return PixelFeatures(nothing, width, checked_widths(sxy, "sxy", ("x", "y")), (), walk)
 
 
 def image_features(
-    width: int, height: int, sxy: object, srgb: object, rgbim: object, *, walk: Walk | None = None
-) -> Float32:
+    width: int, height: int, sxy: object, srgb: object, rgbim: object, walk: Walk | None = None
+) -> PixelFeatures:
     """(N, 5): x, y, r, g, b over their widths."""
     image = checked_buffer(rgbim, "rgbim", ("rows", "columns", "3"), (np.uint8, np.bool_))
     if image.shape[2] != 3:
@@ -109,18 +104,7 @@ def image_features(
     if image.shape[:2] != (height, width):
         hint = " DenseCRF2D takes the width first." if image.shape[:2] == (width, height) else ""
         raise InputError(f"rgbim has shape {image.shape}, expected ({height}, {width}, 3).{hint}")
-    features = grid_features(width, height, sxy, channels=3, walk=walk)
-    widths = np.asarray(checked_widths(srgb, "srgb", ("r", "g", "b")), np.float32).tolist()
-    fill_channels(image.reshape(-1, 3).view(np.uint8), widths, features, 2, walk)
-    return features
-
-
-def fill_channels(
-    channels: npt.NDArray[np.generic],  # (N, C), by pixels of the image
-    widths: list[float],
-    features: Float32,  # (N, …), in the order of the walk if any
-    offset: int,
-    walk: Walk | None,
-) -> None:
-    """Writes channels over their widths into the columns of features from `offset` on."""
-    _core.fill_features(channels, widths, features, offset, None if walk is None else walk.native, default_threads())
+    pixels = np.ascontiguousarray(image).reshape(-1, 3).view(np.uint8)
+    return PixelFeatures(
+        pixels, width, checked_widths(sxy, "sxy", ("x", "y")), checked_widths(srgb, "srgb", ("r", "g", "b")), walk
+    )

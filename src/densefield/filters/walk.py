@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield import _core
+from densefield.filters.threads import default_threads
 
 Int64 = npt.NDArray[np.int64]
 
@@ -40,6 +41,12 @@ class Walk:
         places = np.empty_like(self.order)
         places[self.order] = np.arange(len(places))
         return places
+
+    def along(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Numbers of pixels (N, d), row by row or in any layout, in the order of the walk."""
+        out = np.empty(rows.shape, np.float32)
+        _core.fill_features(rows, [1.0] * rows.shape[1], out, 0, self.native, default_threads())
+        return out
 
 
 def walk_through(shape: tuple[int, ...]) -> Walk | None:
