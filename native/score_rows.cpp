@@ -28,6 +28,7 @@ bool score_rows(const float* energies, const Tiling& tiling, const Walk* walk, c
     float of_tile[kTile];
     load_tile(kernels, tiling, walk, energies, first, points, planes);
     fetch_planes(energies, tiling, walk, first + kTile);
+    if (first + kTile < tiling.points) fetch(rows + (first + kTile) * tiling.width, kTile * tiling.width);
     if (!kernels.negate(planes, tiling.labels)) finite.store(false, std::memory_order_relaxed);
     to_score_rows(kernels, tiling, planes, of_tile, rows + first * tiling.width);
     std::memcpy(largest + first, of_tile, points * sizeof(float));
