@@ -11,6 +11,7 @@ import numpy.typing as npt
 from densefield.crf.checks import checked_numbers
 from densefield.crf.crf import CRF, PHOTO_KERNELS
 from densefield.crf.kernels import Custom, Kernel
+from densefield.crf.native import new_array
 from densefield.errors import InputError, InputTypeError
 
 Array = npt.NDArray[np.floating]
@@ -107,7 +108,8 @@ def scores_from_probabilities(probabilities: object) -> npt.NDArray[np.float32]:
             f"probabilities sum to {float(total.min()):.4g} … {float(total.max()):.4g} over the labels (first axis), "
             f"expected 1.{hint}"
         )
-    return np.log(np.maximum(p, np.float32(LEAST_PROBABILITY)))  # type: ignore[no-any-return]
+    scores = np.maximum(p, np.float32(LEAST_PROBABILITY), out=new_array(*p.shape))
+    return np.log(scores, out=scores)  # type: ignore[no-any-return]
 
 
 def scores_from_labels(labels: object, num_labels: int | None, confidence: float) -> npt.NDArray[np.float32]:
@@ -133,9 +135,12 @@ def scores_from_labels(labels: object, num_labels: int | None, confidence: float
         )
     chosen = np.log(confidence)
     other = np.log((1 - confidence) / (count - 1))
-    scores = np.full((count, *labels.shape), other, np.float32)
-    np.put_along_axis(scores, np.where(known, labels, 0)[None].astype(np.intp), np.float32(chosen), axis=0)
-    scores[:, ~known] = -np.log(count)
+    scores = new_array(count, *labels.shape)
+    scores.fill(other)
+    flat = scores.reshape(count, -1)
+    flat[np.where(known, labels, 0).astype(np.intp, copy=False).ravel(), np.arange(labels.size)] = chosen
+    if used.size < labels.size:
+        scores[:, ~known] = -np.log(count)
     return scores
 
 
