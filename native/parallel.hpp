@@ -1,4 +1,4 @@
-// Threads for one call: no pool is kept, so forked processes and several Python threads at once are safe.
+// What threads do together in one call.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 #include <exception>
 #include <thread>
 #include <utility>
-#include <vector>
+
+#include "helpers.hpp"
 
 namespace densefield {
 
@@ -71,23 +72,22 @@ void parallel(int threads, const Body& body) {
     body(Worker{0, 1, nullptr});
     return;
   }
+  Team team(threads - 1);
   Barrier barrier;
-  std::atomic<int> count{0};  // 0 until it is known how many threads there are
-  std::vector<std::thread> helpers;
-  helpers.reserve(threads - 1);
-  try {
-    for (int index = 1; index < threads; ++index)
-      helpers.emplace_back([&body, &barrier, &count, index] {
-        int started;
-        while ((started = count.load(std::memory_order_acquire)) == 0) std::this_thread::yield();
-        body(Worker{index, started, &barrier});
-      });
-  } catch (...) {  // no thread, or no memory for one: those that have started do the work
-  }
-  const int started = static_cast<int>(helpers.size()) + 1;
-  count.store(started, std::memory_order_release);
-  body(Worker{0, started, &barrier});
-  for (std::thread& helper : helpers) helper.join();
+  struct Region {
+    const Body& body;
+    Barrier& barrier;
+    int count;
+  };
+  const Region region{body, barrier, team.size() + 1};
+  team.start(
+      [](const void* context, int index) {
+        const auto& here = *static_cast<const Region*>(context);
+        here.body(Worker{index, here.count, &here.barrier});
+      },
+      &region);
+  body(Worker{0, region.count, &barrier});
+  team.wait();
 }
 
 // Runs task(item, worker) for items 0…n-1 on up to `threads` threads; the first exception of a task reaches the caller.

@@ -1,0 +1,169 @@
+#include "helpers.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+#define DENSEFIELD_AFFINITY 1
+#endif
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#define DENSEFIELD_FORKS 1
+#endif
+
+namespace densefield {
+
+namespace {
+
+// A helper that has nothing to do looks out for work for so long, then sleeps: phases of one call, and calls of one
+// inference, follow each other sooner.
+constexpr auto patience = std::chrono::microseconds(50);
+
+#ifdef DENSEFIELD_AFFINITY
+struct Processors {
+  cpu_set_t set;
+
+  static Processors of_this_thread() {
+    Processors here;
+    CPU_ZERO(&here.set);
+    if (sched_getaffinity(0, sizeof here.set, &here.set) != 0) CPU_ZERO(&here.set);  // more than a set can name
+    return here;
+  }
+  bool operator==(const Processors& other) const { return CPU_EQUAL(&set, &other.set); }
+  void keep_to() const {
+    if (CPU_COUNT(&set) > 0) pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+  }
+};
+#else
+struct Processors {
+  static Processors of_this_thread() { return {}; }
+  bool operator==(const Processors&) const { return true; }
+  void keep_to() const {}
+};
+#endif
+
+}  // namespace
+
+class Helper {
+ public:
+  Helper() : processors_(Processors::of_this_thread()) {
+    std::thread([this] { run(); }).detach();
+  }
+
+  void start(Team::Task task, const void* context, int index, const Processors& processors) {
+    task_ = task;
+    context_ = context;
+    index_ = index;
+    moves_ = !(processors == processors_);
+    processors_ = processors;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      given_.store(given_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    }
+    condition_.notify_one();
+  }
+
+  bool is_done() const {
+    return done_.load(std::memory_order_acquire) == given_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  [[noreturn]] void run() {
+    for (std::uint32_t seen = 0;; ++seen) {
+      look_out(seen);
+      if (given_.load(std::memory_order_acquire) == seen) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        condition_.wait(lock, [&] { return given_.load(std::memory_order_acquire) != seen; });
+      }
+      if (moves_) processors_.keep_to();
+      task_(context_, index_);
+      done_.store(seen + 1, std::memory_order_release);
+    }
+  }
+
+  void look_out(std::uint32_t seen) const {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (given_.load(std::memory_order_acquire) == seen && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();  // to whoever has something to do
+  }
+
+  std::atomic<std::uint32_t> given_{0}, done_{0};  // tasks so far
+  std::mutex mutex_;
+  std::condition_variable condition_;
+  Team::Task task_ = nullptr;
+  const void* context_ = nullptr;
+  int index_ = 0;
+  bool moves_ = false;
+  Processors processors_;
+};
+
+namespace {
+
+// Those that nobody has borrowed. Never destroyed: they sleep in it until the process ends.
+struct Pool {
+  std::mutex mutex;
+  std::vector<Helper*> helpers;
+};
+
+std::atomic<Pool*> the_pool{nullptr};
+
+Pool& pool() {
+  Pool* there = the_pool.load(std::memory_order_acquire);
+  if (there) return *there;
+  auto mine = std::make_unique<Pool>();
+  if (the_pool.compare_exchange_strong(there, mine.get(), std::memory_order_acq_rel)) there = mine.release();
+  return *there;
+}
+
+#ifdef DENSEFIELD_FORKS
+// The threads of the parent are not in the child; nor may its locks be touched, which one of them may have held.
+const int watches_forks = pthread_atfork(nullptr, nullptr, [] { the_pool.store(nullptr, std::memory_order_release); });
+#endif
+
+}  // namespace
+
+Team::Team(int most) {
+  helpers_.reserve(most);
+  Pool& from = pool();
+  {
+    const std::lock_guard<std::mutex> lock(from.mutex);
+    while (size() < most && !from.helpers.empty()) {
+      helpers_.push_back(from.helpers.back());
+      from.helpers.pop_back();
+    }
+  }
+  try {
+    while (size() < most) helpers_.push_back(new Helper);
+  } catch (...) {  // no thread, or no memory for one: those that there are do the work
+  }
+}
+
+Team::~Team() {
+  Pool& to = pool();
+  try {
+    const std::lock_guard<std::mutex> lock(to.mutex);
+    to.helpers.insert(to.helpers.end(), helpers_.begin(), helpers_.end());
+  } catch (...) {  // no memory to remember them by: they sleep on
+  }
+}
+
+void Team::start(Task task, const void* context) {
+  const Processors here = Processors::of_this_thread();
+  for (int i = 0; i < size(); ++i) helpers_[i]->start(task, context, i + 1, here);
+}
+
+void Team::wait() {
+  for (Helper* helper : helpers_)
+    for (int spin = 0; !helper->is_done(); ++spin)
+      if (spin > 2000) std::this_thread::yield();
+}
+
+}  // namespace densefield

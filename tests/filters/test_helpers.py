@@ -1,0 +1,85 @@
+"""Threads are kept between calls, and forks, other Python threads and processors are reckoned with."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+START = (
+    "import os, sys, threading, time, numpy as np, densefield\n"
+    "x = np.random.default_rng(1).standard_normal((60000, 3)); v = np.ones((60000, 2), np.float32)\n"
+    "k = densefield.LatticeFilter(x, threads=3); expected = k.apply(v)\n"
+    "def right(): return np.array_equal(k.apply(v), expected)\n"
+    "def tasks(): return set(os.listdir('/proc/self/task'))\n"
+)
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+
+
+def run(code: str) -> None:
+    """In a process of its own, whose only other threads are those of the filters."""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    answer = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", START + code],
+        env=environment,
+        timeout=120,
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == 0, answer.stderr
+
+
+@linux
+def test_calls_one_after_another_take_the_same_threads() -> None:
+    run("before = tasks(); assert len(before) >= 3\nfor _ in range(50): assert right()\nassert tasks() == before")
+
+
+@linux
+def test_calls_at_once_take_different_ones_and_leave_them_for_the_next() -> None:
+    run(
+        "def many():\n"
+        "    for _ in range(20): good.append(right())\n"
+        "good = []\n"
+        "workers = [threading.Thread(target=many) for _ in range(6)]\n"
+        "for each in workers: each.start()\n"
+        "for each in workers: each.join()\n"
+        "assert len(good) == 120 and all(good)\n"
+        "time.sleep(0.5)  # until the system has ended those of Python\n"
+        "before = tasks(); assert len(before) <= 1 + 6 * 2, before\n"
+        "assert right() and tasks() == before\n"
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_forks_of_forks_while_threads_run_filter_too() -> None:
+    run(
+        "busy = threading.Thread(target=lambda: [k.apply(v) for _ in range(200)]); busy.start()\n"
+        "for _ in range(10):\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        grandchild = os.fork() if right() else 1\n"
+        "        if grandchild == 0: os._exit(0 if right() and right() else 1)\n"
+        "        os._exit(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]) or 0 if right() else 1)\n"
+        "    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0\n"
+        "busy.join(); assert right()\n"
+    )
+
+
+@linux
+def test_they_run_where_the_caller_may() -> None:
+    run(
+        "def allowed(task):\n"
+        "    lines = open(f'/proc/self/task/{task}/status').read().splitlines()\n"
+        "    return [line.split()[1] for line in lines if line.startswith('Cpus_allowed_list')][0]\n"
+        "helpers = tasks() - {str(os.getpid())}\n"
+        "every = sorted(os.sched_getaffinity(0))\n"
+        "for some in ({every[-1]}, set(every)):\n"
+        "    os.sched_setaffinity(0, some); assert right()\n"
+        "    assert {allowed(task) for task in helpers} == {allowed(os.getpid())}\n"
+    )
+
+
+def test_a_process_ends_while_they_wait() -> None:
+    run("sys.exit(0 if right() else 1)")
