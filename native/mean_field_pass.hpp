@@ -166,6 +166,7 @@ inline void store_tile(const TileKernels& kernels, const Tiling& tiling, const W
 
 // Fetches the rows that a unit's points will ask for, which lie anywhere, before they do.
 inline void fetch_rows(const Lattice& lattice, const Tiling& tiling, std::int64_t unit, const float* rows) {
+  if (lattice.vertices * tiling.width < 1 << 17) return;  // they all stay in the second cache
   const std::int64_t per_unit = tiling.unit_points / lattice.chunk_points;
   const std::int64_t first = lattice.chunk_slots[unit * per_unit];
   const std::int64_t last = lattice.chunk_slots[std::min((unit + 1) * per_unit, lattice.chunks())];

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from functools import cache
 from operator import index
 from pathlib import Path
 
@@ -22,7 +23,12 @@ def default_threads() -> int:
         available = len(os.sched_getaffinity(0))
     else:
         available = os.cpu_count() or 1
-    return min(available, _quota(Path("/sys/fs/cgroup/cpu.max")), MOST_THREADS)
+    return min(available, _granted(), MOST_THREADS)
+
+
+@cache
+def _granted() -> int:
+    return _quota(Path("/sys/fs/cgroup/cpu.max"))
 
 
 def _quota(limit: Path) -> int:

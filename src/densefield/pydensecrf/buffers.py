@@ -50,6 +50,8 @@ def checked_integer(value: object, name: str) -> int:
     >>> checked_integer(np.int64(3), "nvar"), checked_integer(160.5, "w")
     (3, 160)
     """
+    if type(value) is int:  # asking for a protocol takes longer than all else
+        return value
     if not isinstance(value, (SupportsInt, SupportsIndex)):
         raise InputTypeError(f"{name} is {value!r}, expected a whole number.")
     try:
