@@ -1,9 +1,10 @@
 #include "mean_field.hpp"
 
-#include <deque>
+#include <memory>
 #include <stdexcept>
 
 #include "score_rows.hpp"
+#include "two_labels.hpp"
 
 namespace densefield {
 
@@ -21,27 +22,25 @@ Tiling::Tiling(const std::vector<Coupling>& couplings, std::int64_t points, int 
 
 namespace {
 
-class Loop {
+// What rows of scores do for.
+bool asks_for_potts(const std::vector<Coupling>& couplings, const Inference& task) {
+  return task.marginals && std::all_of(couplings.begin(), couplings.end(), [](const Coupling& each) { return each.is_plain(); });
+}
+
+class AllLabels final : public Updates {
  public:
-  Loop(const std::vector<Coupling>& couplings, const Tiling& tiling, const Inference& task, const TileKernels& kernels,
-       int threads)
-      : couplings_(couplings), tiling_(tiling), task_(task), kernels_(kernels), changes_(threads, 0.0f) {
-    for (const Coupling& coupling : couplings) {
-      fields_.emplace_back(coupling, tiling, 1);
-      locals_.emplace_back(coupling, tiling, 1);
-      remembers_ |= coupling.own != nullptr;
-    }
-    remembers_ |= task.residuals != nullptr || task.tolerance >= 0;
+  AllLabels(const std::vector<Coupling>& couplings, const Tiling& tiling, const Inference& task,
+            const TileKernels& kernels, int threads)
+      : Updates(couplings, tiling, task, kernels, threads), tiling_(tiling), remembers_(shows_changes()) {
+    for (const Coupling& coupling : couplings) remembers_ |= coupling.own != nullptr;
     if (remembers_) state_ = Buffer<float>(static_cast<std::size_t>(tiling.state_floats()));
-    in_rows_ = task.marginals != nullptr;
-    for (const Coupling& coupling : couplings) in_rows_ &= coupling.is_plain();
+    in_rows_ = asks_for_potts(couplings, task);
     if (task.rows && !in_rows_) throw std::invalid_argument("rows of scores do for marginals of Potts kernels alone");
     if (in_rows_) {
       if (!task.rows) kept_scores_ = Buffer<float>(static_cast<std::size_t>(score_floats(tiling)));
       scores_ = task.rows ? task.rows : kept_scores_.data();
       leaves_range_.assign(static_cast<std::size_t>(tiling.tiles()), 0);
     }
-    for (int pass = 0; pass <= task.iterations; ++pass) queues_.emplace_back(tiling.units());
     for (int worker = 0; worker < threads; ++worker) {
       tiles_.emplace_back(static_cast<std::size_t>(2 * tiling.plane_floats() + kTile * tiling.width));
       // Points past the last are computed too, from numbers whatever they are.
@@ -49,42 +48,13 @@ class Loop {
     }
   }
 
-  void run(const Worker& worker) {
-    for (int pass = 0;; ++pass) {
-      points_pass(worker, pass);
-      worker.sync();
-      if (is_done(worker, pass)) return;
-      lattice_pass(worker);
-      worker.sync();
-    }
-  }
-
-  int steps() const { return steps_; }
-
  private:
-  // Pass t takes the messages of q^(t-1) in and sends those of q^t out.
-  void points_pass(const Worker& worker, int pass) {
-    float change = 0;
-    std::int64_t unit;
-    while (queues_[pass].next(unit)) {
-      if (pass < task_.iterations)
-        for (Local& local : locals_) local.clear(unit, 1);
-      if (pass > 0)
-        for (std::size_t m = 0; m < couplings_.size(); ++m)
-          fetch_rows(couplings_[m].filter->lattice(), tiling_, unit, fields_[m].rows());
-      for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
-        change = std::max(change, tile_pass(worker, pass, first, points));
-      });
-    }
-    changes_[worker.index] = change;
-  }
-
   // A worker's memory for one tile: two of planes, one of rows.
   struct Tile {
     float *z, *message, *rows;
   };
 
-  float tile_pass(const Worker& worker, int pass, std::int64_t first, int points) {
+  float tile_pass(const Worker& worker, int pass, std::int64_t first, int points) override {
     float* z = tiles_[worker.index].data();
     const Tile at{z, z + tiling_.plane_floats(), z + 2 * tiling_.plane_floats()};
     return in_rows_ ? rows_pass(pass, first, points, at) : planes_pass(pass, first, points, at);
@@ -121,8 +91,6 @@ class Loop {
   void store(const float* planes, std::int64_t first, int points, float* array) const {
     store_tile(kernels_, tiling_, task_.walk, planes, first, points, array);
   }
-
-  bool may_be_last(int pass) const { return pass == task_.iterations || task_.tolerance >= 0; }
 
   void show_logarithms(int pass, std::int64_t first, int points, const Tile& at) const {
     if (!task_.log_marginals || !may_be_last(pass)) return;
@@ -260,40 +228,14 @@ class Loop {
     }
   }
 
-  void lattice_pass(const Worker& worker) {
-    for (std::size_t m = 0; m < couplings_.size(); ++m) {
-      fields_[m].gather(worker, locals_[m].sums(), couplings_[m].magnitude, 0);
-      fields_[m].blur(worker, false, 0);
-    }
-  }
-
-  // All workers answer alike: changes are written before a barrier, and again only after the next.
-  bool is_done(const Worker& worker, int pass) {
-    float change = 0;
-    for (int other = 0; other < worker.count; ++other) change = std::max(change, changes_[other]);
-    if (worker.index == 0) {
-      steps_ = pass;
-      if (task_.residuals && pass > 0) task_.residuals[pass - 1] = change;
-    }
-    return pass == task_.iterations || (pass > 0 && change <= task_.tolerance);
-  }
-
-  const std::vector<Coupling>& couplings_;
   const Tiling& tiling_;
-  const Inference& task_;
-  const TileKernels& kernels_;
-  std::deque<Field> fields_;
-  std::deque<Local> locals_;
-  std::deque<Queue> queues_;
   std::deque<Buffer<float>> tiles_;
-  std::vector<float> changes_;
-  Buffer<float> state_;   // q of the last pass
+  Buffer<float> state_;        // q of the last pass
   Buffer<float> kept_scores_;  // (tiles, kTile, width), unless given as rows
-  const float* scores_ = nullptr;  // the same, whose ever they are
+  const float* scores_ = nullptr;           // the same, whose ever they are
   std::vector<std::uint8_t> leaves_range_;  // (tiles): whether powers of a tile did, in this pass or an earlier one
-  bool remembers_ = false;
-  bool in_rows_ = false;
-  int steps_ = 0;
+  bool remembers_;
+  bool in_rows_;
 };
 
 }  // namespace
@@ -302,9 +244,14 @@ int mean_field(const std::vector<Coupling>& couplings, const Tiling& tiling, con
                const TileKernels& kernels, int threads) {
   if (tiling.points == 0) return 0;
   threads = worth_starting(threads, tiling);
-  Loop loop(couplings, tiling, task, kernels, threads);
-  parallel(threads, [&](const Worker& worker) { loop.run(worker); });
-  return loop.steps();
+  const Tiling one(couplings, tiling.points, 1);
+  std::unique_ptr<Updates> updates;
+  if (tiling.labels == 2 && asks_for_potts(couplings, task) && !task.kept)
+    updates = std::make_unique<TwoLabels>(couplings, tiling, one, task, kernels, threads);
+  else
+    updates = std::make_unique<AllLabels>(couplings, tiling, task, kernels, threads);
+  parallel(threads, [&](const Worker& worker) { updates->run(worker); });
+  return updates->steps();
 }
 
 }  // namespace densefield

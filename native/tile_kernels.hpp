@@ -37,6 +37,7 @@ struct TileKernels {
   void (*add_rows[row_kinds])(const float* rows, int width, int points, float* sums);
   // out = exp(z) for `count` numbers from least_power to most_power, zero for others; returns the largest of z
   float (*powers)(const float* z, int count, float* out);
+  void (*half_tangents)(const float* z, int count, float* out);  // tanh(z/2)
   // numbers = 1 / numbers; returns the least of them before
   float (*invert)(float* numbers, int count);
 

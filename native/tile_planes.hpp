@@ -113,6 +113,14 @@ inline float powers(const float* z, int count, float* out) {
   return largest;
 }
 
+inline void half_tangents(const float* z, int count, float* out) {
+  DENSEFIELD_SIMD
+  for (int i = 0; i < count; ++i) {
+    const float least = z[i] > -80.0f ? z[i] : -80.0f;
+    out[i] = 1.0f - 2.0f / (1.0f + exponential_in_range(least < 80.0f ? least : 80.0f));
+  }
+}
+
 inline float invert(float* numbers, int count) {
   float least = numbers[0];
   DENSEFIELD_SIMD_MIN(least)

@@ -1,0 +1,91 @@
+// The passes of mean field over points and lattices, whatever is done with a tile of points.
+#pragma once
+
+#include <deque>
+
+#include "mean_field_pass.hpp"
+
+namespace densefield {
+
+class Updates {
+ public:
+  // `channels` of the tiling are what the lattices filter.
+  Updates(const std::vector<Coupling>& couplings, const Tiling& channels, const Inference& task,
+          const TileKernels& kernels, int threads)
+      : couplings_(couplings), task_(task), kernels_(kernels), channels_(channels), changes_(threads, 0.0f) {
+    for (const Coupling& coupling : couplings) {
+      fields_.emplace_back(coupling, channels, 1);
+      locals_.emplace_back(coupling, channels, 1);
+    }
+    for (int pass = 0; pass <= task.iterations; ++pass) queues_.emplace_back(channels.units());
+  }
+  virtual ~Updates() = default;
+
+  void run(const Worker& worker) {
+    for (int pass = 0;; ++pass) {
+      points_pass(worker, pass);
+      worker.sync();
+      if (is_done(worker, pass)) return;
+      lattice_pass(worker);
+      worker.sync();
+    }
+  }
+
+  int steps() const { return steps_; }
+
+ protected:
+  // Pass t takes the messages of q^(t-1) in and sends those of q^t out; returns by how much marginals changed.
+  virtual float tile_pass(const Worker& worker, int pass, std::int64_t first, int points) = 0;
+
+  bool may_be_last(int pass) const { return pass == task_.iterations || task_.tolerance >= 0; }
+  // Whether anybody asks for tile_pass()'s answer.
+  bool shows_changes() const { return task_.residuals || task_.tolerance >= 0; }
+
+  const std::vector<Coupling>& couplings_;
+  const Inference& task_;
+  const TileKernels& kernels_;
+  const Tiling& channels_;
+  std::deque<Field> fields_;
+  std::deque<Local> locals_;
+
+ private:
+  void points_pass(const Worker& worker, int pass) {
+    float change = 0;
+    std::int64_t unit;
+    while (queues_[pass].next(unit)) {
+      if (pass < task_.iterations)
+        for (Local& local : locals_) local.clear(unit, 1);
+      if (pass > 0)
+        for (std::size_t m = 0; m < couplings_.size(); ++m)
+          fetch_rows(couplings_[m].filter->lattice(), channels_, unit, fields_[m].rows());
+      for_tiles(channels_, unit, [&](std::int64_t first, int points) {
+        change = std::max(change, tile_pass(worker, pass, first, points));
+      });
+    }
+    changes_[worker.index] = change;
+  }
+
+  void lattice_pass(const Worker& worker) {
+    for (std::size_t m = 0; m < couplings_.size(); ++m) {
+      fields_[m].gather(worker, locals_[m].sums(), couplings_[m].magnitude, 0);
+      fields_[m].blur(worker, false, 0);
+    }
+  }
+
+  // All workers answer alike: changes are written before a barrier, and again only after the next.
+  bool is_done(const Worker& worker, int pass) {
+    float change = 0;
+    for (int other = 0; other < worker.count; ++other) change = std::max(change, changes_[other]);
+    if (worker.index == 0) {
+      steps_ = pass;
+      if (task_.residuals && pass > 0) task_.residuals[pass - 1] = change;
+    }
+    return pass == task_.iterations || (pass > 0 && change <= task_.tolerance);
+  }
+
+  std::deque<Queue> queues_;
+  std::vector<float> changes_;
+  int steps_ = 0;
+};
+
+}  // namespace densefield
