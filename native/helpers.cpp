@@ -1,10 +1,11 @@
 #include "helpers.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -50,25 +51,35 @@ struct Processors {
 };
 #endif
 
+// What a thread inherits from the one that starts it.
+struct Surroundings {
+  Processors processors = Processors::of_this_thread();
+  std::fenv_t arithmetic;  // how numbers are rounded, and whether the smallest are taken for zero
+
+  Surroundings() { std::fegetenv(&arithmetic); }
+};
+
 }  // namespace
 
 class Helper {
  public:
-  Helper() : processors_(Processors::of_this_thread()) {
+  Helper() {
     std::thread([this] { run(); }).detach();
   }
 
-  void start(Team::Task task, const void* context, int index, const Processors& processors) {
+  void start(Team::Task task, const void* context, int index, const Surroundings& surroundings) {
     task_ = task;
     context_ = context;
     index_ = index;
-    moves_ = !(processors == processors_);
-    processors_ = processors;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      given_.store(given_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-    }
-    condition_.notify_one();
+    moves_ = !(surroundings.processors == surroundings_.processors);
+    surroundings_ = surroundings;
+    wake();
+  }
+
+  // Ends the thread, and this object with it.
+  void end() {
+    task_ = nullptr;
+    wake();
   }
 
   bool is_done() const {
@@ -76,17 +87,28 @@ class Helper {
   }
 
  private:
-  [[noreturn]] void run() {
+  void wake() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    given_.store(given_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    condition_.notify_one();
+  }
+
+  void run() {
     for (std::uint32_t seen = 0;; ++seen) {
       look_out(seen);
       if (given_.load(std::memory_order_acquire) == seen) {
         std::unique_lock<std::mutex> lock(mutex_);
         condition_.wait(lock, [&] { return given_.load(std::memory_order_acquire) != seen; });
       }
-      if (moves_) processors_.keep_to();
+      if (!task_) break;
+      if (moves_) surroundings_.processors.keep_to();
+      std::fesetenv(&surroundings_.arithmetic);
       task_(context_, index_);
       done_.store(seen + 1, std::memory_order_release);
     }
+    mutex_.lock();  // whoever woke it has let go
+    mutex_.unlock();
+    delete this;
   }
 
   void look_out(std::uint32_t seen) const {
@@ -102,15 +124,19 @@ class Helper {
   const void* context_ = nullptr;
   int index_ = 0;
   bool moves_ = false;
-  Processors processors_;
+  Surroundings surroundings_;
 };
 
 namespace {
 
-// Those that nobody has borrowed. Never destroyed: they sleep in it until the process ends.
+// Those that nobody has borrowed, no more than there are processors. Never destroyed: they sleep in it until the process
+// ends.
 struct Pool {
+  const std::size_t most = std::max(std::thread::hardware_concurrency(), 1u);
   std::mutex mutex;
   std::vector<Helper*> helpers;
+
+  Pool() { helpers.reserve(most); }
 };
 
 std::atomic<Pool*> the_pool{nullptr};
@@ -148,15 +174,16 @@ Team::Team(int most) {
 
 Team::~Team() {
   Pool& to = pool();
-  try {
-    const std::lock_guard<std::mutex> lock(to.mutex);
-    to.helpers.insert(to.helpers.end(), helpers_.begin(), helpers_.end());
-  } catch (...) {  // no memory to remember them by: they sleep on
-  }
+  const std::lock_guard<std::mutex> lock(to.mutex);
+  for (Helper* helper : helpers_)
+    if (to.helpers.size() < to.most)
+      to.helpers.push_back(helper);
+    else
+      helper->end();
 }
 
 void Team::start(Task task, const void* context) {
-  const Processors here = Processors::of_this_thread();
+  const Surroundings here;
   for (int i = 0; i < size(); ++i) helpers_[i]->start(task, context, i + 1, here);
 }
 

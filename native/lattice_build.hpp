@@ -68,7 +68,7 @@ struct Lattice {
   Chunk chunk(std::int64_t index) const;
 };
 
-// A thread takes some 50 µs to start; points fewer than these do not pay for it.
+// A thread takes up to 50 µs to wake; points fewer than these do not pay for it.
 inline int worth_starting(int threads, std::int64_t points) {
   return static_cast<int>(std::clamp<std::int64_t>(points / 4096, 1, threads));
 }

@@ -39,7 +39,7 @@ class Stopwatch {
 
 }  // namespace
 
-// A thread takes some 50 µs to start: fewer numbers than these do not pay for it.
+// A thread takes up to 50 µs to wake: fewer numbers than these do not pay for it.
 int LatticeFilter::worth(int threads, Shape shape) const {
   constexpr std::int64_t numbers = 1 << 15;
   const std::int64_t most = std::min(lattice_.chunks(), shape.batch * shape.channels * lattice_.points / numbers);

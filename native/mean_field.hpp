@@ -42,7 +42,7 @@ struct Tiling {
   std::int64_t state_floats() const { return tiles() * plane_floats(); }
 };
 
-// A thread takes some 50 µs to start: fewer numbers than these do not pay for it.
+// A thread takes up to 50 µs to wake: fewer numbers than these do not pay for it.
 inline int worth_starting(int threads, const Tiling& tiling) {
   const std::int64_t most = std::min(tiling.units(), tiling.points * tiling.labels >> 14);
   return static_cast<int>(std::clamp<std::int64_t>(most, 1, threads));

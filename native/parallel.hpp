@@ -74,19 +74,10 @@ void parallel(int threads, const Body& body) {
   }
   Team team(threads - 1);
   Barrier barrier;
-  struct Region {
-    const Body& body;
-    Barrier& barrier;
-    int count;
-  };
-  const Region region{body, barrier, team.size() + 1};
-  team.start(
-      [](const void* context, int index) {
-        const auto& here = *static_cast<const Region*>(context);
-        here.body(Worker{index, here.count, &here.barrier});
-      },
-      &region);
-  body(Worker{0, region.count, &barrier});
+  const int count = team.size() + 1;
+  const auto work = [&](int index) noexcept { body(Worker{index, count, &barrier}); };
+  team.start([](const void* context, int index) { (*static_cast<decltype(&work)>(context))(index); }, &work);
+  work(0);
   team.wait();
 }
 

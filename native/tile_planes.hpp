@@ -116,8 +116,8 @@ inline float powers(const float* z, int count, float* out) {
 inline void half_tangents(const float* z, int count, float* out) {
   DENSEFIELD_SIMD
   for (int i = 0; i < count; ++i) {
-    const float least = z[i] > -80.0f ? z[i] : -80.0f;
-    out[i] = 1.0f - 2.0f / (1.0f + exponential_in_range(least < 80.0f ? least : 80.0f));
+    const float at_least = z[i] < -80.0f ? -80.0f : z[i];  // NaN stays
+    out[i] = 1.0f - 2.0f / (1.0f + exponential_in_range(at_least > 80.0f ? 80.0f : at_least));
   }
 }
 

@@ -51,7 +51,7 @@ class TwoLabels final : public Updates {
     store_tile(kernels_, tiling_, task_.walk, planes, first, points, task_.marginals);
   }
 
-  // Within what no message could move: beyond float32 it would be infinite.
+  // Kept from overflowing, since softmax would make NaN of an infinite one.
   static float difference(float a, float b) { return std::clamp(a - b, -1e30f, 1e30f); }
 
   // f₁ - f₂

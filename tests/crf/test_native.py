@@ -267,9 +267,10 @@ def test_the_number_of_threads_changes_no_bit(points: int, labels: int) -> None:
 
 
 @pytest.mark.parametrize("simd", _core.available_simd())
-@pytest.mark.parametrize("labels", [1, 3, 5, 21, 33, 70])
-def test_it_equals_its_twin_on_every_instruction_set(labels: int, simd: str) -> None:
-    bounds, scores = bind_random(300, labels, dimensions=(2, 5, 3)), scores_of(labels, 300)
+@pytest.mark.parametrize("kinds", [["potts"], ["potts", "per label", "matrix"]])
+@pytest.mark.parametrize("labels", [1, 2, 3, 5, 21, 33, 70])
+def test_it_equals_its_twin_on_every_instruction_set(labels: int, kinds: list[str], simd: str) -> None:
+    bounds, scores = bind_random(300, labels, kinds=kinds, dimensions=(2, 5, 3)), scores_of(labels, 300)
     couplings, q, log_q = [native_coupling(bound) for bound in bounds], np.empty_like(scores), np.empty_like(scores)
     assert _core.mean_field(couplings, scores, None, 4, q, log_q, None, None, -1.0, None, 2, simd) == 4
     expected = reference(bounds, scores, 4)

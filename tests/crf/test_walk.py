@@ -56,6 +56,12 @@ def test_small_images_volumes_and_points_are_gone_through_as_they_come() -> None
         walk_through(shape) is None for shape in [(), (10**6,), (64, 64), (63, 10**5), (10**5, 63), (8, 100, 100)]
     )
     assert walk_through((128, 128)) is walk_through((128, 128)) is not None
+    assert walk_through((1 << 16, 1 << 15)) is None  # more pixels than there are indices for
+
+
+def test_a_walk_through_a_large_image_is_not_kept() -> None:
+    first, second = walk_through((1024, 2048)), walk_through((1024, 2048))
+    assert first is not None and second is not None and first is not second
 
 
 @pytest.mark.parametrize("size", [(-1, 3), (3, -1), (1 << 16, 1 << 16), (1 << 62, 4), (1.5, 2), (None, 3)])

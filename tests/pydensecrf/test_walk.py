@@ -30,6 +30,18 @@ def both(compat: object) -> tuple[dcrf.DenseCRF, dcrf.DenseCRF]:
     return walked, plain
 
 
+def test_features_of_packed_records_will_do() -> None:
+    records = np.zeros(W * H, [("flag", "u1"), ("features", "f4", (2,))])
+    records["features"] = pairwise.grid_features(W, H, 3).array()
+    found = []
+    for features in (records["features"].T, np.ascontiguousarray(records["features"].T)):
+        crf = dcrf.DenseCRF2D(W, H, L)
+        crf.setUnaryEnergy(ENERGIES)
+        crf.addPairwiseEnergy(features, 3.0)
+        found.append(np.array(crf.inference(2)))
+    assert np.array_equal(*found)
+
+
 @pytest.mark.parametrize("compat", [3, np.array([-1, -2, -3, -4], np.float32), -np.eye(L, dtype=np.float32)])
 def test_both_infer_and_step_alike(compat: object) -> None:
     walked, plain = both(compat)

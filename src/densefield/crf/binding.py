@@ -98,7 +98,7 @@ def kernel_features(
     if dtype != np.float32:
         precise: Array = np.concatenate([np.asarray(part, dtype) for part in parts.values()], axis=1)
         precise /= shape.astype(dtype)
-        return precise
+        return precise if walk is None else precise[walk.order]
     features = np.empty((len(next(iter(parts.values()))), len(shape)), np.float32)
     first = 0
     for part in parts.values():

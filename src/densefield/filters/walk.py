@@ -13,6 +13,8 @@ from densefield.filters.threads import default_threads
 Int64 = npt.NDArray[np.int64]
 
 LEAST_PIXELS = 1 << 14  # fewer are as quickly gone through row by row
+MOST_PIXELS = 1 << 31  # as many as there are indices for
+MOST_KEPT = 1 << 20  # pixels of a walk that is kept for the next image: its order may take 16 MB
 
 
 class Walk:
@@ -44,6 +46,8 @@ class Walk:
 
     def along(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Numbers of pixels (N, d), row by row or in any layout, in the order of the walk."""
+        if any(stride % rows.itemsize for stride in rows.strides):  # a field of packed records
+            rows = rows.copy()
         out = np.empty(rows.shape, np.float32)
         _core.fill_features(rows, [1.0] * rows.shape[1], out, 0, self.native, default_threads())
         return out
@@ -51,9 +55,9 @@ class Walk:
 
 def walk_through(shape: tuple[int, ...]) -> Walk | None:
     """The walk for grids of this shape, or None where rows, as they come, do as well."""
-    if len(shape) != 2 or shape[0] * shape[1] < LEAST_PIXELS or min(shape) < 64:
+    if len(shape) != 2 or min(shape) < 64 or not LEAST_PIXELS <= shape[0] * shape[1] < MOST_PIXELS:
         return None
-    return _kept(*shape)
+    return _kept(*shape) if shape[0] * shape[1] <= MOST_KEPT else Walk(*shape)
 
 
 @lru_cache(maxsize=4)
