@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "score_rows.hpp"
+#include "streaming.hpp"
 #include "two_labels.hpp"
 
 namespace densefield {
@@ -70,7 +71,7 @@ class AllLabels final : public Updates {
     else
       kernels_.softmax(at.z, tiling_.labels);
     if (task_.marginals && may_be_last(pass)) store(at.z, first, points, task_.marginals);
-    if (float* kept = kept_of(pass, first)) std::memcpy(kept, at.z, tiling_.plane_floats() * sizeof(float));
+    if (float* kept = kept_of(pass, first)) copy_away(at.z, tiling_.plane_floats(), kept);
     const float change = remember(pass, first, points, at.z);
     if (pass == task_.iterations) return change;
     kernels_.to_rows(at.z, tiling_.labels, tiling_.width, at.rows);
