@@ -23,9 +23,13 @@ class CentredPoints {
   // Where `present` (points) is given, rows are multiplied by it.
   void fill(std::int64_t chunk, const float* present, int width, float* rows) const {
     if (lattice_.features.is_double)
-      fill_from<double>(chunk, width, rows);
+      fill_from<double, 0>(chunk, width, rows);
+    else if (dimension_ == 2)
+      fill_from<float, 2>(chunk, width, rows);
+    else if (dimension_ == 5)
+      fill_from<float, 5>(chunk, width, rows);
     else
-      fill_from<float>(chunk, width, rows);
+      fill_from<float, 0>(chunk, width, rows);
     if (!present) return;
     const std::int64_t first = lattice_.chunk_begin(chunk), points = lattice_.chunk(chunk).points;
     for (std::int64_t point = 0; point < points; ++point)
@@ -38,17 +42,19 @@ class CentredPoints {
     return lattice_.features.is_double ? static_cast<const double*>(row)[e] : static_cast<const float*>(row)[e];
   }
 
-  template <class Real>
-  void fill_from(std::int64_t chunk, int width, float* rows) const {
+  // D is the dimension where it is known to the compiler, as for images; 0 where it is not.
+  template <class Real, int D>
+  void fill_from(std::int64_t chunk, int row, float* rows) const {
+    const int dimension = D ? D : dimension_, width = D ? std::max(padded_row(1 + D), 4) : row;
     const std::int64_t first = lattice_.chunk_begin(chunk);
-    const auto* from = static_cast<const Real*>(lattice_.features.row(dimension_, first));
+    const auto* from = static_cast<const Real*>(lattice_.features.row(dimension, first));
     const std::int64_t points = lattice_.chunk(chunk).points;
     Real middle[max_dimension];
     std::copy(middle_, middle_ + max_dimension, middle);
-    for (std::int64_t point = 0; point < points; ++point, from += dimension_, rows += width) {
+    for (std::int64_t point = 0; point < points; ++point, from += dimension, rows += width) {
       rows[0] = 1;
-      for (int e = 0; e < dimension_; ++e) rows[1 + e] = static_cast<float>(from[e] - middle[e]);
-      for (int e = dimension_ + 1; e < width; ++e) rows[e] = 0;
+      for (int e = 0; e < dimension; ++e) rows[1 + e] = static_cast<float>(from[e] - middle[e]);
+      for (int e = dimension + 1; e < width; ++e) rows[e] = 0;
     }
   }
 
