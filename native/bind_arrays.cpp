@@ -68,7 +68,6 @@ void fill_features(const Part& part, const std::vector<float>& widths, const Fea
 }
 
 using Flat = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using FlatOut = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // Calls task(first, last) on pieces of an array until one says no; true where none does.
 template <class Task>

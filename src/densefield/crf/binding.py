@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from densefield import _core
 from densefield.crf.compatibility import checked_weight
 from densefield.crf.coupling import Coupling, couple, couple_everyone
 from densefield.crf.kernels import Kernel
@@ -17,7 +16,7 @@ from densefield.errors import InputError
 from densefield.filters.exact import ExactFilter
 from densefield.filters.lattice import LatticeFilter
 from densefield.filters.lattice_design import Operator
-from densefield.filters.walk import Walk
+from densefield.filters.walk import Walk, write_columns
 
 Array = npt.NDArray[np.floating]
 Method = Literal["lattice", "exact"]
@@ -103,10 +102,6 @@ def kernel_features(
     first = 0
     for part in parts.values():
         last = first + part.shape[1]
-        known = part if part.dtype in (np.uint8, np.float32, np.float64) else part.astype(np.float32)
-        if any(stride % known.itemsize for stride in known.strides):  # a field of packed records
-            known = known.copy()
-        native = None if walk is None else walk.native
-        _core.fill_features(known, shape[first:last].tolist(), features, first, native, threads)
+        write_columns(part, shape[first:last].tolist(), features, first, walk, threads)
         first = last
     return features

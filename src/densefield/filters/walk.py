@@ -46,11 +46,24 @@ class Walk:
 
     def along(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Numbers of pixels (N, d), row by row or in any layout, in the order of the walk."""
-        if any(stride % rows.itemsize for stride in rows.strides):  # a field of packed records
-            rows = rows.copy()
         out = np.empty(rows.shape, np.float32)
-        _core.fill_features(rows, [1.0] * rows.shape[1], out, 0, self.native, default_threads())
+        write_columns(rows, [1.0] * rows.shape[1], out, 0, self, default_threads())
         return out
+
+
+def write_columns(
+    part: npt.NDArray[np.generic],  # (N, C), by pixels of the image, in any layout
+    widths: list[float],  # (C,)
+    out: npt.NDArray[np.float32],  # (N, …), in the order of the walk if any
+    offset: int,
+    walk: Walk | None,
+    threads: int,
+) -> None:
+    """Columns over their widths, as columns of `out` from `offset` on."""
+    known = part if part.dtype in (np.uint8, np.float32, np.float64) else part.astype(np.float32)
+    if any(stride % known.itemsize for stride in known.strides):  # a field of packed records
+        known = known.copy()
+    _core.fill_features(known, widths, out, offset, None if walk is None else walk.native, threads)
 
 
 def walk_through(shape: tuple[int, ...]) -> Walk | None:
