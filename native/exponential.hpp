@@ -17,21 +17,19 @@
 
 namespace densefield::DENSEFIELD_ISA {
 
-// x = n·ln 2 + r with |r| ≤ ½ ln 2; exp(r) by its Taylor polynomial of degree 7 (error below 1e-7 there).
-// For x from -87 to 88.
+// x = n·ln 2 + r with |r| ≤ ½ ln 2; exp(r) by the polynomial of degree 6 whose largest error is least (3e-9), in few steps
+// that wait for each other. For x from -87 to 88.
 inline float exponential_in_range(float x) {
-  const float rounder = 12582912.0f;  // 1.5 · 2²³: adding and taking it away rounds to an integer
-  const float n = (x * 1.44269504f + rounder) - rounder;
+  const float rounder = 12583039.0f;  // 1.5 · 2²³ + 127: added, it rounds to an integer, the last bits being n + 127
+  const float rounded = x * 1.44269504f + rounder;
+  const float n = rounded - rounder;
   const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  float p = 1.0f / 5040;
-  p = p * r + 1.0f / 720;
-  p = p * r + 1.0f / 120;
-  p = p * r + 1.0f / 24;
-  p = p * r + 1.0f / 6;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  const std::int32_t bits = (static_cast<std::int32_t>(n) + 127) << 23;
+  const float square = r * r;
+  const float above = (0.00836874545f * r + 0.0416683890f) + 0.00138145406f * square;
+  const float p = (1.0f + r) + ((0.166665211f * r + 0.499999940f) + above * square) * square;
+  std::uint32_t bits;
+  std::memcpy(&bits, &rounded, sizeof bits);
+  bits <<= 23;  // n + 127 is where floats have their exponent, and nothing else is left
   float power;
   std::memcpy(&power, &bits, sizeof power);
   return p * power;
