@@ -1,6 +1,7 @@
 #include "lattice_build.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -69,8 +70,10 @@ std::vector<Key> number_corners(Lattice& lattice, const LatticeKernels& kernels,
         simplex[0] = bases[i];
         DENSEFIELD_UNROLL
         for (int k = 1; k < corners; ++k) simplex[k] = simplex[k - 1] + code.corner_step(order[d - k + 1]).low;
-        if (!table.find_all(simplex, corners, ids))
-          for (int k = 0; k < corners; ++k) ids[k] = static_cast<std::uint16_t>(table.insert({simplex[k], 0}));
+        for (std::uint32_t missed = table.find_all(simplex, corners, ids); missed != 0; missed &= missed - 1) {
+          const int k = std::countr_zero(missed);
+          ids[k] = static_cast<std::uint16_t>(table.insert({simplex[k], 0}));
+        }
       } else {
         Key key = code.base(cells + i * d);
         for (int k = 0; k < corners; ++k) {
@@ -94,35 +97,24 @@ std::vector<Key> number_corners(Lattice& lattice, const LatticeKernels& kernels,
   }
 }
 
-// Vertices by key, through the slots that own them.
-template <class Table>
-struct SlotFinder {
-  const Table& table;
-  const std::int32_t* vertex_of_owner;
-
-  std::uint64_t start(const Key& key) const { return table.start(key); }
-  std::int32_t find(const Key& key, std::uint64_t start) const {
-    const std::int32_t slot = table.find(key, start);
-    return slot < 0 ? -1 : vertex_of_owner[slot];
-  }
-};
-
 // Vertices by key where rings of neighbours were added.
 struct HaloFinder {
   const KeyTable& table;
 
   std::uint64_t start(const Key&) const { return 0; }
+  bool may_find(std::uint64_t) const { return true; }
   std::int32_t find(const Key& key, std::uint64_t) const { return static_cast<std::int32_t>(table.find(key)); }
 };
 
 // Numbers the vertices of all chunks, and connects them unless others are to come. A vertex is owned by the first slot
-// that has its key; vertices are numbered in the order of their owners. `keys` (slots) is filled, and read by the table.
+// that has its key; vertices are numbered in the order of their owners. `keys` (slots) is filled, and read by the table,
+// which has slots in it first and then vertices.
 template <class Table>
 void join_chunks(Lattice& lattice, const std::vector<std::vector<Key>>& chunk_keys, Key* keys, Table table,
                  bool connects, int threads) {
   const std::int64_t slots = lattice.slots(), chunks = lattice.chunks();
   Buffer<std::uint32_t> places(slots);
-  Buffer<std::int32_t> owners(slots);  // the owner's vertex for slots that own, unset for others
+  Buffer<std::int32_t> owners(slots);  // each worker's from its first slot on
   lattice.vertex_of_slot = Buffer<std::int32_t>(slots);
   lattice.keys = Buffer<Key>(slots);
   std::vector<std::int64_t> owned(threads + 1, 0);
@@ -135,25 +127,25 @@ void join_chunks(Lattice& lattice, const std::vector<std::vector<Key>>& chunk_ke
     const auto [first, last] = worker.share(slots);
     for (std::int64_t slot = first; slot < last; ++slot) places[slot] = table.insert(static_cast<std::int32_t>(slot));
     worker.sync();
-    const auto owns = [&](std::int64_t slot) { return table.least_slot(places[slot]) == slot; };
     std::int64_t count = 0;
-    for (std::int64_t slot = first; slot < last; ++slot) count += owns(slot);
+    for (std::int64_t slot = first; slot < last; ++slot) {
+      owners[first + count] = static_cast<std::int32_t>(slot);
+      count += table.number(places[slot]) == slot;
+    }
     owned[worker.index + 1] = count;
     worker.sync();
     std::int64_t vertex = 0;
     for (int other = 0; other <= worker.index; ++other) vertex += owned[other];
-    for (std::int64_t slot = first; slot < last; ++slot)
-      if (owns(slot)) {
-        lattice.keys[vertex] = keys[slot];
-        owners[slot] = static_cast<std::int32_t>(vertex++);
-      }
+    for (std::int64_t i = first; i < first + count; ++i, ++vertex) {
+      lattice.keys[vertex] = keys[owners[i]];
+      table.renumber(places[owners[i]], static_cast<std::int32_t>(vertex));
+    }
     worker.sync();
-    for (std::int64_t slot = first; slot < last; ++slot)
-      lattice.vertex_of_slot[slot] = owners[table.least_slot(places[slot])];
+    for (std::int64_t slot = first; slot < last; ++slot) lattice.vertex_of_slot[slot] = table.number(places[slot]);
   });
   for (const std::int64_t count : owned) lattice.vertices += count;
-
-  if (connects) connect(lattice, SlotFinder<Table>{table, owners.data()}, threads);
+  table.read_keys(lattice.keys.data());
+  if (connects) connect(lattice, table, threads);
 }
 
 // Rings of neighbours come after the points' own vertices; no slot belongs to them.

@@ -57,60 +57,78 @@ class SlotLists {
 };
 
 // Whoever follows whom along one axis, as chains. In a block the short ones come first: processors guess well where a
-// chain ends if it is as long as the last. Room for all of them has been made before.
+// chain ends if it is as long as the last. For the same reason all chains of a block are followed at once, one step at a
+// time, and each is written when its length is known. Room for all of them has been made before.
 class Linker {
  public:
-  Linker(const std::int32_t* next, Chains& chains) : next_(next), chains_(chains) { chains.blocks.push_back(0); }
+  Linker(const std::int32_t* next, Chains& chains) : next_(next), chains_(chains) {}
 
-  void add(std::int32_t head) {
-    const auto begin = chains_.vertices.size();
-    std::int32_t at = head;
-    for (std::int32_t following; (following = next_[at]) >= 0; at = following) chains_.vertices.push_back(at);
-    chains_.vertices.push_back(~at);
-    lengths_[count_++] = static_cast<std::int64_t>(chains_.vertices.size() - begin);
-    if (static_cast<std::int64_t>(chains_.vertices.size()) - chains_.blocks.back() >= block_vertices) end_block();
+  // One block of chains, given the first vertex of each.
+  void add_block(const std::int32_t* heads, int count) {
+    for (int i = 0; i < count; ++i) open_[i] = {heads[i], next_[heads[i]]};
+    for (int length = 2; count > 0 && length <= most_sorted; ++length) {
+      int ended = 0, going_on = 0;
+      for (int i = 0; i < count; ++i) {
+        const Open chain = open_[i];
+        const std::int32_t following = next_[chain.last];
+        ended_[ended] = chain.head;
+        open_[going_on] = {chain.head, following};
+        ended += following < 0;
+        going_on += following >= 0;
+      }
+      for (int i = 0; i < ended; ++i) write(ended_[i], length);
+      count = going_on;
+    }
+    for (int i = 0; i < count; ++i) write_long(open_[i].head);
+    chains_.blocks.push_back(static_cast<std::int64_t>(chains_.vertices.size()));
   }
 
-  void end_block() {
-    const std::int64_t begin = chains_.blocks.back(), end = static_cast<std::int64_t>(chains_.vertices.size());
-    if (end - begin <= most_sorted) sort(chains_.vertices.data() + begin);
-    count_ = 0;
-    chains_.blocks.push_back(end);
-  }
+  static constexpr int most_heads = 256;
 
  private:
-  static constexpr int kinds = 8;                               // longer ones are not told apart
-  static constexpr std::int64_t most_sorted = 2 * block_vertices;  // of what is larger, most is one long chain
+  static constexpr int most_sorted = 8;  // longer ones are not told apart
 
-  static int kind_of(std::int64_t length) { return static_cast<int>(std::min<std::int64_t>(length, kinds)) - 1; }
+  struct Open {
+    std::int32_t head, last;  // of what has been followed
+  };
 
-  void sort(std::int32_t* chains) {
-    std::int32_t before[most_sorted];
-    std::int64_t begin[kinds + 1] = {}, from = 0;
-    for (int i = 0; i < count_; ++i) begin[kind_of(lengths_[i]) + 1] += lengths_[i];
-    for (int kind = 0; kind < kinds; ++kind) begin[kind + 1] += begin[kind];
-    std::copy_n(chains, begin[kinds], before);
-    for (int i = 0; i < count_; ++i) {
-      std::int64_t& to = begin[kind_of(lengths_[i])];
-      for (std::int64_t k = 0; k < lengths_[i]; ++k) chains[to++] = before[from++];
+  void write(std::int32_t at, int length) {
+    for (int i = 1; i < length; ++i) {
+      chains_.vertices.push_back(at);
+      at = next_[at];
     }
+    chains_.vertices.push_back(~at);
+  }
+  void write_long(std::int32_t at) {
+    for (std::int32_t following; (following = next_[at]) >= 0; at = following) chains_.vertices.push_back(at);
+    chains_.vertices.push_back(~at);
   }
 
   const std::int32_t* next_;
   Chains& chains_;
-  std::int64_t lengths_[block_vertices];  // of the chains of this block, two or more each
-  int count_ = 0;
+  Open open_[most_heads];
+  std::int32_t ended_[most_heads];
 };
 
 inline void link(const std::int32_t* next, const std::uint8_t* has_previous, std::int64_t vertices, Chains& chains) {
+  std::vector<std::int32_t> heads(static_cast<std::size_t>(vertices) + 1);
+  std::int64_t count = 0, linked = 0;
+  for (std::int64_t vertex = 0; vertex < vertices; ++vertex) {
+    heads[count] = static_cast<std::int32_t>(vertex);
+    const bool leads = !has_previous[vertex] & (next[vertex] >= 0);
+    count += leads;
+    linked += leads | has_previous[vertex];
+  }
+  chains.blocks.push_back(0);
+  const std::int64_t in_block = count > 0 ? block_vertices * count / linked : 1;
+  const std::int64_t most = std::clamp<std::int64_t>(in_block, 1, Linker::most_heads);
   Linker linker(next, chains);
-  for (std::int64_t vertex = 0; vertex < vertices; ++vertex)
-    if (!has_previous[vertex] && next[vertex] >= 0) linker.add(static_cast<std::int32_t>(vertex));
-  linker.end_block();
+  for (std::int64_t first = 0; first < count; first += most)
+    linker.add_block(heads.data() + first, static_cast<int>(std::min(most, count - first)));
 }
 
 // Lists the slots of each vertex and links neighbours. finder.start(key) sets out to fetch what finder.find(key, start)
-// then reads; that gives a vertex or −1.
+// then reads; that gives a vertex or −1, and −1 wherever finder.may_find(start) is false.
 template <class Finder>
 void connect(Lattice& lattice, const Finder& finder, int threads) {
   const KeyCode& code = *lattice.code;
@@ -134,6 +152,10 @@ void connect(Lattice& lattice, const Finder& finder, int threads) {
     constexpr std::int64_t batch = 16;
     Key wanted[batch * max_corners];
     std::uint64_t starts[batch * max_corners];
+    struct Hope {
+      int at;  // in wanted
+      std::int64_t axis, vertex;
+    } hopes[batch * max_corners];
     for (std::int64_t begin = low; begin < high; begin += batch) {
       const std::int64_t here = std::min(batch, high - begin);
       for (std::int64_t i = 0; i < here; ++i) {
@@ -144,12 +166,21 @@ void connect(Lattice& lattice, const Finder& finder, int threads) {
           starts[i * corners + axis] = finder.start(wanted[i * corners + axis]);
         }
       }
+      // Whether a neighbour is there is as good as chance, so those that are not are passed over without a branch.
+      int hopeful = 0;
       for (int axis = 0; axis < corners; ++axis)
         for (std::int64_t i = 0; i < here; ++i) {
-          const std::int32_t neighbour = finder.find(wanted[i * corners + axis], starts[i * corners + axis]);
-          next[axis * vertices + begin + i] = neighbour;
-          if (neighbour >= 0) has_previous[axis * vertices + neighbour] = 1;
+          const auto at = static_cast<int>(i * corners + axis);
+          next[axis * vertices + begin + i] = -1;
+          hopes[hopeful] = {at, axis * vertices, begin + i};
+          hopeful += finder.may_find(starts[at]);
         }
+      for (int k = 0; k < hopeful; ++k) {
+        const Hope& hope = hopes[k];
+        const std::int32_t neighbour = finder.find(wanted[hope.at], starts[hope.at]);
+        next[hope.axis + hope.vertex] = neighbour;
+        if (neighbour >= 0) has_previous[hope.axis + neighbour] = 1;
+      }
     }
     worker.sync();
     std::int64_t axis;

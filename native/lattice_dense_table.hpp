@@ -27,16 +27,18 @@ class DenseTable {
     return entry;
   }
 
-  bool find_all(const std::uint64_t* keys, int corners, std::uint16_t* ids) const {
+  std::uint32_t find_all(const std::uint64_t* keys, int corners, std::uint16_t* ids) const {
     const std::uint32_t* entries = entries_.data();
-    std::uint32_t all = 0;
+    std::uint32_t all = 0, missed = 0;
     DENSEFIELD_UNROLL
     for (int k = 0; k < corners; ++k) {
       const std::uint32_t entry = entries[keys[k]];
       all |= entry;
       ids[k] = static_cast<std::uint16_t>(entry);
     }
-    return all <= 0xffff;
+    if (all != empty) return 0;
+    for (int k = 0; k < corners; ++k) missed |= static_cast<std::uint32_t>(entries[keys[k]] == empty) << k;
+    return missed;
   }
 
   void clear() {
@@ -56,27 +58,30 @@ class DenseTable {
 class SharedDenseTable {
  public:
   SharedDenseTable(const Key* keys, std::size_t codes)
-      : keys_(keys), codes_(codes), slots_(std::make_unique_for_overwrite<std::atomic<std::int32_t>[]>(codes)) {}
+      : keys_(keys), codes_(codes), numbers_(std::make_unique_for_overwrite<std::atomic<std::int32_t>[]>(codes)) {}
 
   void clear(const Worker& worker) {
     const auto [first, last] = worker.share(static_cast<std::int64_t>(codes_));
-    for (std::int64_t at = first; at < last; ++at) slots_[at].store(none, std::memory_order_relaxed);
+    for (std::int64_t at = first; at < last; ++at) numbers_[at].store(none, std::memory_order_relaxed);
   }
 
-  std::uint32_t insert(std::int32_t slot) {
-    const auto place = static_cast<std::uint32_t>(keys_[slot].low);
-    std::int32_t there = slots_[place].load(std::memory_order_relaxed);
-    while (slot < there && !slots_[place].compare_exchange_weak(there, slot, std::memory_order_relaxed)) {
+  std::uint32_t insert(std::int32_t number) {
+    const auto place = static_cast<std::uint32_t>(keys_[number].low);
+    std::int32_t there = numbers_[place].load(std::memory_order_relaxed);
+    while (number < there && !numbers_[place].compare_exchange_weak(there, number, std::memory_order_relaxed)) {
     }
     return place;
   }
 
-  std::int32_t least_slot(std::uint32_t place) const { return slots_[place].load(std::memory_order_relaxed); }
+  std::int32_t number(std::uint32_t place) const { return numbers_[place].load(std::memory_order_relaxed); }
+  void renumber(std::uint32_t place, std::int32_t number) { numbers_[place].store(number, std::memory_order_relaxed); }
+  void read_keys(const Key* keys) { keys_ = keys; }
 
   std::uint64_t start(const Key& key) const { return key.low; }
+  bool may_find(std::uint64_t place) const { return number(static_cast<std::uint32_t>(place)) != none; }
   std::int32_t find(const Key&, std::uint64_t place) const {
-    const std::int32_t slot = least_slot(static_cast<std::uint32_t>(place));
-    return slot == none ? -1 : slot;
+    const std::int32_t there = number(static_cast<std::uint32_t>(place));
+    return there == none ? -1 : there;
   }
 
  private:
@@ -84,7 +89,7 @@ class SharedDenseTable {
 
   const Key* keys_;
   std::size_t codes_;
-  std::unique_ptr<std::atomic<std::int32_t>[]> slots_;  // the least that has the key
+  std::unique_ptr<std::atomic<std::int32_t>[]> numbers_;  // the least that has the key
 };
 
 }  // namespace densefield

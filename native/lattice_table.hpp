@@ -76,18 +76,18 @@ class NarrowTable {
     }
   }
 
-  // The numbers of a simplex's corners, if each is where it is looked for first. Most are, so that one branch does for
-  // all.
-  bool find_all(const std::uint64_t* keys, int corners, std::uint16_t* ids) const {
+  // The numbers of those of a simplex's corners that are where they are looked for first, which most are; returns the set of
+  // the others, bit by bit.
+  std::uint32_t find_all(const std::uint64_t* keys, int corners, std::uint16_t* ids) const {
     const std::uint64_t* entries = entries_.data();
-    std::uint64_t differs = 0;
+    std::uint32_t missed = 0;
     DENSEFIELD_UNROLL
     for (int k = 0; k < corners; ++k) {
       const std::uint64_t entry = entries[home({keys[k], 0})];
-      differs |= entry >> 16 ^ keys[k];
+      missed |= static_cast<std::uint32_t>(entry >> 16 != keys[k]) << k;
       ids[k] = static_cast<std::uint16_t>(entry);
     }
-    return differs == 0;
+    return missed;
   }
 
   void clear() {
@@ -132,13 +132,14 @@ class NarrowTable {
   std::size_t mask_;
 };
 
-// A table that many threads fill at once: each entry ends as the least slot that has its key. A part of the key's hash
-// stands beside the slot: most of those who look for a key that is not there need not read another.
+// A table that many threads fill at once: each entry ends as the least number that has its key. A part of the key's hash
+// stands beside the number: most of those who look for a key that is not there need not read another.
 class SharedTable {
  public:
-  SharedTable(const Key* keys, std::int64_t slots)
+  // Of numbers below `count`.
+  SharedTable(const Key* keys, std::int64_t count)
       : keys_(keys),
-        mask_(std::bit_ceil(static_cast<std::size_t>(2 * slots)) - 1),
+        mask_(std::bit_ceil(static_cast<std::size_t>(2 * count)) - 1),
         entries_(std::make_unique_for_overwrite<std::atomic<std::uint64_t>[]>(mask_ + 1)) {}
 
   // To be called by every worker before any inserts.
@@ -148,9 +149,9 @@ class SharedTable {
   }
 
   // Returns the entry's place, which stays.
-  std::uint32_t insert(std::int32_t slot) {
-    const Key& key = keys_[slot];
-    const std::uint64_t hash = key.hash(), mine = entry_of(hash, slot);
+  std::uint32_t insert(std::int32_t number) {
+    const Key& key = keys_[number];
+    const std::uint64_t hash = key.hash(), mine = entry_of(hash, number);
     for (std::size_t at = place_of(hash);; at = (at + 1) & mask_) {
       std::uint64_t there = entries_[at].load(std::memory_order_relaxed);
       if (there == empty && entries_[at].compare_exchange_strong(there, mine, std::memory_order_relaxed))
@@ -162,7 +163,14 @@ class SharedTable {
     }
   }
 
-  std::int32_t least_slot(std::uint32_t place) const { return slot_of(entries_[place].load(std::memory_order_relaxed)); }
+  std::int32_t number(std::uint32_t place) const { return number_of(entries_[place].load(std::memory_order_relaxed)); }
+
+  // Gives an entry another number, by which read_keys() will have its key.
+  void renumber(std::uint32_t place, std::int32_t number) {
+    const std::uint64_t there = entries_[place].load(std::memory_order_relaxed);
+    entries_[place].store(there >> 32 << 32 | static_cast<std::uint32_t>(number), std::memory_order_relaxed);
+  }
+  void read_keys(const Key* keys) { keys_ = keys; }
 
   // What find() takes besides the key; sets out to fetch what it will read.
   std::uint64_t start(const Key& key) const {
@@ -171,25 +179,28 @@ class SharedTable {
     return hash;
   }
 
-  // The least slot with this key, or −1.
+  // False where nothing has such a hash.
+  bool may_find(std::uint64_t hash) const { return entries_[place_of(hash)].load(std::memory_order_relaxed) != empty; }
+
+  // The number that has this key, or −1.
   std::int32_t find(const Key& key, std::uint64_t hash) const {
     for (std::size_t at = place_of(hash);; at = (at + 1) & mask_) {
       const std::uint64_t there = entries_[at].load(std::memory_order_relaxed);
       if (there == empty) return -1;
-      if (is_of(there, hash, key)) return slot_of(there);
+      if (is_of(there, hash, key)) return number_of(there);
     }
   }
 
  private:
-  static constexpr std::uint64_t empty = ~std::uint64_t{0};  // slots are below 2³¹
+  static constexpr std::uint64_t empty = ~std::uint64_t{0};  // numbers are below 2³¹
 
-  static std::uint64_t entry_of(std::uint64_t hash, std::int32_t slot) {
-    return hash << 32 | static_cast<std::uint32_t>(slot);
+  static std::uint64_t entry_of(std::uint64_t hash, std::int32_t number) {
+    return hash << 32 | static_cast<std::uint32_t>(number);
   }
-  static std::int32_t slot_of(std::uint64_t entry) { return static_cast<std::int32_t>(entry & 0xffffffffu); }
+  static std::int32_t number_of(std::uint64_t entry) { return static_cast<std::int32_t>(entry & 0xffffffffu); }
   std::size_t place_of(std::uint64_t hash) const { return hash >> 28 & mask_; }
   bool is_of(std::uint64_t entry, std::uint64_t hash, const Key& key) const {
-    return (entry ^ hash << 32) >> 32 == 0 && keys_[slot_of(entry)] == key;
+    return (entry ^ hash << 32) >> 32 == 0 && keys_[number_of(entry)] == key;
   }
 
   const Key* keys_;
