@@ -139,7 +139,7 @@ class Backwards {
   // Remembers g and spreads it on every lattice.
   void send(const Tile& at, std::int64_t first, int points) {
     std::memcpy(g_of(first), at.g, plane_bytes());
-    kernels_.to_rows(at.g, tiling_.labels, tiling_.width, at.rows);
+    kernels_.to_rows(at.g, tiling_.labels, at.rows);
     for (std::size_t m = 0; m < couplings_.size(); ++m)
       spread(m, first, points, at.rows, couplings_[m].after);
   }
@@ -147,14 +147,14 @@ class Backwards {
   // Spreads a tile of rows, and where slopes are wanted the same times each feature.
   void spread(std::size_t m, std::int64_t first, int points, const float* rows, const float* factor) {
     const Corners at = corners(m, first, points);
-    at.spread(rows, factor + first, locals_[m].sums());
+    at.spread(rows, factor + first, nothing, locals_[m].sums());
     if (!with_slopes(m)) return;
     const int d = dimension(m);
     const float* x = wanted(m).features + first * d;
     for (int e = 0; e < d; ++e) {
       float scaled[kTile];
       for (int p = 0; p < points; ++p) scaled[p] = factor[first + p] * x[p * d + e];
-      at.spread(rows, scaled, locals_[m].sums(1 + e));
+      at.spread(rows, scaled, nothing, locals_[m].sums(1 + e));
     }
   }
 
@@ -168,7 +168,7 @@ class Backwards {
       for (std::size_t m = 0; m < couplings_.size(); ++m) {
         if (!with_shape(m)) continue;
         const float* planes = mixed(m, q_of(first, t - 1), at);
-        if (planes != in_rows || planes == at.mixed) kernels_.to_rows(planes, tiling_.labels, tiling_.width, at.rows);
+        if (planes != in_rows || planes == at.mixed) kernels_.to_rows(planes, tiling_.labels, at.rows);
         in_rows = planes;
         spread(m, first, points, at.rows, couplings_[m].before);
       }
@@ -219,7 +219,7 @@ class Backwards {
       const float* g = g_of(first);
       fetch_next(q, first);
       std::memset(at.h, 0, plane_bytes());
-      if (any_shape_) kernels_.to_rows(g, tiling_.labels, tiling_.width, at.other_rows);
+      if (any_shape_) kernels_.to_rows(g, tiling_.labels, at.other_rows);
       for (std::size_t m = 0; m < couplings_.size(); ++m) {
         take_back(m, unit, first, points, q, g, at);
         if (with_shape(m)) take_message(m, first, points, q, g, at);
@@ -237,7 +237,7 @@ class Backwards {
                  const Tile& at) {
     const Coupling& coupling = couplings_[m];
     corners(m, first, points).collect(sending_[m].rows(), coupling.before, 1, nullptr, at.rows);
-    kernels_.to_planes(at.rows, tiling_.width, tiling_.labels, false, at.one);
+    kernels_.to_planes(at.rows, tiling_.labels, false, at.one);
     double* to_mu = wanted(m).mu ? mu_[m].data() + unit * mu_count(m) : nullptr;
     const bool dots_are_mu = to_mu && coupling.is_plain();
     if (with_shape(m) || dots_are_mu) {
@@ -270,7 +270,7 @@ class Backwards {
     const int d = dimension(m);
     float* slopes = gradients.slopes + first * d;
     here.collect_slopes(receiving.rows(1), stride, d, coupling.after, 1, at.other_rows, slopes);
-    kernels_.to_rows(mixed(m, q, at), tiling_.labels, tiling_.width, at.rows);
+    kernels_.to_rows(mixed(m, q, at), tiling_.labels, at.rows);
     here.collect_slopes(sending_[m].rows(1), stride, d, coupling.before, weight(m), at.rows, slopes);
   }
 

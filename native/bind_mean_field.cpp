@@ -93,7 +93,7 @@ int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes&
   demand(!residuals || static_cast<int>(residuals->shape(0)) == iterations, "residuals must be (iterations,)");
   demand(!walk || walk->points() == sizes.points, "the walk is through another number of points");
   const Inference task{scores.data(),
-                       nullptr,
+                       {nullptr, nullptr},
                        start ? start->data() : nullptr,
                        iterations,
                        static_cast<float>(tolerance),
@@ -107,50 +107,52 @@ int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes&
   return mean_field(couplings, tiling, task, chosen, threads);
 }
 
-// Rows of scores and each point's largest, as score_rows() has them.
-struct ScoreRows {
+// Energies as rows of scores, and inference from them.
+struct BoundRows {
   nb::object walk_owner;  // keeps the walk alive
-  const Walk* walk;
-  Tiling tiling;
-  Buffer<float> rows, largest;
-  bool finite;
+  EnergyRows rows;
 
-  ScoreRows(const Planes& energies, nb::object walk_, int threads, const std::string& simd)
-      : walk_owner(walk_),
-        walk(walk_.is_none() ? nullptr : nb::cast<const Walk*>(walk_)),
-        tiling({}, static_cast<std::int64_t>(energies.shape(1)), sizes_of(energies, 0, threads).labels),
-        rows(static_cast<std::size_t>(score_floats(tiling))),
-        largest(static_cast<std::size_t>(tiling.points)) {
-    demand(!walk || walk->points() == tiling.points, "the walk is through another number of points");
+  BoundRows(const Planes& energies, nb::object walk, int threads, const std::string& simd)
+      : walk_owner(walk),
+        rows(made(energies, walk.is_none() ? nullptr : nb::cast<const Walk*>(walk), threads, simd)) {}
+
+  static EnergyRows made(const Planes& energies, const Walk* walk, int threads, const std::string& simd) {
+    const Sizes sizes = sizes_of(energies, 0, threads);
+    demand(!walk || walk->points() == sizes.points, "the walk is through another number of points");
     const TileKernels& chosen = kernels(simd).tile;
     const nb::gil_scoped_release release;
-    finite = score_rows(energies.data(), tiling, walk, chosen, threads, rows.data(), largest.data());
+    return EnergyRows(energies.data(), sizes.points, sizes.labels, walk, chosen, threads);
+  }
+
+  void demand_like_rows(const PlanesOut& array, const char* what) const {
+    demand(static_cast<std::int64_t>(array.shape(0)) == rows.labels() &&
+               static_cast<std::int64_t>(array.shape(1)) == rows.points(),
+           what);
   }
 
   void fill_scores(const PlanesOut& out, int threads, const std::string& simd) const {
-    demand(static_cast<std::int64_t>(out.shape(0)) == tiling.labels &&
-               static_cast<std::int64_t>(out.shape(1)) == tiling.points,
-           "out must be (labels, points)");
+    demand_like_rows(out, "out must be (labels, points)");
     demand(threads >= 1 && threads <= 1024, "threads must be 1 to 1024");
     const TileKernels& chosen = kernels(simd).tile;
     const nb::gil_scoped_release release;
-    scores_of_rows(rows.data(), largest.data(), tiling, walk, chosen, threads, out.data());
+    rows.fill_scores(chosen, threads, out.data());
   }
 
   // Marginals of Potts kernels.
   void infer(const std::vector<const BoundCoupling*>& bound, const std::optional<Planes>& start, int iterations,
              const PlanesOut& marginals, int threads, const std::string& simd) const {
+    demand_like_rows(marginals, "marginals must be (labels, points)");
     const Sizes sizes = sizes_of(Planes(marginals), iterations, threads);
-    demand(sizes.labels == tiling.labels && sizes.points == tiling.points, "marginals must be (labels, points)");
+    demand(sizes.labels > 1, "labels must be two or more");
     if (start) demand_like(*start, Planes(marginals));
     const std::vector<Coupling> couplings = couplings_of(bound, sizes.labels);
     for (const Coupling& coupling : couplings) demand(coupling.is_plain(), "kernels must be Potts");
-    const Inference task{nullptr, rows.data(), start ? start->data() : nullptr, iterations, -1.0f, marginals.data(),
-                         nullptr, nullptr,     nullptr,                         walk};
-    const Tiling with_couplings(couplings, sizes.points, sizes.labels);
+    const Inference task{nullptr, rows.rows(), start ? start->data() : nullptr, iterations, -1.0f, marginals.data(),
+                         nullptr, nullptr,     nullptr,                         rows.walk()};
+    const Tiling tiling(couplings, sizes.points, sizes.labels);
     const TileKernels& chosen = kernels(simd).tile;
     const nb::gil_scoped_release release;
-    mean_field(couplings, with_couplings, task, chosen, threads);
+    mean_field(couplings, tiling, task, chosen, threads);
   }
 };
 
@@ -217,12 +219,12 @@ void bind_mean_field(nb::module_& module) {
   nb::class_<BoundCoupling>(module, "Coupling")
       .def(nb::init<nb::object, double, Vector, Vector, std::optional<Vector>, Weights>(), nb::arg("lattice"),
            nb::arg("magnitude"), nb::arg("before"), nb::arg("after"), nb::arg("own").none(), nb::arg("mu"));
-  nb::class_<ScoreRows>(module, "ScoreRows")
+  nb::class_<BoundRows>(module, "ScoreRows")
       .def(nb::init<const Planes&, nb::object, int, const std::string&>(), nb::arg("energies"), nb::arg("walk").none(),
            nb::arg("threads"), nb::arg("simd"))
-      .def_ro("finite", &ScoreRows::finite)
-      .def("fill_scores", &ScoreRows::fill_scores, nb::arg("out"), nb::arg("threads"), nb::arg("simd"))
-      .def("infer", &ScoreRows::infer, nb::arg("couplings"), nb::arg("start").none(), nb::arg("iterations"),
+      .def_prop_ro("finite", [](const BoundRows& self) { return self.rows.finite(); })
+      .def("fill_scores", &BoundRows::fill_scores, nb::arg("out"), nb::arg("threads"), nb::arg("simd"))
+      .def("infer", &BoundRows::infer, nb::arg("couplings"), nb::arg("start").none(), nb::arg("iterations"),
            nb::arg("marginals"), nb::arg("threads"), nb::arg("simd"));
   nb::class_<BoundGradients>(module, "Gradients")
       .def(nb::init<std::optional<Doubles>, std::optional<Doubles>, std::optional<VectorOut>, std::optional<VectorOut>,

@@ -1,6 +1,8 @@
 // Splat, blur and slice of one chunk, for rows of a fixed number of channels.
 #pragma once
 
+#include <algorithm>
+
 #include "exponential.hpp"
 #include "lattice_kernels.hpp"
 #include "rows.hpp"
@@ -18,6 +20,12 @@ void embed(const Embedding&, const void*, bool, std::int64_t, const NarrowCode*,
            std::uint8_t*, float*);
 void pull_back(const Embedding&, std::int64_t, const std::uint8_t*, const float*, float*);
 
+template <int V>
+inline void fetch_row(Columns<const float> rows, std::int64_t index) {
+  DENSEFIELD_PREFETCH(rows.head + index * std::min(V, column));
+  if constexpr (V > column) DENSEFIELD_PREFETCH(rows.tail + index * (V - column));
+}
+
 // A row is read whole, past its channels into the next point's: only the chunk's last row needs care.
 template <int V>
 inline Row<V> load_last(const float* from, int channels) {
@@ -27,9 +35,10 @@ inline Row<V> load_last(const float* from, int channels) {
 }
 
 template <int V>
-void splat(const Chunk& chunk, const float* values, std::int64_t stride, int channels, float* local,
-           std::int64_t slots) {
-  std::memset(local, 0, slots * V * sizeof(float));
+void splat(const Chunk& chunk, const float* values, std::int64_t stride, int channels,
+           Columns<float> local, std::int64_t slots) {
+  std::memset(local.head, 0, slots * std::min(V, column) * sizeof(float));
+  if constexpr (V > column) std::memset(local.tail, 0, slots * (V - column) * sizeof(float));
   const int corners = chunk.corners;
   const std::uint16_t* ids = chunk.ids;
   const float* weights = chunk.weights;
@@ -37,10 +46,8 @@ void splat(const Chunk& chunk, const float* values, std::int64_t stride, int cha
   for (std::int64_t point = 0; point <= last; ++point) {
     DENSEFIELD_PREFETCH(values + 16 * stride);
     const Row<V> row = point < last ? Row<V>::load(values) : load_last<V>(values, channels);
-    for (int k = 0; k < corners; ++k) {
-      float* to = local + std::int64_t{ids[k]} * V;
-      Row<V>::load(to).plus(weights[k], row).store(to);
-    }
+    for (int k = 0; k < corners; ++k)
+      store_row<V>(load_row<V>(local, ids[k]).plus(weights[k], row), local, ids[k]);
     ids += corners;
     weights += corners;
     values += stride;
@@ -48,28 +55,24 @@ void splat(const Chunk& chunk, const float* values, std::int64_t stride, int cha
 }
 
 template <int V>
-void gather(const float* local, const std::int32_t* begin, const std::int32_t* slots, std::int64_t first,
-            std::int64_t last, float factor, float* rows) {
+void gather(Columns<const float> local, const std::int32_t* begin, const std::int32_t* slots, std::int64_t first,
+            std::int64_t last, float factor, Columns<float> rows) {
   constexpr int ahead = 16;
   const std::int32_t end = begin[last];
   for (std::int64_t vertex = first; vertex < last; ++vertex) {
     Row<V> sum = Row<V>::zero();
     for (std::int32_t at = begin[vertex]; at < begin[vertex + 1]; ++at) {
-      if (at + ahead < end) {
-        const float* soon = local + std::int64_t{slots[at + ahead]} * V;
-        DENSEFIELD_PREFETCH(soon);
-        if constexpr (V > 16) DENSEFIELD_PREFETCH(soon + V - 1);
-      }
-      sum = sum + Row<V>::load(local + std::int64_t{slots[at]} * V);
+      if (at + ahead < end) fetch_row<V>(local, slots[at + ahead]);
+      sum = sum + load_row<V>(local, slots[at]);
     }
-    Row<V>::zero().plus(factor, sum).store(rows + vertex * V);
+    store_row<V>(Row<V>::zero().plus(factor, sum), rows, vertex);
   }
 }
 
 // A chain lists vertices that follow each other along one axis; the last of each chain is stored as its complement.
 // Old values of the neighbours stay in registers, so every row is read and written once.
 template <int V>
-void blur(float* rows, const std::int32_t* chain, std::int64_t first, std::int64_t last, float tap) {
+void blur(Columns<float> rows, const std::int32_t* chain, std::int64_t first, std::int64_t last, float tap) {
   constexpr int ahead = 12;
   Row<V> previous = Row<V>::zero();
   Row<V> current = previous;
@@ -79,23 +82,20 @@ void blur(float* rows, const std::int32_t* chain, std::int64_t first, std::int64
     const std::int32_t vertex = entry ^ (entry >> 31);
     if (at + ahead < last) {
       const std::int32_t soon = chain[at + ahead];
-      float* address = rows + std::int64_t{soon ^ (soon >> 31)} * V;
-      DENSEFIELD_PREFETCH(address);
-      if constexpr (V > 16) DENSEFIELD_PREFETCH(address + V - 1);
+      fetch_row<V>(rows, soon ^ (soon >> 31));
     }
-    float* to = rows + std::int64_t{vertex} * V;
     if (starts) {
       previous = Row<V>::zero();
-      current = Row<V>::load(to);
+      current = load_row<V>(rows, vertex);
     }
     if (entry < 0) {
-      current.plus(tap, previous).store(to);
+      store_row<V>(current.plus(tap, previous), rows, vertex);
       starts = true;
       continue;
     }
     const std::int32_t following = chain[at + 1] ^ (chain[at + 1] >> 31);
-    const Row<V> next = Row<V>::load(rows + std::int64_t{following} * V);
-    current.plus(tap, previous + next).store(to);
+    const Row<V> next = load_row<V>(rows, following);
+    store_row<V>(current.plus(tap, previous + next), rows, vertex);
     previous = current;
     current = next;
     starts = false;
@@ -103,7 +103,7 @@ void blur(float* rows, const std::int32_t* chain, std::int64_t first, std::int64
 }
 
 template <int V>
-void slice(const Chunk& chunk, const float* rows, float* out, std::int64_t stride, int channels) {
+void slice(const Chunk& chunk, Columns<const float> rows, float* out, std::int64_t stride, int channels) {
   const int corners = chunk.corners;
   const std::uint16_t* ids = chunk.ids;
   const float* weights = chunk.weights;
@@ -112,7 +112,7 @@ void slice(const Chunk& chunk, const float* rows, float* out, std::int64_t strid
   for (std::int64_t point = 0; point <= last; ++point) {
     Row<V> sum = Row<V>::zero();
     for (int k = 0; k < corners; ++k)
-      sum = sum.plus(weights[k], Row<V>::load(rows + std::int64_t{vertices[ids[k]]} * V));
+      sum = sum.plus(weights[k], load_row<V>(rows, vertices[ids[k]]));
     if (point < last) {
       sum.store(out);  // the surplus is overwritten by the next point's row
     } else {
@@ -128,7 +128,7 @@ void slice(const Chunk& chunk, const float* rows, float* out, std::int64_t strid
 
 template <int V>
 void slopes(const Chunk& chunk, const float* a, const float* b, std::int64_t stride, int channels,
-            const float* rows_a, const float* rows_b, float* slopes) {
+            Columns<const float> rows_a, Columns<const float> rows_b, float* slopes) {
   // Lanes past the channels hold other points' values on one side, so they are cut off the other.
   float mask[V];
   for (int c = 0; c < V; ++c) mask[c] = c < channels ? 1.0f : 0.0f;
@@ -142,15 +142,16 @@ void slopes(const Chunk& chunk, const float* a, const float* b, std::int64_t str
     for (int k = 0; k < chunk.corners; ++k) {
       const std::int64_t at = point * chunk.corners + k;
       const std::int64_t vertex = chunk.vertices[chunk.ids[at]];
-      slopes[at] += row_a.dot(Row<V>::load(rows_b + vertex * V)) + row_b.dot(Row<V>::load(rows_a + vertex * V));
+      slopes[at] += row_a.dot(load_row<V>(rows_b, vertex)) + row_b.dot(load_row<V>(rows_a, vertex));
     }
   }
 }
 
 template <int V>
-void scale(const float* rows, const float* factor, int stride, std::int64_t first, std::int64_t last, float* out) {
+void scale(Columns<const float> rows, const float* factor, int stride, std::int64_t first, std::int64_t last,
+           Columns<float> out) {
   for (std::int64_t vertex = first; vertex < last; ++vertex)
-    Row<V>::zero().plus(factor[vertex * stride], Row<V>::load(rows + vertex * V)).store(out + vertex * V);
+    store_row<V>(Row<V>::zero().plus(factor[vertex * stride], load_row<V>(rows, vertex)), out, vertex);
 }
 
 template <int V>
@@ -168,9 +169,9 @@ void products(const float* x, const float* y, const float* weight, std::int64_t 
 }
 
 template <int V>
-void dot(const float* a, const float* b, std::int64_t first, std::int64_t last, float* sums, int stride) {
+void dot(Columns<const float> a, Columns<const float> b, std::int64_t first, std::int64_t last, float* sums, int stride) {
   for (std::int64_t vertex = first; vertex < last; ++vertex)
-    sums[vertex * stride] += Row<V>::load(a + vertex * V).dot(Row<V>::load(b + vertex * V));
+    sums[vertex * stride] += load_row<V>(a, vertex).dot(load_row<V>(b, vertex));
 }
 
 // Differences are taken in Real: double where coordinates are so large that float32 would not tell them apart.

@@ -66,18 +66,24 @@ void LatticeFilter::splat(Queue& queue, const Block& block, const float* values,
     const std::int64_t first = lattice_.chunk_slots[index], slots = lattice_.chunk_slots[index + 1] - first;
     kernels_.splat[block.kind](lattice_.chunk(index),
                                values + block.offset + lattice_.chunk_begin(index) * block.stride, block.stride,
-                               block.channels, local + first * block.row, slots);
+                               block.channels, Columns<float>::of(local, lattice_.slots()).from(first, block.row), slots);
   }
 }
 
 void LatticeFilter::gather(const Worker& worker, int kind, const float* local, float factor, float* rows,
                            float* copy) const {
   const auto [first, last] = worker.share(lattice_.vertices, share_grain);
-  const std::int64_t row = row_of(kind), batch = copy ? 256 : last - first;  // copied while they are in the first cache
+  const auto sums = Columns<const float>::of(local, lattice_.slots());
+  const auto all = Columns<float>::of(rows, lattice_.vertices);
+  const std::int64_t batch = copy ? 256 : last - first;  // copied while they are in the first cache
   for (std::int64_t begin = first; begin < last; begin += batch) {
     const std::int64_t end = std::min(begin + batch, last);
-    kernels_.gather[kind](local, lattice_.slots_begin.data(), lattice_.slots_of_vertex.data(), begin, end, factor, rows);
-    if (copy) std::memcpy(copy + begin * row, rows + begin * row, (end - begin) * row * sizeof(float));
+    kernels_.gather[kind](sums, lattice_.slots_begin.data(), lattice_.slots_of_vertex.data(), begin, end, factor, all);
+    if (!copy) continue;
+    const int row = row_of(kind);
+    const auto from = all.from(begin, row), to = Columns<float>::of(copy, lattice_.vertices).from(begin, row);
+    std::memcpy(to.head, from.head, (end - begin) * std::min(row, column) * sizeof(float));
+    if (row > column) std::memcpy(to.tail, from.tail, (end - begin) * (row - column) * sizeof(float));
   }
 }
 
@@ -90,14 +96,14 @@ void LatticeFilter::blur(const Worker& worker, int kind, float* rows, bool adjoi
     worker.sync();
     const auto [first, last] = worker.share(static_cast<std::int64_t>(chains.blocks.size()) - 1);
     if (first < last)
-      kernels_.blur[kind](rows, chains.vertices.data(), chains.blocks[first], chains.blocks[last], pass.tap);
+      kernels_.blur[kind](Columns<float>::of(rows, lattice_.vertices), chains.vertices.data(), chains.blocks[first], chains.blocks[last], pass.tap);
   }
 }
 
 void LatticeFilter::slice(Queue& queue, const Block& block, const float* rows, float* out) const {
   std::int64_t index;
   while (queue.next(index))
-    kernels_.slice[block.kind](lattice_.chunk(index), rows,
+    kernels_.slice[block.kind](lattice_.chunk(index), Columns<const float>::of(rows, lattice_.vertices),
                                out + block.offset + lattice_.chunk_begin(index) * block.stride, block.stride,
                                block.channels);
 }
@@ -165,7 +171,9 @@ void LatticeFilter::gradients(const float* cotangent, const float* values, Shape
       while (queues[4 * i + 3].next(index)) {
         const std::int64_t first = lattice_.chunk_begin(index), at = block.offset + first * block.stride;
         kernels_.slopes[block.kind](lattice_.chunk(index), cotangent + at, values + at, block.stride,
-                                    block.channels, rows_cotangent, rows_values, slopes.data() + first * corners);
+                                    block.channels, Columns<const float>::of(rows_cotangent, lattice_.vertices),
+                                    Columns<const float>::of(rows_values, lattice_.vertices),
+                                    slopes.data() + first * corners);
       }
       worker.sync();
     }

@@ -9,11 +9,32 @@ inline constexpr int max_dimension = 16;
 inline constexpr int max_corners = max_dimension + 1;
 inline constexpr int max_row = 32;  // channels are filtered in blocks of at most this many
 
+inline constexpr int column = 16;   // of which so many fill a line of the cache
+
 // Channels of a row in memory: small counts as they are, others rounded up to a multiple of four.
 inline constexpr int padded_row(int channels) { return channels <= 4 ? channels : (channels + 3) / 4 * 4; }
 inline constexpr int row_kinds = 11;  // rows of 1, 2, 3, 4, 8, 12, … 32
 inline constexpr int row_kind(int row) { return row <= 4 ? row - 1 : row / 4 + 2; }
 inline constexpr int row_of(int kind) { return kind < 4 ? kind + 1 : (kind - 2) * 4; }
+
+// Rows of up to max_row channels in memory: (count, channels up to `column`), then (count, those beyond). So no part of a
+// row spans two lines of the cache, which would take twice the time.
+template <class Float>
+struct Columns {
+  Float* head;
+  Float* tail;
+
+  static Columns of(Float* rows, std::int64_t count) { return {rows, rows + column * count}; }
+  // From another row on; they have `row` floats each.
+  Columns from(std::int64_t index, int row) const {
+    return {head + index * (row < column ? row : column), tail + index * (row - column)};
+  }
+  Float& at(std::int64_t index, int row, int channel) const {
+    return channel < column ? head[index * (row < column ? row : column) + channel]
+                            : tail[index * (row - column) + channel - column];
+  }
+  operator Columns<const Float>() const { return {head, tail}; }
+};
 
 // How features are carried into the plane of the lattice (Adams et al. 2010): y_j from x_i · scale_i.
 struct Embedding {
@@ -35,7 +56,7 @@ struct Bounds {
   bool finite;
 };
 
-// One chunk of points and where its corners live. Rows of values are `stride` floats apart.
+// One chunk of points and where its corners live. Rows of points' values are `stride` floats apart.
 struct Chunk {
   std::int64_t points;
   int corners;                   // d + 1
@@ -52,26 +73,27 @@ struct LatticeKernels {
                 const NarrowCode* code, std::int32_t* cells, std::uint64_t* keys, std::uint8_t* order, float* weights);
 
   // local[slot] = Σ weight · value over the chunk's points
-  void (*splat[row_kinds])(const Chunk&, const float* values, std::int64_t stride, int channels, float* local,
-                           std::int64_t slots);
+  void (*splat[row_kinds])(const Chunk&, const float* values, std::int64_t stride, int channels,
+                           Columns<float> local, std::int64_t slots);
   // rows[v] = factor · Σ local[slot] over the slots of vertices first…last-1
-  void (*gather[row_kinds])(const float* local, const std::int32_t* begin, const std::int32_t* slots,
-                            std::int64_t first, std::int64_t last, float factor, float* rows);
+  void (*gather[row_kinds])(Columns<const float> local, const std::int32_t* begin, const std::int32_t* slots,
+                            std::int64_t first, std::int64_t last, float factor, Columns<float> rows);
   // rows += tap · (previous + next) along whole chains, in place
-  void (*blur[row_kinds])(float* rows, const std::int32_t* chain, std::int64_t first, std::int64_t last, float tap);
+  void (*blur[row_kinds])(Columns<float> rows, const std::int32_t* chain, std::int64_t first, std::int64_t last,
+                          float tap);
   // out[point] = Σ weight · rows[vertex]
-  void (*slice[row_kinds])(const Chunk&, const float* rows, float* out, std::int64_t stride, int channels);
+  void (*slice[row_kinds])(const Chunk&, Columns<const float> rows, float* out, std::int64_t stride, int channels);
   // slopes[point, corner] += a · rows_b[vertex] + b · rows_a[vertex]
   void (*slopes[row_kinds])(const Chunk&, const float* a, const float* b, std::int64_t stride, int channels,
-                            const float* rows_a, const float* rows_b, float* slopes);
+                            Columns<const float> rows_a, Columns<const float> rows_b, float* slopes);
   // out[v] = factor[v · stride] · rows[v] for vertices first…last-1
-  void (*scale[row_kinds])(const float* rows, const float* factor, int stride, std::int64_t first, std::int64_t last,
-                           float* out);
-  // sums (row, row) += Σ weight · x yᵀ over points, in double precision
+  void (*scale[row_kinds])(Columns<const float> rows, const float* factor, int stride, std::int64_t first,
+                           std::int64_t last, Columns<float> out);
+  // sums (row, row) += Σ weight · x yᵀ over points, whose rows lie side by side, in double precision
   void (*products[row_kinds])(const float* x, const float* y, const float* weight, std::int64_t points, double* sums);
   // sums[v · stride] += a[v] · b[v]
-  void (*dot[row_kinds])(const float* a, const float* b, std::int64_t first, std::int64_t last, float* sums,
-                         int stride);
+  void (*dot[row_kinds])(Columns<const float> a, Columns<const float> b, std::int64_t first, std::int64_t last,
+                         float* sums, int stride);
   // Gradient with respect to features from that with respect to barycentric weights.
   void (*pull_back)(const Embedding&, std::int64_t points, const std::uint8_t* order, const float* slopes,
                     float* gradient);

@@ -35,6 +35,9 @@ struct Tiling {
 
   int blocks() const { return (labels - 1) / max_row + 1; }
   int block_row(int block) const { return block + 1 < blocks() ? max_row : width - block * max_row; }
+  // Lattices have a block's channels in columns.
+  int columns() const { return (labels - 1) / column + 1; }
+  int column_row(int index) const { return index + 1 < columns() ? column : width - index * column; }
   std::int64_t units() const { return (points + unit_points - 1) / unit_points; }
   std::int64_t tiles() const { return (points + kTile - 1) / kTile; }
   std::int64_t plane_floats() const { return std::int64_t{labels} * kTile; }
@@ -48,9 +51,15 @@ inline int worth_starting(int threads, const Tiling& tiling) {
   return static_cast<int>(std::clamp<std::int64_t>(most, 1, threads));
 }
 
+// Scores as rows that powers are taken of; see score_rows.hpp.
+struct ScoreRows {
+  const float* rows;  // (tiles, kTile, width): all labels but the last
+  const float* last;  // (tiles, kTile)
+};
+
 struct Inference {
   const float* scores;   // (labels, points); unless these are given:
-  const float* rows;     // score_rows(), or null; they do for marginals of Potts kernels
+  ScoreRows rows;        // or nulls; they do for marginals of Potts kernels
   const float* start;    // (labels, points): q⁰; the softmax of the scores where it is null
   int iterations;
   float tolerance;       // the loop ends where no marginal changes by more; negative: never

@@ -61,9 +61,9 @@ class Local {
     const std::int64_t first = lattice_.chunk_slots[unit * per_unit];
     const std::int64_t last = lattice_.chunk_slots[std::min((unit + 1) * per_unit, lattice_.chunks())];
     for (int array = 0; array < arrays; ++array)
-      for (int block = 0; block < tiling_.blocks(); ++block) {
-        const int row = tiling_.block_row(block);
-        std::memset(sums(array) + block * max_row * lattice_.slots() + first * row, 0,
+      for (int c = 0; c < tiling_.columns(); ++c) {
+        const int row = tiling_.column_row(c);
+        std::memset(sums(array) + c * column * lattice_.slots() + first * row, 0,
                     (last - first) * row * sizeof(float));
       }
   }
@@ -91,7 +91,9 @@ struct Place {
         chunk_slot(lattice.chunk_slots[first / lattice.chunk_points]) {}
 };
 
-// A tile in rows, (kTile, width), at the corners of one lattice.
+inline constexpr float nothing[kTile] = {};  // to be added to a tile's points
+
+// A tile in rows at the corners of one lattice.
 class Corners {
  public:
   Corners(const Coupling& coupling, const Tiling& tiling, const TileKernels& kernels, std::int64_t first, int points)
@@ -103,31 +105,39 @@ class Corners {
   // tile = base + scale · factor · S·rows; base is zero where it is null, and may be the tile
   void collect(const float* rows, const float* factor, float scale, const float* base, float* tile) const {
     for (int block = 0; block < tiling_.blocks(); ++block)
-      kernels_.collect[kind(block)](place_.chunk, place_.within, place_.points,
-                                    rows + block * max_row * lattice_.vertices, factor + place_.first, scale,
-                                    base ? base + block * max_row : nullptr, tile + block * max_row, tiling_.width);
+      kernels_.collect[kind(block)](place_.chunk, place_.within, place_.points, of_vertices(block, rows),
+                                    factor + place_.first, scale, base ? of_tile(block, base) : Columns<const float>{},
+                                    of_tile(block, tile));
   }
 
-  // local += Sᵀ·(factor · tile); `factor` is of the tile's points
-  void spread(const float* tile, const float* factor, float* local) const {
+  // local += Sᵀ·(factor · tile + shift); `factor` and `shift` are of the tile's points
+  void spread(const float* tile, const float* factor, const float* shift, float* local) const {
     for (int block = 0; block < tiling_.blocks(); ++block)
-      kernels_.spread[kind(block)](place_.chunk, place_.within, place_.points, tile + block * max_row, tiling_.width,
-                                   factor, slots_of(block, local));
+      kernels_.spread[kind(block)](place_.chunk, place_.within, place_.points, of_tile(block, tile), factor, shift,
+                                   of_slots(block, local));
   }
 
   // slope (points of the tile, arrays) += scale · factor · tile · S·rows of every array
   void collect_slopes(const float* rows, std::int64_t stride, int arrays, const float* factor, float scale,
                       const float* tile, float* slope) const {
     for (int block = 0; block < tiling_.blocks(); ++block)
-      kernels_.collect_slopes[kind(block)](place_.chunk, place_.within, place_.points,
-                                           rows + block * max_row * lattice_.vertices, stride, factor + place_.first,
-                                           scale, tile + block * max_row, tiling_.width, arrays, slope);
+      kernels_.collect_slopes[kind(block)](place_.chunk, place_.within, place_.points, of_vertices(block, rows), stride,
+                                           factor + place_.first, scale, of_tile(block, tile), arrays, slope);
   }
 
  private:
   int kind(int block) const { return row_kind(tiling_.block_row(block)); }
-  float* slots_of(int block, float* local) const {
-    return local + block * max_row * lattice_.slots() + place_.chunk_slot * tiling_.block_row(block);
+  template <class Float>
+  static Columns<Float> of_tile(int block, Float* tile) {
+    return Columns<Float>::of(tile + block * max_row * kTile, kTile);
+  }
+  Columns<const float> of_vertices(int block, const float* rows) const {
+    return Columns<const float>::of(rows + block * max_row * lattice_.vertices, lattice_.vertices);
+  }
+  // From the chunk's first slot on.
+  Columns<float> of_slots(int block, float* local) const {
+    return Columns<float>::of(local + block * max_row * lattice_.slots(), lattice_.slots())
+        .from(place_.chunk_slot, tiling_.block_row(block));
   }
 
   Place place_;
@@ -170,14 +180,11 @@ inline void fetch_rows(const Lattice& lattice, const Tiling& tiling, std::int64_
   const std::int64_t per_unit = tiling.unit_points / lattice.chunk_points;
   const std::int64_t first = lattice.chunk_slots[unit * per_unit];
   const std::int64_t last = lattice.chunk_slots[std::min((unit + 1) * per_unit, lattice.chunks())];
-  for (int block = 0; block < tiling.blocks(); ++block) {
-    const int row = tiling.block_row(block);
-    const float* of_block = rows + block * max_row * lattice.vertices;
-    for (std::int64_t slot = first; slot < last; ++slot) {
-      const float* at = of_block + std::int64_t{lattice.vertex_of_slot[slot]} * row;
-      DENSEFIELD_FETCH(at);
-      if (row > 16) DENSEFIELD_FETCH(at + row - 1);
-    }
+  for (int c = 0; c < tiling.columns(); ++c) {
+    const int row = tiling.column_row(c);
+    const float* of_column = rows + c * column * lattice.vertices;
+    for (std::int64_t slot = first; slot < last; ++slot)
+      DENSEFIELD_FETCH(of_column + std::int64_t{lattice.vertex_of_slot[slot]} * row);
   }
 }
 

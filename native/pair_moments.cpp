@@ -145,7 +145,7 @@ class PairMoments {
     worker.sync();
     filter_.gather(worker, row_kind(width), local_.data(), magnitude_, rows.data());
     const auto [first, last] = VertexMoments::share(worker, lattice_.vertices);
-    for (std::int64_t vertex = first; vertex < last; ++vertex) before[vertex] = rows[vertex * width];
+    for (std::int64_t vertex = first; vertex < last; ++vertex) before[vertex] = rows[vertex * std::min(width, column)];
     filter_.blur(worker, row_kind(width), rows.data(), adjoint);
     worker.sync();
   }
@@ -183,10 +183,12 @@ class PairMoments {
   void splat(const ChunkSpace& at, const float* values, int width) {
     const std::int64_t slot = lattice_.chunk_slots[at.chunk], slots = lattice_.chunk_slots[at.chunk + 1] - slot;
     filter_.kernels().splat[row_kind(width)](lattice_.chunk(at.chunk), values, width, width,
-                                             local_.data() + slot * width, slots);
+                                             Columns<float>::of(local_.data(), lattice_.slots()).from(slot, width),
+                                             slots);
   }
   void slice(const ChunkSpace& at, const Buffer<float>& rows, int width) {
-    filter_.kernels().slice[row_kind(width)](lattice_.chunk(at.chunk), rows.data(), at.filtered, width, width);
+    filter_.kernels().slice[row_kind(width)](lattice_.chunk(at.chunk), Columns<const float>::of(rows.data(), lattice_.vertices),
+                                             at.filtered, width, width);
   }
   // Σ weight · x otherᵀ
   void add_products(const ChunkSpace& at, const float* other) {

@@ -1,12 +1,14 @@
-// A row of V channels in registers, made of the widest vectors the instruction set has.
+// A row of V channels in registers, made of the widest vectors the instruction set has; and rows in columns.
 #pragma once
 
+#include "lattice_kernels.hpp"
 #include "vector.hpp"
 
 namespace densefield::DENSEFIELD_ISA {
 
 template <int V>
 struct Row {
+  static_assert(V <= column);
   static constexpr int width = V >= kVectorLanes ? kVectorLanes : V >= 8 ? 8 : V >= 4 ? 4 : 1;
   using Head = VectorType<width>;
 
@@ -14,6 +16,12 @@ struct Row {
   Row<V - width> tail;
 
   static Row zero() { return {Head{}, Row<V - width>::zero()}; }
+
+  static Row filled(float number) {
+    float lanes[width];
+    for (float& lane : lanes) lane = number;
+    return {densefield::DENSEFIELD_ISA::load<Head>(lanes), Row<V - width>::filled(number)};
+  }
 
   static Row load(const float* from) {
     return {densefield::DENSEFIELD_ISA::load<Head>(from), Row<V - width>::load(from + width)};
@@ -86,6 +94,7 @@ struct Row {
 template <>
 struct Row<0> {
   static Row zero() { return {}; }
+  static Row filled(float) { return {}; }
   static Row load(const float*) { return {}; }
   void store(float*) const {}
   template <class Number>
@@ -96,5 +105,47 @@ struct Row<0> {
   float dot(const Row&) const { return 0; }
   float total() const { return 0; }
 };
+
+// More channels than a column has: those of one, and the others.
+template <int V>
+  requires(V > column)
+struct Row<V> {
+  Row<column> head;
+  Row<V - column> tail;
+
+  static Row zero() { return {Row<column>::zero(), Row<V - column>::zero()}; }
+  static Row filled(float number) { return {Row<column>::filled(number), Row<V - column>::filled(number)}; }
+  static Row load(const float* from) { return {Row<column>::load(from), Row<V - column>::load(from + column)}; }
+  void store(float* to) const {
+    head.store(to);
+    tail.store(to + column);
+  }
+  template <class Number>
+  Row plus(Number factor, const Row& x) const {
+    return {head.plus(factor, x.head), tail.plus(factor, x.tail)};
+  }
+  Row operator+(const Row& x) const { return {head + x.head, tail + x.tail}; }
+  float total() const { return Row<4>{head.quad() + tail.quad(), {}}.total(); }
+  float dot(const Row& x) const { return head.dot(x.head) + tail.dot(x.tail); }
+  Row where(const Row& valid) const { return {head.where(valid.head), tail.where(valid.tail)}; }
+};
+
+template <int V>
+inline Row<V> load_row(Columns<const float> from, std::int64_t index) {
+  if constexpr (V > column)
+    return {Row<column>::load(from.head + index * column), Row<V - column>::load(from.tail + index * (V - column))};
+  else
+    return Row<V>::load(from.head + index * V);
+}
+
+template <int V>
+inline void store_row(const Row<V>& row, Columns<float> to, std::int64_t index) {
+  if constexpr (V > column) {
+    row.head.store(to.head + index * column);
+    row.tail.store(to.tail + index * (V - column));
+  } else {
+    row.store(to.head + index * V);
+  }
+}
 
 }  // namespace densefield::DENSEFIELD_ISA

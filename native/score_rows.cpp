@@ -21,29 +21,35 @@ void for_all_tiles(const Tiling& tiling, int threads, const Task& task) {
 
 }  // namespace
 
-bool score_rows(const float* energies, const Tiling& tiling, const Walk* walk, const TileKernels& kernels, int threads,
-                float* rows, float* largest) {
+EnergyRows::EnergyRows(const float* energies, std::int64_t points, int labels, const Walk* walk,
+                       const TileKernels& kernels, int threads)
+    : tiling_({}, points, labels),
+      channels_({}, points, labels - 1),
+      walk_(walk),
+      rows_(static_cast<std::size_t>(row_floats(channels_))),
+      last_(static_cast<std::size_t>(tiling_.tiles() * kTile)),
+      largest_(last_.size()) {
   std::atomic<bool> finite{true};
-  for_all_tiles(tiling, threads, [&](std::int64_t first, int points, float* planes) {
-    float of_tile[kTile];
-    load_tile(kernels, tiling, walk, energies, first, points, planes);
-    fetch_planes(energies, tiling, walk, first + kTile);
-    if (first + kTile < tiling.points) fetch(rows + (first + kTile) * tiling.width, kTile * tiling.width);
-    if (!kernels.negate(planes, tiling.labels)) finite.store(false, std::memory_order_relaxed);
-    to_score_rows(kernels, tiling, planes, of_tile, rows + first * tiling.width);
-    std::memcpy(largest + first, of_tile, points * sizeof(float));
+  for_all_tiles(tiling_, threads, [&](std::int64_t first, int points, float* planes) {
+    float* rows = rows_.data() + first * channels_.width;
+    load_tile(kernels, tiling_, walk, energies, first, points, planes);
+    fetch_planes(energies, tiling_, walk, first + kTile);
+    if (first + kTile < tiling_.points) fetch(rows + kTile * channels_.width, kTile * channels_.width);
+    if (!kernels.negate(planes, tiling_.labels)) finite.store(false, std::memory_order_relaxed);
+    to_score_rows(kernels, channels_, planes, largest_.data() + first, rows, last_.data() + first);
   });
-  return finite;
+  finite_ = finite;
 }
 
-void scores_of_rows(const float* rows, const float* largest, const Tiling& tiling, const Walk* walk,
-                    const TileKernels& kernels, int threads, float* scores) {
-  for_all_tiles(tiling, threads, [&](std::int64_t first, int points, float* planes) {
-    kernels.to_planes(rows + first * tiling.width, tiling.width, tiling.labels, false, planes);
-    for (int l = 0; l < tiling.labels; ++l)
+void EnergyRows::fill_scores(const TileKernels& kernels, int threads, float* scores) const {
+  for_all_tiles(tiling_, threads, [&](std::int64_t first, int points, float* planes) {
+    kernels.to_planes(rows_.data() + first * channels_.width, channels_.labels, false, planes);
+    std::memcpy(planes + channels_.plane_floats(), last_.data() + first, kTile * sizeof(float));
+    for (int l = 0; l < tiling_.labels; ++l)
       for (int p = 0; p < points; ++p)  // what is further from the largest than float32 reaches is as good as ruled out
-        planes[l * kTile + p] = std::max(planes[l * kTile + p] + largest[first + p], std::numeric_limits<float>::lowest());
-    store_tile(kernels, tiling, walk, planes, first, points, scores);
+        planes[l * kTile + p] =
+            std::max(planes[l * kTile + p] + largest_[first + p], std::numeric_limits<float>::lowest());
+    store_tile(kernels, tiling_, walk_, planes, first, points, scores);
   });
 }
 

@@ -1,29 +1,48 @@
-// Scores as rows that powers are taken of: each point's labels side by side, less the largest, which marginals do not
-// depend on; padding is as good as minus infinity. Points are in the order of the walk where there is one.
+// Scores as rows that powers are taken of: each point's labels but the last side by side, and the last by itself, all less
+// the largest, which marginals do not depend on; padding is as good as minus infinity. Points are in the order of the
+// walk where there is one.
 #pragma once
 
 #include "mean_field_pass.hpp"
 
 namespace densefield {
 
-// One tile, (kTile, width), from planes, which are written to.
-inline void to_score_rows(const TileKernels& kernels, const Tiling& tiling, float* planes, float* largest, float* rows) {
-  kernels.take_largest(planes, tiling.labels, largest);
-  kernels.to_rows(planes, tiling.labels, tiling.width, rows);
-  for (int p = 0; p < kTile; ++p)
-    for (int l = tiling.labels; l < tiling.width; ++l) rows[p * tiling.width + l] = -1e30f;
+// One tile from planes of all labels, which are written to; `channels` are all labels but the last.
+inline void to_score_rows(const TileKernels& kernels, const Tiling& channels, float* planes, float* largest, float* rows,
+                          float* last) {
+  kernels.take_largest(planes, channels.labels + 1, largest);
+  kernels.to_rows(planes, channels.labels, rows);
+  const int padded = channels.columns() - 1, row = channels.column_row(padded);
+  for (int l = channels.labels - padded * column; l < row; ++l)
+    for (int p = 0; p < kTile; ++p) rows[padded * column * kTile + p * row + l] = -1e30f;
+  std::memcpy(last, planes + channels.plane_floats(), kTile * sizeof(float));
 }
 
 // Floats of all rows, of whole tiles.
-inline std::int64_t score_floats(const Tiling& tiling) { return tiling.tiles() * kTile * tiling.width; }
+inline std::int64_t row_floats(const Tiling& channels) { return channels.tiles() * kTile * channels.width; }
 
-// From energies, which are minus scores, (labels, points) as callers have them; `largest` (points) is what was taken
-// away. Returns whether all are finite.
-bool score_rows(const float* energies, const Tiling& tiling, const Walk* walk, const TileKernels& kernels, int threads,
-                float* rows, float* largest);
+// Rows, and each point's largest score, of energies.
+class EnergyRows {
+ public:
+  // From energies, which are minus scores, (labels, points) as callers have them. The walk, where there is one, must
+  // outlive this.
+  EnergyRows(const float* energies, std::int64_t points, int labels, const Walk* walk, const TileKernels& kernels,
+             int threads);
 
-// And back to scores (labels, points).
-void scores_of_rows(const float* rows, const float* largest, const Tiling& tiling, const Walk* walk,
-                    const TileKernels& kernels, int threads, float* scores);
+  std::int64_t points() const { return tiling_.points; }
+  int labels() const { return tiling_.labels; }
+  const Walk* walk() const { return walk_; }
+  ScoreRows rows() const { return {rows_.data(), last_.data()}; }
+  bool finite() const { return finite_; }  // whether all energies were
+
+  // And back to scores (labels, points).
+  void fill_scores(const TileKernels& kernels, int threads, float* scores) const;
+
+ private:
+  Tiling tiling_, channels_;  // of all labels, and of all but the last
+  const Walk* walk_;
+  Buffer<float> rows_, last_, largest_;
+  bool finite_;
+};
 
 }  // namespace densefield

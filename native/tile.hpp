@@ -9,8 +9,8 @@ namespace densefield::DENSEFIELD_ISA {
 
 // C is the number of corners where it is known to the compiler, which then unrolls; 0 where it is not.
 template <int V, int C>
-void collect_at(const Chunk& chunk, std::int64_t first, int points, const float* source, const float* factor,
-                float scale, const float* base, float* rows, int width) {
+void collect_at(const Chunk& chunk, std::int64_t first, int points, Columns<const float> source, const float* factor,
+                float scale, Columns<const float> base, Columns<float> rows) {
   const int corners = C ? C : chunk.corners;
   const std::uint16_t* ids = chunk.ids + first * corners;
   const float* weights = chunk.weights + first * corners;
@@ -19,92 +19,88 @@ void collect_at(const Chunk& chunk, std::int64_t first, int points, const float*
     Row<V> sum = Row<V>::zero();
     DENSEFIELD_UNROLL
     for (int k = 0; k < corners; ++k)
-      sum = sum.plus(Factor(weights[k]), Row<V>::load(source + std::int64_t{vertices[ids[k]]} * V));
-    (base ? Row<V>::load(base + p * width) : Row<V>::zero()).plus(Factor(scale * factor[p]), sum).store(rows);
+      sum = sum.plus(Factor(weights[k]), load_row<V>(source, vertices[ids[k]]));
+    const Row<V> before = base.head ? load_row<V>(base, p) : Row<V>::zero();
+    store_row<V>(before.plus(Factor(scale * factor[p]), sum), rows, p);
     ids += corners;
     weights += corners;
-    rows += width;
   }
 }
 
 template <int V, int C>
-void spread_at(const Chunk& chunk, std::int64_t first, int points, const float* rows, int width, const float* factor,
-               float* local) {
+void spread_at(const Chunk& chunk, std::int64_t first, int points, Columns<const float> rows, const float* factor,
+               const float* shift, Columns<float> local) {
   const int corners = C ? C : chunk.corners;
   const std::uint16_t* ids = chunk.ids + first * corners;
   const float* weights = chunk.weights + first * corners;
   for (int p = 0; p < points; ++p) {
-    const Row<V> row = Row<V>::zero().plus(Factor(factor[p]), Row<V>::load(rows));
+    const Row<V> row = Row<V>::filled(shift[p]).plus(Factor(factor[p]), load_row<V>(rows, p));
     DENSEFIELD_UNROLL
-    for (int k = 0; k < corners; ++k) {
-      float* to = local + std::int64_t{ids[k]} * V;
-      Row<V>::load(to).plus(Factor(weights[k]), row).store(to);
-    }
+    for (int k = 0; k < corners; ++k)
+      store_row<V>(load_row<V>(local, ids[k]).plus(Factor(weights[k]), row), local, ids[k]);
     ids += corners;
     weights += corners;
-    rows += width;
   }
 }
 
 // Images have lattices of two dimensions, and of five with colours; volumes of three; grey images of three too.
 template <int V>
-void collect(const Chunk& chunk, std::int64_t first, int points, const float* source, const float* factor,
-             float scale, const float* base, float* rows, int width) {
+void collect(const Chunk& chunk, std::int64_t first, int points, Columns<const float> source, const float* factor,
+             float scale, Columns<const float> base, Columns<float> rows) {
   const auto at = chunk.corners == 3   ? collect_at<V, 3>
                   : chunk.corners == 4 ? collect_at<V, 4>
                   : chunk.corners == 6 ? collect_at<V, 6>
                                        : collect_at<V, 0>;
-  at(chunk, first, points, source, factor, scale, base, rows, width);
+  at(chunk, first, points, source, factor, scale, base, rows);
 }
 
 template <int V>
-void spread(const Chunk& chunk, std::int64_t first, int points, const float* rows, int width, const float* factor,
-            float* local) {
+void spread(const Chunk& chunk, std::int64_t first, int points, Columns<const float> rows, const float* factor,
+            const float* shift, Columns<float> local) {
   const auto at = chunk.corners == 3   ? spread_at<V, 3>
                   : chunk.corners == 4 ? spread_at<V, 4>
                   : chunk.corners == 6 ? spread_at<V, 6>
                                        : spread_at<V, 0>;
-  at(chunk, first, points, rows, width, factor, local);
+  at(chunk, first, points, rows, factor, shift, local);
 }
 
 template <int V>
-void add_rows(const float* rows, int width, int points, float* sums) {
-  for (int p = 0; p < points; ++p) sums[p] += Row<V>::load(rows + p * width).total();
+void add_rows(Columns<const float> rows, int points, float* sums) {
+  for (int p = 0; p < points; ++p) sums[p] += load_row<V>(rows, p).total();
 }
 
 template <int V, int C>
-void collect_slopes_at(const Chunk& chunk, std::int64_t first, int points, const float* source, std::int64_t stride,
-                       const float* factor, float scale, const float* rows, int width, int dimension, float* slope) {
+void collect_slopes_at(const Chunk& chunk, std::int64_t first, int points, Columns<const float> source, std::int64_t stride,
+                       const float* factor, float scale, Columns<const float> rows, int dimension, float* slope) {
   const int corners = C ? C : chunk.corners;
   const std::uint16_t* ids = chunk.ids + first * corners;
   const float* weights = chunk.weights + first * corners;
   for (int p = 0; p < points; ++p) {
-    const Row<V> row = Row<V>::load(rows);
+    const Row<V> row = load_row<V>(rows, p);
     std::int64_t at[max_corners];
     DENSEFIELD_UNROLL
-    for (int k = 0; k < corners; ++k) at[k] = std::int64_t{chunk.vertices[ids[k]]} * V;
+    for (int k = 0; k < corners; ++k) at[k] = chunk.vertices[ids[k]];
     for (int e = 0; e < dimension; ++e) {
-      const float* from = source + e * stride;
+      const Columns<const float> from{source.head + e * stride, source.tail + e * stride};
       Row<V> sum = Row<V>::zero();
       DENSEFIELD_UNROLL
-      for (int k = 0; k < corners; ++k) sum = sum.plus(Factor(weights[k]), Row<V>::load(from + at[k]));
+      for (int k = 0; k < corners; ++k) sum = sum.plus(Factor(weights[k]), load_row<V>(from, at[k]));
       slope[e] += scale * factor[p] * row.dot(sum);
     }
     ids += corners;
     weights += corners;
-    rows += width;
     slope += dimension;
   }
 }
 
 template <int V>
-void collect_slopes(const Chunk& chunk, std::int64_t first, int points, const float* source, std::int64_t stride,
-                    const float* factor, float scale, const float* rows, int width, int dimension, float* slope) {
+void collect_slopes(const Chunk& chunk, std::int64_t first, int points, Columns<const float> source, std::int64_t stride,
+                    const float* factor, float scale, Columns<const float> rows, int dimension, float* slope) {
   const auto at = chunk.corners == 3   ? collect_slopes_at<V, 3>
                   : chunk.corners == 4 ? collect_slopes_at<V, 4>
                   : chunk.corners == 6 ? collect_slopes_at<V, 6>
                                        : collect_slopes_at<V, 0>;
-  at(chunk, first, points, source, stride, factor, scale, rows, width, dimension, slope);
+  at(chunk, first, points, source, stride, factor, scale, rows, dimension, slope);
 }
 
 inline constexpr TileKernels tile_kernels{DENSEFIELD_ROWS(collect),

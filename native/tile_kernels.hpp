@@ -1,8 +1,9 @@
 // What mean field needs from one instruction set, for a tile of neighbouring points.
 //
-// A tile holds up to kTile points in one of two layouts. Rows: the labels of a point side by side, `width` floats
-// apart, as the lattice reads them. Planes: the points of a label side by side, kTile floats apart, as softmax and the
-// arrays of callers have them; points past the last are computed like the others and never used.
+// A tile holds up to kTile points in one of two layouts. Rows: the labels of a point side by side, as the lattice reads
+// them, in columns of up to `column` labels: (columns, kTile, labels of the column). Planes: the points of a label side
+// by side, kTile floats apart, as softmax and the arrays of callers have them; points past the last are computed like the
+// others and never used.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +17,25 @@ inline constexpr int kTile = 64;
 // What is summed up as powers, without a maximum taken away: products of the largest and the least, with weights and
 // over sums, are still numbers that float32 holds in full. Below that, processors are slow.
 inline constexpr float least_power = -50, most_power = 30;
+inline constexpr float least_sum = 1e-12f;  // of a point's powers: beside it, what is below exp(least_power) is nothing
 
-// Floats of a row of all labels: as they are up to four, else rounded up to a multiple of four. Blocks of at most
-// max_row labels lie one after the other in it.
+// Floats of a row of all labels: as they are up to four, else rounded up to a multiple of four.
 inline constexpr int row_width(int labels) { return padded_row(labels); }
 
 struct TileKernels {
   // rows[p] = base[p] + scale · factor_p · Σ_k weight_k · source[vertex_k] for the points first … first + points - 1 of a
   // chunk; base is zero where it is null, and may be `rows`
-  void (*collect[row_kinds])(const Chunk&, std::int64_t first, int points, const float* source, const float* factor,
-                             float scale, const float* base, float* rows, int width);
-  // local[slot_k] += weight_k · factor_p · rows[p]
-  void (*spread[row_kinds])(const Chunk&, std::int64_t first, int points, const float* rows, int width,
-                            const float* factor, float* local);
+  void (*collect[row_kinds])(const Chunk&, std::int64_t first, int points, Columns<const float> source,
+                             const float* factor, float scale, Columns<const float> base, Columns<float> rows);
+  // local[slot_k] += weight_k · (factor_p · rows[p] + shift_p)
+  void (*spread[row_kinds])(const Chunk&, std::int64_t first, int points, Columns<const float> rows,
+                            const float* factor, const float* shift, Columns<float> local);
   // slope[p, e] += scale · factor_p · rows[p] · Σ_k weight_k · source[e][vertex_k], the arrays of e `stride` floats apart
-  void (*collect_slopes[row_kinds])(const Chunk&, std::int64_t first, int points, const float* source,
-                                    std::int64_t stride, const float* factor, float scale, const float* rows,
-                                    int width, int dimension, float* slope);
+  void (*collect_slopes[row_kinds])(const Chunk&, std::int64_t first, int points, Columns<const float> source,
+                                    std::int64_t stride, const float* factor, float scale,
+                                    Columns<const float> rows, int dimension, float* slope);
   // sums[p] += Σ_c rows[p, c]
-  void (*add_rows[row_kinds])(const float* rows, int width, int points, float* sums);
+  void (*add_rows[row_kinds])(Columns<const float> rows, int points, float* sums);
   // out = exp(z) for `count` numbers from least_power to most_power, zero for others; returns the largest of z
   float (*powers)(const float* z, int count, float* out);
   void (*half_tangents)(const float* z, int count, float* out);  // tanh(z/2)
@@ -46,8 +47,8 @@ struct TileKernels {
   void (*store)(const float* planes, int labels, int points, float* array, std::int64_t stride);
   void (*add)(const float* planes, int labels, int points, float* array, std::int64_t stride);  // array += planes
 
-  void (*to_planes)(const float* rows, int width, int labels, bool adds, float* planes);  // planes = or += rows
-  void (*to_rows)(const float* planes, int labels, int width, float* rows);        // padding becomes zero
+  void (*to_planes)(const float* rows, int labels, bool adds, float* planes);  // planes = or += rows
+  void (*to_rows)(const float* planes, int labels, float* rows);               // padding becomes zero
   void (*scale)(const float* planes, const float* factor, int labels, float* out);  // out_l = planes_l · factor
   bool (*negate)(float* planes, int labels);                                       // z → -z; whether all are finite
   void (*take_largest)(float* planes, int labels, float* largest);                 // z → z - max_l z

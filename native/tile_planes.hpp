@@ -37,27 +37,42 @@ inline void add_tile(const float* planes, int labels, int points, float* array, 
   }
 }
 
-// Rows of more than four labels are padded to a multiple of four, so that four can be moved at a time.
-inline void to_planes(const float* rows, int width, int labels, bool adds, float* planes) {
-  if (width < 4) {
-    for (int l = 0; l < labels; ++l)
-      for (int p = 0; p < kTile; ++p) planes[l * kTile + p] = (adds ? planes[l * kTile + p] : 0.0f) + rows[p * width + l];
-    return;
+// Calls turn(planes, labels, rows, width) for every column of a tile.
+template <class Planes, class Rows, class Turn>
+inline void for_columns(Planes* planes, int labels, Rows* rows, const Turn& turn) {
+  for (int left = row_width(labels); left > 0; left -= column, labels -= column) {
+    turn(planes, labels < column ? labels : column, rows, left < column ? left : column);
+    planes += column * kTile;
+    rows += column * kTile;
   }
-  for (int l = 0; l < labels; l += 4)
-    for (int p = 0; p < kTile; p += kVectorLanes)
-      load_columns(rows + p * width + l, width, labels - l, adds, planes + l * kTile + p, kTile);
 }
 
-inline void to_rows(const float* planes, int labels, int width, float* rows) {
-  if (width < 4) {
-    for (int l = 0; l < labels; ++l)
-      for (int p = 0; p < kTile; ++p) rows[p * width + l] = planes[l * kTile + p];
-    return;
-  }
-  for (int l = 0; l < labels; l += 4)
-    for (int p = 0; p < kTile; p += kVectorLanes)
-      store_columns(planes + l * kTile + p, kTile, labels - l, rows + p * width + l, width);
+// Rows of more than four labels are padded to a multiple of four, so that four can be moved at a time.
+inline void to_planes(const float* all_rows, int all_labels, bool adds, float* all_planes) {
+  for_columns(all_planes, all_labels, all_rows, [=](float* planes, int labels, const float* rows, int width) {
+    if (width < 4) {
+      for (int l = 0; l < labels; ++l)
+        for (int p = 0; p < kTile; ++p)
+          planes[l * kTile + p] = (adds ? planes[l * kTile + p] : 0.0f) + rows[p * width + l];
+      return;
+    }
+    for (int l = 0; l < labels; l += 4)
+      for (int p = 0; p < kTile; p += kVectorLanes)
+        load_columns(rows + p * width + l, width, labels - l, adds, planes + l * kTile + p, kTile);
+  });
+}
+
+inline void to_rows(const float* all_planes, int all_labels, float* all_rows) {
+  for_columns(all_planes, all_labels, all_rows, [](const float* planes, int labels, float* rows, int width) {
+    if (width < 4) {
+      for (int l = 0; l < labels; ++l)
+        for (int p = 0; p < kTile; ++p) rows[p * width + l] = planes[l * kTile + p];
+      return;
+    }
+    for (int l = 0; l < labels; l += 4)
+      for (int p = 0; p < kTile; p += kVectorLanes)
+        store_columns(planes + l * kTile + p, kTile, labels - l, rows + p * width + l, width);
+  });
 }
 
 // Largest score of each point: taken away from all before they are powers, it keeps them from overflowing.

@@ -34,7 +34,7 @@ class TwoLabels final : public Updates {
     const float change = shows_changes() ? remember(pass, first, points, delta) : 0.0f;
     if (pass == task_.iterations) return change;
     for (std::size_t m = 0; m < couplings_.size(); ++m)
-      corners(m, first, points).spread(delta, couplings_[m].before + first, locals_[m].sums());
+      corners(m, first, points).spread(delta, couplings_[m].before + first, nothing, locals_[m].sums());
     return change;
   }
 
@@ -57,8 +57,8 @@ class TwoLabels final : public Updates {
   // f₁ - f₂
   void keep_scores(std::int64_t first, int points) {
     float* scores = scores_.data() + first;
-    if (!task_.rows) return load_difference(task_.scores, first, points, scores);
-    for (int p = 0; p < kTile; ++p) scores[p] = difference(task_.rows[2 * (first + p)], task_.rows[2 * (first + p) + 1]);
+    if (!task_.rows.rows) return load_difference(task_.scores, first, points, scores);
+    for (int p = 0; p < kTile; ++p) scores[p] = difference(task_.rows.rows[first + p], task_.rows.last[first + p]);
   }
 
   void load_difference(const float* array, std::int64_t first, int points, float* out) const {

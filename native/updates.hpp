@@ -7,6 +7,31 @@
 
 namespace densefield {
 
+// Marginals of the last pass, for who asks by how much they changed.
+class LastMarginals {
+ public:
+  LastMarginals(const Tiling& tiling, bool wanted)
+      : state_(wanted ? static_cast<std::size_t>(tiling.state_floats()) : 0) {}
+
+  // A tile of them in planes, or null.
+  float* of(const Tiling& tiling, std::int64_t first) {
+    return state_.size() > 0 ? state_.data() + first / kTile * tiling.plane_floats() : nullptr;
+  }
+
+  // Takes a tile's over and returns by how much they changed.
+  float replace(const TileKernels& kernels, const Tiling& tiling, int pass, std::int64_t first, int points,
+                const float* q) {
+    float* last = of(tiling, first);
+    if (!last) return 0;
+    const float change = pass > 0 ? kernels.distance(q, last, tiling.labels, points) : 0.0f;
+    std::memcpy(last, q, tiling.plane_floats() * sizeof(float));
+    return change;
+  }
+
+ private:
+  Buffer<float> state_;
+};
+
 class Updates {
  public:
   // `channels` of the tiling are what the lattices filter.
@@ -40,6 +65,11 @@ class Updates {
   bool may_be_last(int pass) const { return pass == task_.iterations || task_.tolerance >= 0; }
   // Whether anybody asks for tile_pass()'s answer.
   bool shows_changes() const { return task_.residuals || task_.tolerance >= 0; }
+  // Where marginals of this pass are to be kept for the way back, in planes, or null.
+  float* kept_of(const Tiling& tiling, int pass, std::int64_t first) const {
+    if (!task_.kept || pass == task_.iterations) return nullptr;
+    return task_.kept + pass * tiling.state_floats() + first / kTile * tiling.plane_floats();
+  }
 
   const std::vector<Coupling>& couplings_;
   const Inference& task_;

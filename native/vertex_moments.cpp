@@ -52,32 +52,35 @@ void VertexMoments::place(const Worker& worker) {
 void VertexMoments::add(const Worker& worker, int kind, const float* a, const float* blurred_a, const float* b,
                         const float* blurred_b, float* space) {
   const LatticeKernels& kernels = filter_.kernels();
+  const auto columns = [&](const float* rows) { return Columns<const float>::of(rows, filter_.lattice().vertices); };
   const auto [first, last] = share(worker, filter_.lattice().vertices);
-  kernels.dot[kind](a, blurred_b, first, last, met_.data(), 1);
-  kernels.dot[kind](blurred_a, b, first, last, met_.data(), 1);
+  kernels.dot[kind](columns(a), columns(blurred_b), first, last, met_.data(), 1);
+  kernels.dot[kind](columns(blurred_a), columns(b), first, last, met_.data(), 1);
   for (int e = 0; e < dimension_; ++e) {
-    kernels.scale[kind](b, places_.data() + e, dimension_, first, last, space);
+    kernels.scale[kind](columns(b), places_.data() + e, dimension_, first, last,
+                        Columns<float>::of(space, filter_.lattice().vertices));
     filter_.blur(worker, kind, space, false);
     worker.sync();
-    kernels.dot[kind](a, space, first, last, moved_.data() + e, dimension_);
+    kernels.dot[kind](columns(a), columns(space), first, last, moved_.data() + e, dimension_);
   }
 }
 
 void VertexMoments::add_one(const Worker& worker, Lane a, Lane blurred_a, Lane b, float* space) {
   const auto [first, last] = share(worker, filter_.lattice().vertices);
   const int row = packed_row();
+  const auto packed = Columns<float>::of(space, filter_.lattice().vertices);
   for (std::int64_t vertex = first; vertex < last; ++vertex) {
-    float* to = space + vertex * row;
-    std::fill_n(to, row, 0.0f);
-    to[0] = b[vertex];
-    for (int e = 0; e < dimension_; ++e) to[1 + e] = places_.data()[vertex * dimension_ + e] * b[vertex];
+    packed.at(vertex, row, 0) = b[vertex];
+    for (int e = 0; e < dimension_; ++e)
+      packed.at(vertex, row, 1 + e) = places_.data()[vertex * dimension_ + e] * b[vertex];
+    for (int e = 1 + dimension_; e < row; ++e) packed.at(vertex, row, e) = 0;
   }
   filter_.blur(worker, row_kind(row), space, false);
   worker.sync();
   for (std::int64_t vertex = first; vertex < last; ++vertex) {
-    const float* from = space + vertex * row;
-    met_.data()[vertex] += a[vertex] * from[0] + blurred_a[vertex] * b[vertex];
-    for (int e = 0; e < dimension_; ++e) moved_.data()[vertex * dimension_ + e] += a[vertex] * from[1 + e];
+    met_.data()[vertex] += a[vertex] * packed.at(vertex, row, 0) + blurred_a[vertex] * b[vertex];
+    for (int e = 0; e < dimension_; ++e)
+      moved_.data()[vertex * dimension_ + e] += a[vertex] * packed.at(vertex, row, 1 + e);
   }
 }
 

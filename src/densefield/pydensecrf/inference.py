@@ -50,7 +50,7 @@ class Scores:
         [[0.5, 0.0], [0.5, 1.0]]
         """
         q, threads = new_array(*self.shape), default_threads()
-        if all(kernel.coupling.is_plain for kernel in kernels):
+        if len(q) > 1 and all(kernel.coupling.is_plain for kernel in kernels):
             couplings = [native_coupling(kernel) for kernel in kernels]
             self._native.infer(couplings, start, iterations, q, threads, "auto")
         else:

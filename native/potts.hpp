@@ -1,0 +1,178 @@
+// Mean field for Potts kernels, in one number less for each point than there are labels. Softmax takes no notice of what
+// all labels have in common, so messages may be counted from those of the last label: with δ_l = q_l - q_L the update
+// z_l = f_l + Σ_m μ_m K̂_m δ_l, z_L = f_L is the same as that of all labels, whatever the marginals sum to.
+//
+// A tile stays in rows from one lattice to the next: no turning between labels-first and points-first.
+#pragma once
+
+#include "score_rows.hpp"
+#include "streaming.hpp"
+#include "updates.hpp"
+
+namespace densefield {
+
+class PottsLabels final : public Updates {
+ public:
+  // `tiling` is that of all labels, `channels` that of all but the last.
+  PottsLabels(const std::vector<Coupling>& couplings, const Tiling& tiling, const Tiling& channels,
+              const Inference& task, const TileKernels& kernels, int threads)
+      : Updates(couplings, channels, task, kernels, threads),
+        tiling_(tiling),
+        scores_(task.rows),
+        leaves_range_(static_cast<std::size_t>(tiling.tiles()), 0),
+        last_q_(tiling, shows_changes()) {
+    if (!scores_.rows) {
+      kept_rows_ = Buffer<float>(static_cast<std::size_t>(row_floats(channels)));
+      kept_last_ = Buffer<float>(static_cast<std::size_t>(tiling.tiles() * kTile));
+      scores_ = {kept_rows_.data(), kept_last_.data()};
+    }
+    for (int worker = 0; worker < threads; ++worker) {
+      tiles_.emplace_back(static_cast<std::size_t>(2 * tiling.plane_floats() + kTile * channels.width));
+      // Points past the last are computed too, from numbers whatever they are.
+      std::fill_n(tiles_.back().data(), tiles_.back().size(), 0.0f);
+    }
+  }
+
+ private:
+  // A worker's memory for one tile: two of planes of all labels, one of rows of all but the last.
+  struct Tile {
+    float *z, *more, *rows;
+  };
+  // Marginals of a tile: those in rows and those of the last label, which are to be multiplied by `inverse`.
+  struct Powers {
+    float last[kTile], inverse[kTile] = {};
+  };
+
+  float tile_pass(const Worker& worker, int pass, std::int64_t first, int points) override {
+    float* memory = tiles_[worker.index].data();
+    const Tile at{memory, memory + tiling_.plane_floats(), memory + 2 * tiling_.plane_floats()};
+    if (pass == 0 && !task_.rows.rows) keep_scores(first, points, at.z);
+    // Where rows of an image follow each other no more, the processor does not foresee what will be written next.
+    if (pass == task_.iterations && task_.walk) fetch_planes(task_.marginals, tiling_, task_.walk, first + kTile);
+    const float* z = scores_and_messages(pass, first, points, at.rows);
+    if (may_be_last(pass)) show(first, points, z, at);
+    if (pass == task_.iterations && !shows_changes()) return 0;
+    Powers powers;
+    fetch_scores(first + 2 * kTile, 0);
+    softmax_in_rows(pass, first, points, z, at, powers);
+    const float change = keep_marginals(pass, first, points, at, powers);
+    if (pass < task_.iterations) send(first, points, at.rows, powers);
+    return change;
+  }
+
+  void keep_scores(std::int64_t first, int points, float* z) {
+    float largest[kTile];
+    load_tile(kernels_, tiling_, task_.walk, task_.scores, first, points, z);
+    fetch_planes(task_.scores, tiling_, task_.walk, first + kTile);
+    to_score_rows(kernels_, channels_, z, largest, kept_rows_.data() + first * channels_.width, kept_last_.data() + first);
+  }
+
+  // f + Σ_m K̂_m δ μ_m of all labels but the last, in `rows` or in scores_
+  const float* scores_and_messages(int pass, std::int64_t first, int points, float* rows) {
+    const float* sum = scores_.rows + first * channels_.width;
+    for (std::size_t m = 0; pass > 0 && m < couplings_.size(); ++m) {
+      corners(m, first, points).collect(fields_[m].rows(), couplings_[m].after, couplings_[m].mu[0], sum, rows);
+      sum = rows;
+    }
+    return sum;
+  }
+
+  // z of all labels
+  void to_planes(const float* rows, const float* last, float* planes) const {
+    kernels_.to_planes(rows, channels_.labels, false, planes);
+    std::memcpy(planes + channels_.plane_floats(), last, kTile * sizeof(float));
+  }
+
+  // Marginals, and their logarithms, to whoever asked for them.
+  void show(std::int64_t first, int points, const float* z, const Tile& at) const {
+    to_planes(z, scores_.last + first, at.z);
+    if (task_.log_marginals) {
+      std::memcpy(at.more, at.z, tiling_.plane_floats() * sizeof(float));
+      kernels_.log_softmax(at.more, tiling_.labels);
+      store_tile(kernels_, tiling_, task_.walk, at.more, first, points, task_.log_marginals);
+    }
+    kernels_.softmax(at.z, tiling_.labels);
+    store_tile(kernels_, tiling_, task_.walk, at.z, first, points, task_.marginals);
+  }
+
+  void softmax_in_rows(int pass, std::int64_t first, int points, const float* z, const Tile& at, Powers& powers) {
+    std::uint8_t& leaves_range = leaves_range_[first / kTile];
+    const bool starts = pass == 0 && task_.start;
+    if (!starts && !leaves_range) {
+      if (take_powers(first, points, z, at.rows, powers)) return;
+      leaves_range = true;
+      z = scores_and_messages(pass, first, points, at.rows);
+    }
+    if (starts) {
+      load_tile(kernels_, tiling_, task_.walk, task_.start, first, points, at.z);
+    } else {
+      to_planes(z, scores_.last + first, at.z);
+      kernels_.softmax(at.z, tiling_.labels);
+    }
+    kernels_.to_rows(at.z, channels_.labels, at.rows);
+    std::memcpy(powers.last, at.z + channels_.plane_floats(), sizeof powers.last);
+    std::fill_n(powers.inverse, points, 1.0f);
+  }
+
+  // exp(z) and one over its sums, without a maximum taken away: that would be a passage across rows. False where messages
+  // are so large that powers leave the range of float32.
+  bool take_powers(std::int64_t first, int points, const float* z, float* rows, Powers& powers) const {
+    float largest = least_power;
+    kernels_.powers(scores_.last + first, kTile, powers.last);
+    std::copy_n(powers.last, points, powers.inverse);
+    for (int c = 0; c < channels_.columns(); ++c) {
+      const int row = channels_.column_row(c), at = c * column * kTile;
+      largest = std::max(largest, kernels_.powers(z + at, points * row, rows + at));
+    }
+    fetch_scores(first + 2 * kTile, 1);
+    for (int block = 0; block < channels_.blocks(); ++block)
+      kernels_.add_rows[row_kind(channels_.block_row(block))](
+          Columns<const float>::of(rows + block * max_row * kTile, kTile), points, powers.inverse);
+    const float least = kernels_.invert(powers.inverse, points);
+    return largest <= most_power && least >= least_sum;
+  }
+
+  // Returns by how much marginals changed, where that is of interest.
+  float keep_marginals(int pass, std::int64_t first, int points, const Tile& at, const Powers& powers) {
+    float* kept = kept_of(tiling_, pass, first);
+    if (!kept && !shows_changes()) return 0;
+    float* q = kept ? kept : at.z;
+    to_planes(at.rows, powers.last, at.z);
+    kernels_.scale(at.z, powers.inverse, tiling_.labels, q);
+    return last_q_.replace(kernels_, tiling_, pass, first, points, q);
+  }
+
+  // δ to all lattices.
+  void send(std::int64_t first, int points, const float* rows, const Powers& powers) {
+    float factor[kTile], shift[kTile];
+    for (std::size_t m = 0; m < couplings_.size(); ++m) {
+      for (int p = 0; p < points; ++p) {
+        factor[p] = couplings_[m].before[first + p] * powers.inverse[p];
+        shift[p] = -factor[p] * powers.last[p];
+      }
+      corners(m, first, points).spread(rows, factor, shift, locals_[m].sums());
+      if (m < 2) fetch_scores(first + 2 * kTile, 2 + static_cast<int>(m));
+    }
+  }
+
+  // The next tile's scores in four parts, with work between them: a processor waits where more than some dozen lines of
+  // memory are on their way.
+  void fetch_scores(std::int64_t first, int part) const {
+    if (first >= tiling_.points) return;
+    const int floats = kTile * channels_.width / 4;
+    fetch(scores_.rows + first * channels_.width + part * floats, floats);
+  }
+
+  Corners corners(std::size_t m, std::int64_t first, int points) const {
+    return Corners(couplings_[m], channels_, kernels_, first, points);
+  }
+
+  const Tiling& tiling_;
+  ScoreRows scores_;                        // whose ever they are
+  Buffer<float> kept_rows_, kept_last_;     // the same, unless they are given
+  std::vector<std::uint8_t> leaves_range_;  // (tiles): whether powers of a tile did, in this pass or an earlier one
+  LastMarginals last_q_;
+  std::deque<Buffer<float>> tiles_;
+};
+
+}  // namespace densefield
