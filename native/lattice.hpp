@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler.hpp"
 #include "exponential.hpp"
 #include "lattice_kernels.hpp"
 #include "rows.hpp"
@@ -34,18 +35,20 @@ inline Row<V> load_last(const float* from, int channels) {
   return Row<V>::load(row);
 }
 
-template <int V>
-void splat(const Chunk& chunk, const float* values, std::int64_t stride, int channels,
-           Columns<float> local, std::int64_t slots) {
+// C is the number of corners where it is known to the compiler, which then unrolls; 0 where it is not.
+template <int V, int C>
+void splat_at(const Chunk& chunk, const float* values, std::int64_t stride, int channels,
+              Columns<float> local, std::int64_t slots) {
   std::memset(local.head, 0, slots * std::min(V, column) * sizeof(float));
   if constexpr (V > column) std::memset(local.tail, 0, slots * (V - column) * sizeof(float));
-  const int corners = chunk.corners;
+  const int corners = C ? C : chunk.corners;
   const std::uint16_t* ids = chunk.ids;
   const float* weights = chunk.weights;
   const std::int64_t last = chunk.points - 1;
   for (std::int64_t point = 0; point <= last; ++point) {
     DENSEFIELD_PREFETCH(values + 16 * stride);
     const Row<V> row = point < last ? Row<V>::load(values) : load_last<V>(values, channels);
+    DENSEFIELD_UNROLL
     for (int k = 0; k < corners; ++k)
       store_row<V>(load_row<V>(local, ids[k]).plus(weights[k], row), local, ids[k]);
     ids += corners;
@@ -102,15 +105,16 @@ void blur(Columns<float> rows, const std::int32_t* chain, std::int64_t first, st
   }
 }
 
-template <int V>
-void slice(const Chunk& chunk, Columns<const float> rows, float* out, std::int64_t stride, int channels) {
-  const int corners = chunk.corners;
+template <int V, int C>
+void slice_at(const Chunk& chunk, Columns<const float> rows, float* out, std::int64_t stride, int channels) {
+  const int corners = C ? C : chunk.corners;
   const std::uint16_t* ids = chunk.ids;
   const float* weights = chunk.weights;
   const std::int32_t* vertices = chunk.vertices;
   const std::int64_t last = chunk.points - 1;
   for (std::int64_t point = 0; point <= last; ++point) {
     Row<V> sum = Row<V>::zero();
+    DENSEFIELD_UNROLL
     for (int k = 0; k < corners; ++k)
       sum = sum.plus(weights[k], load_row<V>(rows, vertices[ids[k]]));
     if (point < last) {
@@ -124,6 +128,26 @@ void slice(const Chunk& chunk, Columns<const float> rows, float* out, std::int64
     weights += corners;
     out += stride;
   }
+}
+
+// Images have lattices of two dimensions, and of five with colours; volumes of three; grey images of three too.
+template <int V>
+void splat(const Chunk& chunk, const float* values, std::int64_t stride, int channels, Columns<float> local,
+           std::int64_t slots) {
+  const auto at = chunk.corners == 3   ? splat_at<V, 3>
+                  : chunk.corners == 4 ? splat_at<V, 4>
+                  : chunk.corners == 6 ? splat_at<V, 6>
+                                       : splat_at<V, 0>;
+  at(chunk, values, stride, channels, local, slots);
+}
+
+template <int V>
+void slice(const Chunk& chunk, Columns<const float> rows, float* out, std::int64_t stride, int channels) {
+  const auto at = chunk.corners == 3   ? slice_at<V, 3>
+                  : chunk.corners == 4 ? slice_at<V, 4>
+                  : chunk.corners == 6 ? slice_at<V, 6>
+                                       : slice_at<V, 0>;
+  at(chunk, rows, out, stride, channels);
 }
 
 template <int V>
