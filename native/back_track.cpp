@@ -28,7 +28,7 @@ class Backwards {
                                       : nullptr);
       any_shape_ |= with_shape(m);
     }
-    for (int pass = 0; pass <= 2 * task.iterations; ++pass) queues_.emplace_back(tiling.units());
+    for (int pass = 0; pass <= 2 * task.iterations; ++pass) queues_.emplace_back(tiling.units(), threads);
     for (int worker = 0; worker < threads; ++worker) {
       tiles_.emplace_back(static_cast<std::size_t>(5 * tiling.plane_floats() + 2 * kTile * tiling.width));
       std::fill_n(tiles_.back().data(), tiles_.back().size(), 0.0f);  // points past the last are computed too
@@ -39,19 +39,19 @@ class Backwards {
     int pass = 0;
     for (const auto& shape : shapes_)
       if (shape && shape->moments) shape->moments->place(worker);
-    for_units(pass++, [&](std::int64_t unit) { start(worker, unit); });
+    for_units(worker, pass++, [&](std::int64_t unit) { start(worker, unit); });
     for (int t = task_.iterations; t >= 1; --t) {
       worker.sync();
       for (std::size_t m = 0; m < couplings_.size(); ++m) gather_sent(worker, m);
       worker.sync();
       if (any_shape_) {
-        for_units(pass, [&](std::int64_t unit) { send_marginals(worker, unit, t); });
+        for_units(worker, pass, [&](std::int64_t unit) { send_marginals(worker, unit, t); });
         worker.sync();
         for (std::size_t m = 0; m < couplings_.size(); ++m)
           if (with_shape(m)) gather_received(worker, m);
         worker.sync();
       }
-      for_units(pass + 1, [&](std::int64_t unit) { step_back(worker, unit, t); });
+      for_units(worker, pass + 1, [&](std::int64_t unit) { step_back(worker, unit, t); });
       pass += 2;
     }
   }
@@ -114,9 +114,8 @@ class Backwards {
   }
 
   template <class Task>
-  void for_units(int pass, const Task& task) {
-    std::int64_t unit;
-    while (queues_[pass].next(unit)) task(unit);
+  void for_units(const Worker& worker, int pass, const Task& task) {
+    queues_[pass].drain(worker.index, task);
   }
 
   void clear_locals(std::int64_t unit) {

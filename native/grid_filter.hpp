@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -14,7 +15,6 @@
 #include "free_list.hpp"
 #include "grid_pass.hpp"
 #include "grid_plan.hpp"
-#include "grid_queue.hpp"
 #include "parallel.hpp"
 
 namespace densefield {
@@ -86,7 +86,7 @@ class GridFilter {
     FreeList<Buffer<float>>::Lease lease(workspaces_);
     float* workspace = at_least(*lease, static_cast<std::size_t>(shared) + scratch * threads);
     std::vector<GridItems> items;
-    std::vector<GridQueue> queues;
+    std::deque<Queue> queues;
     const float* source = values;
     for (std::size_t p = 0; p < passes.size(); ++p) {
       float* target = (passes.size() - p) % 2 ? out : workspace;
@@ -106,13 +106,9 @@ class GridFilter {
   // Blocks of fixed length, added up in order: the same bits on any number of threads.
   double dot(const float* a, const float* b, std::int64_t size, int threads) const {
     std::vector<double> sums(static_cast<std::size_t>((size + kDotBlock - 1) / kDotBlock));
-    Queue queue(static_cast<std::int64_t>(sums.size()));
-    parallel(threads_for(size, threads), [&](const Worker&) {
-      for (std::int64_t block; queue.next(block);) {
-        const std::int64_t first = block * kDotBlock;
-        sums[static_cast<std::size_t>(block)] =
-            kernels_.dot(a + first, b + first, std::min(kDotBlock, size - first));
-      }
+    parallel_for(threads_for(size, threads), static_cast<std::int64_t>(sums.size()), [&](std::int64_t block, int) {
+      const std::int64_t first = block * kDotBlock;
+      sums[static_cast<std::size_t>(block)] = kernels_.dot(a + first, b + first, std::min(kDotBlock, size - first));
     });
     double sum = 0;
     for (const double part : sums) sum += part;

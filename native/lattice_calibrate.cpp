@@ -106,12 +106,12 @@ float LatticeFilter::calibrate(GaussianSum<Real> gaussian_sum, int threads) cons
   // Mass on every vertex, before and after the blur.
   Buffer<float> ones(points), mass(vertices), blurred(vertices), local(lattice_.slots());
   const Block block{0, 1, 1, 1, row_kind(1)};
-  Queue queue(lattice_.chunks());
+  Queue queue(lattice_.chunks(), threads);
   parallel(threads, [&](const Worker& worker) {
     const auto [first, last] = worker.share(points);
     std::fill(ones.data() + first, ones.data() + last, 1.0f);
     worker.sync();
-    splat(queue, block, ones.data(), local.data());
+    splat(worker, queue, block, ones.data(), local.data());
     worker.sync();
     gather(worker, block.kind, local.data(), 1.0f, mass.data());
     gather(worker, block.kind, local.data(), 1.0f, blurred.data());

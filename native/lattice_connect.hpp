@@ -142,7 +142,7 @@ void connect(Lattice& lattice, const Finder& finder, int threads) {
     chains.vertices.reserve(vertices);
     chains.blocks.reserve(vertices / block_vertices + 3);
   }
-  Queue axes(corners);
+  Queue axes(corners, threads);
   parallel(threads, [&](const Worker& worker) {
     const auto [first, last] = worker.share(corners * vertices);
     std::fill(has_previous.data() + first, has_previous.data() + last, std::uint8_t{0});
@@ -183,9 +183,9 @@ void connect(Lattice& lattice, const Finder& finder, int threads) {
       }
     }
     worker.sync();
-    std::int64_t axis;
-    while (axes.next(axis))
+    axes.drain(worker.index, [&](std::int64_t axis) {
       link(next.data() + axis * vertices, has_previous.data() + axis * vertices, vertices, lattice.chains[axis]);
+    });
   });
 }
 

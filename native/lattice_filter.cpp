@@ -60,14 +60,14 @@ std::vector<LatticeFilter::Block> LatticeFilter::blocks(Shape shape) const {
   return blocks;
 }
 
-void LatticeFilter::splat(Queue& queue, const Block& block, const float* values, float* local) const {
-  std::int64_t index;
-  while (queue.next(index)) {
+void LatticeFilter::splat(const Worker& worker, Queue& queue, const Block& block, const float* values,
+                          float* local) const {
+  queue.drain(worker.index, [&](std::int64_t index) {
     const std::int64_t first = lattice_.chunk_slots[index], slots = lattice_.chunk_slots[index + 1] - first;
     kernels_.splat[block.kind](lattice_.chunk(index),
                                values + block.offset + lattice_.chunk_begin(index) * block.stride, block.stride,
                                block.channels, Columns<float>::of(local, lattice_.slots()).from(first, block.row), slots);
-  }
+  });
 }
 
 void LatticeFilter::gather(const Worker& worker, int kind, const float* local, float factor, float* rows,
@@ -100,12 +100,12 @@ void LatticeFilter::blur(const Worker& worker, int kind, float* rows, bool adjoi
   }
 }
 
-void LatticeFilter::slice(Queue& queue, const Block& block, const float* rows, float* out) const {
-  std::int64_t index;
-  while (queue.next(index))
+void LatticeFilter::slice(const Worker& worker, Queue& queue, const Block& block, const float* rows, float* out) const {
+  queue.drain(worker.index, [&](std::int64_t index) {
     kernels_.slice[block.kind](lattice_.chunk(index), Columns<const float>::of(rows, lattice_.vertices),
                                out + block.offset + lattice_.chunk_begin(index) * block.stride, block.stride,
                                block.channels);
+  });
 }
 
 void LatticeFilter::apply(const float* values, float* out, Shape shape, bool adjoint, float magnitude, int threads,
@@ -115,21 +115,21 @@ void LatticeFilter::apply(const float* values, float* out, Shape shape, bool adj
   FreeList<Workspace>::Lease space(workspaces_);
   fit(*space, shape, false);
   std::deque<Queue> queues;
-  for (std::size_t i = 0; i < 2 * work.size(); ++i) queues.emplace_back(lattice_.chunks());
   threads = worth(threads, shape);
+  for (std::size_t i = 0; i < 2 * work.size(); ++i) queues.emplace_back(lattice_.chunks(), threads);
   float* local = space->local.data();
   float* rows = space->rows.data();
   parallel(threads, [&](const Worker& worker) {
     Stopwatch watch(worker, times != nullptr);
     for (std::size_t i = 0; i < work.size(); ++i) {
-      splat(queues[2 * i], work[i], values, local);
+      splat(worker, queues[2 * i], work[i], values, local);
       worker.sync();
       gather(worker, work[i].kind, local, magnitude, rows);
       if (times) watch.add_to(times->splat);
       blur(worker, work[i].kind, rows, adjoint);
       worker.sync();
       if (times) watch.add_to(times->blur);
-      slice(queues[2 * i + 1], work[i], rows, out);
+      slice(worker, queues[2 * i + 1], work[i], rows, out);
       if (times) watch.add_to(times->slice);
     }
   });
@@ -146,8 +146,8 @@ void LatticeFilter::gradients(const float* cotangent, const float* values, Shape
   fit(*space, shape, true);
   Buffer<float> slopes(static_cast<std::size_t>(points * corners));
   std::deque<Queue> queues;
-  for (std::size_t i = 0; i < 4 * work.size(); ++i) queues.emplace_back(lattice_.chunks());
   threads = worth(threads, shape);
+  for (std::size_t i = 0; i < 4 * work.size(); ++i) queues.emplace_back(lattice_.chunks(), threads);
   float* local = space->local.data();
   float* rows_values = space->rows.data();
   float* rows_cotangent = space->more.data();
@@ -156,25 +156,24 @@ void LatticeFilter::gradients(const float* cotangent, const float* values, Shape
     std::memset(slopes.data() + low * corners, 0, (high - low) * corners * sizeof(float));
     for (std::size_t i = 0; i < work.size(); ++i) {
       const Block& block = work[i];
-      splat(queues[4 * i], block, values, local);
+      splat(worker, queues[4 * i], block, values, local);
       worker.sync();
       gather(worker, block.kind, local, magnitude, rows_values);
       blur(worker, block.kind, rows_values, false);
       worker.sync();
-      splat(queues[4 * i + 1], block, cotangent, local);
+      splat(worker, queues[4 * i + 1], block, cotangent, local);
       worker.sync();
       gather(worker, block.kind, local, magnitude, rows_cotangent);
       blur(worker, block.kind, rows_cotangent, true);
       worker.sync();
-      slice(queues[4 * i + 2], block, rows_cotangent, back);
-      std::int64_t index;
-      while (queues[4 * i + 3].next(index)) {
+      slice(worker, queues[4 * i + 2], block, rows_cotangent, back);
+      queues[4 * i + 3].drain(worker.index, [&](std::int64_t index) {
         const std::int64_t first = lattice_.chunk_begin(index), at = block.offset + first * block.stride;
         kernels_.slopes[block.kind](lattice_.chunk(index), cotangent + at, values + at, block.stride,
                                     block.channels, Columns<const float>::of(rows_cotangent, lattice_.vertices),
                                     Columns<const float>::of(rows_values, lattice_.vertices),
                                     slopes.data() + first * corners);
-      }
+      });
       worker.sync();
     }
     kernels_.pull_back(lattice_.embedding, high - low, lattice_.order.data() + low * corners,

@@ -90,8 +90,8 @@ class LatticeFilter {
   float calibrate(GaussianSum<Real> gaussian_sum, int threads) const;
   int worth(int threads, Shape shape) const;
   std::vector<Block> blocks(Shape shape) const;
-  void splat(Queue& queue, const Block& block, const float* values, float* local) const;
-  void slice(Queue& queue, const Block& block, const float* rows, float* out) const;
+  void splat(const Worker& worker, Queue& queue, const Block& block, const float* values, float* local) const;
+  void slice(const Worker& worker, Queue& queue, const Block& block, const float* rows, float* out) const;
 
   Lattice lattice_;
   std::vector<Pass> passes_;

@@ -91,7 +91,7 @@ class PairMoments {
         chunk_floats_(lattice_.chunk_points * (2 * row_ + 2)),
         chunks_(size(threads * chunk_floats_)),
         parts_(size(lattice_.chunks() * row_ * row_), 0.0) {
-    for (int pass = 0; pass < 3; ++pass) queues_.emplace_back(lattice_.chunks());
+    for (int pass = 0; pass < 3; ++pass) queues_.emplace_back(lattice_.chunks(), threads);
   }
 
   void run(const Worker& worker) {
@@ -134,10 +134,10 @@ class PairMoments {
     float* memory = chunks_.data() + worker.index * chunk_floats_;
     float* filtered = memory + lattice_.chunk_points * row_;
     float* weights = filtered + lattice_.chunk_points * row_;
-    std::int64_t chunk;
-    while (queues_[pass].next(chunk))
+    queues_[pass].drain(worker.index, [&](std::int64_t chunk) {
       task({chunk, lattice_.chunk_begin(chunk), lattice_.chunk(chunk).points, memory, filtered, weights,
             weights + lattice_.chunk_points});
+    });
   }
 
   // What has been splat, from vertex to vertex; `before` gets the first lane of what there is before the blur.

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -49,19 +50,35 @@ struct Worker {
   }
 };
 
-// Hands out items 0, 1, 2, … to whichever worker asks first.
+// Hands out items 0, 1, 2, … such that every worker has neighbours, the same ones in every pass over them, and helps with the
+// others' once it is done. So what it has worked on is mostly in its own caches still, which processors that do not share
+// one pass to each other slowly.
 class Queue {
  public:
-  explicit Queue(std::int64_t items) : items_(items) {}
+  Queue(std::int64_t items, int workers) : workers_(workers), segments_(new Segment[workers]) {
+    for (int w = 0; w < workers; ++w) {
+      segments_[w].next.store(items * w / workers, std::memory_order_relaxed);
+      segments_[w].end = items * (w + 1) / workers;
+    }
+  }
 
-  bool next(std::int64_t& item) {
-    item = next_.fetch_add(1, std::memory_order_relaxed);
-    return item < items_;
+  // Calls run(item) until no item is left.
+  template <class Run>
+  void drain(int worker, const Run& run) {
+    for (int turn = 0; turn < workers_; ++turn) {
+      Segment& segment = segments_[(worker + turn) % workers_];
+      for (std::int64_t item; (item = segment.next.fetch_add(1, std::memory_order_relaxed)) < segment.end;) run(item);
+    }
   }
 
  private:
-  const std::int64_t items_;
-  std::atomic<std::int64_t> next_{0};
+  struct alignas(64) Segment {
+    std::atomic<std::int64_t> next;
+    std::int64_t end;
+  };
+
+  int workers_;
+  std::unique_ptr<Segment[]> segments_;
 };
 
 // Runs body(worker) on up to `threads` threads, the caller's among them, and returns when all have ended.
@@ -84,19 +101,19 @@ void parallel(int threads, const Body& body) {
 // Runs task(item, worker) for items 0…n-1 on up to `threads` threads; the first exception of a task reaches the caller.
 template <class Task>
 void parallel_for(int threads, std::int64_t items, const Task& task) {
-  Queue queue(items);
+  threads = static_cast<int>(std::clamp<std::int64_t>(items, 1, threads));
+  Queue queue(items, threads);
   std::exception_ptr failure;
   std::atomic_flag failed = ATOMIC_FLAG_INIT;
-  parallel(static_cast<int>(std::min<std::int64_t>(threads, items)), [&](const Worker& worker) {
-    std::int64_t item;
-    while (queue.next(item)) {
+  parallel(threads, [&](const Worker& worker) {
+    queue.drain(worker.index, [&](std::int64_t item) {
+      if (failed.test(std::memory_order_relaxed)) return;
       try {
         task(item, worker.index);
       } catch (...) {
         if (!failed.test_and_set()) failure = std::current_exception();
-        return;
       }
-    }
+    });
   });
   if (failure) std::rethrow_exception(failure);
 }

@@ -42,7 +42,7 @@ class Updates {
       fields_.emplace_back(coupling, channels, 1);
       locals_.emplace_back(coupling, channels, 1);
     }
-    for (int pass = 0; pass <= task.iterations; ++pass) queues_.emplace_back(channels.units());
+    for (int pass = 0; pass <= task.iterations; ++pass) queues_.emplace_back(channels.units(), threads);
   }
   virtual ~Updates() = default;
 
@@ -81,8 +81,7 @@ class Updates {
  private:
   void points_pass(const Worker& worker, int pass) {
     float change = 0;
-    std::int64_t unit;
-    while (queues_[pass].next(unit)) {
+    queues_[pass].drain(worker.index, [&](std::int64_t unit) {
       if (pass < task_.iterations)
         for (Local& local : locals_) local.clear(unit, 1);
       if (pass > 0)
@@ -91,7 +90,7 @@ class Updates {
       for_tiles(channels_, unit, [&](std::int64_t first, int points) {
         change = std::max(change, tile_pass(worker, pass, first, points));
       });
-    }
+    });
     changes_[worker.index] = change;
   }
 
