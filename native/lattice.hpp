@@ -1,8 +1,6 @@
 // Splat, blur and slice of one chunk, for rows of a fixed number of channels.
 #pragma once
 
-#include <algorithm>
-
 #include "compiler.hpp"
 #include "exponential.hpp"
 #include "lattice_kernels.hpp"
@@ -23,8 +21,10 @@ void pull_back(const Embedding&, std::int64_t, const std::uint8_t*, const float*
 
 template <int V>
 inline void fetch_row(Columns<const float> rows, std::int64_t index) {
-  DENSEFIELD_PREFETCH(rows.head + index * std::min(V, column));
-  if constexpr (V > column) DENSEFIELD_PREFETCH(rows.tail + index * (V - column));
+  constexpr int head = head_of(V);
+  DENSEFIELD_PREFETCH(rows.head + index * head);
+  if constexpr (head > column) DENSEFIELD_PREFETCH(rows.head + index * head + head - 1);
+  if constexpr (V > head) DENSEFIELD_PREFETCH(rows.tail + index * (V - head));
 }
 
 // A row is read whole, past its channels into the next point's: only the chunk's last row needs care.
@@ -39,8 +39,8 @@ inline Row<V> load_last(const float* from, int channels) {
 template <int V, int C>
 void splat_at(const Chunk& chunk, const float* values, std::int64_t stride, int channels,
               Columns<float> local, std::int64_t slots) {
-  std::memset(local.head, 0, slots * std::min(V, column) * sizeof(float));
-  if constexpr (V > column) std::memset(local.tail, 0, slots * (V - column) * sizeof(float));
+  std::memset(local.head, 0, slots * head_of(V) * sizeof(float));
+  std::memset(local.tail, 0, slots * (V - head_of(V)) * sizeof(float));
   const int corners = C ? C : chunk.corners;
   const std::uint16_t* ids = chunk.ids;
   const float* weights = chunk.weights;

@@ -82,8 +82,8 @@ void LatticeFilter::gather(const Worker& worker, int kind, const float* local, f
     if (!copy) continue;
     const int row = row_of(kind);
     const auto from = all.from(begin, row), to = Columns<float>::of(copy, lattice_.vertices).from(begin, row);
-    std::memcpy(to.head, from.head, (end - begin) * std::min(row, column) * sizeof(float));
-    if (row > column) std::memcpy(to.tail, from.tail, (end - begin) * (row - column) * sizeof(float));
+    std::memcpy(to.head, from.head, (end - begin) * head_of(row) * sizeof(float));
+    std::memcpy(to.tail, from.tail, (end - begin) * (row - head_of(row)) * sizeof(float));
   }
 }
 

@@ -17,8 +17,11 @@ inline constexpr int row_kinds = 11;  // rows of 1, 2, 3, 4, 8, 12, … 32
 inline constexpr int row_kind(int row) { return row <= 4 ? row - 1 : row / 4 + 2; }
 inline constexpr int row_of(int kind) { return kind < 4 ? kind + 1 : (kind - 2) * 4; }
 
-// Rows of up to max_row channels in memory: (count, channels up to `column`), then (count, those beyond). So no part of a
-// row spans two lines of the cache, which would take twice the time.
+// Floats of a row that lie side by side. Most parts of rows of 20 would span two lines of the cache, which takes twice the
+// time, so the last four of them are kept apart.
+inline constexpr int head_of(int row) { return row == column + 4 ? column : row; }
+
+// Rows of up to max_row channels in memory: (count, head_of(row)), then what is left of each.
 template <class Float>
 struct Columns {
   Float* head;
@@ -27,11 +30,11 @@ struct Columns {
   static Columns of(Float* rows, std::int64_t count) { return {rows, rows + column * count}; }
   // From another row on; they have `row` floats each.
   Columns from(std::int64_t index, int row) const {
-    return {head + index * (row < column ? row : column), tail + index * (row - column)};
+    return {head + index * head_of(row), tail + index * (row - head_of(row))};
   }
   Float& at(std::int64_t index, int row, int channel) const {
-    return channel < column ? head[index * (row < column ? row : column) + channel]
-                            : tail[index * (row - column) + channel - column];
+    return channel < head_of(row) ? head[index * head_of(row) + channel]
+                                  : tail[index * (row - head_of(row)) + channel - head_of(row)];
   }
   operator Columns<const Float>() const { return {head, tail}; }
 };

@@ -35,9 +35,6 @@ struct Tiling {
 
   int blocks() const { return (labels - 1) / max_row + 1; }
   int block_row(int block) const { return block + 1 < blocks() ? max_row : width - block * max_row; }
-  // Lattices have a block's channels in columns.
-  int columns() const { return (labels - 1) / column + 1; }
-  int column_row(int index) const { return index + 1 < columns() ? column : width - index * column; }
   std::int64_t units() const { return (points + unit_points - 1) / unit_points; }
   std::int64_t tiles() const { return (points + kTile - 1) / kTile; }
   std::int64_t plane_floats() const { return std::int64_t{labels} * kTile; }

@@ -61,11 +61,9 @@ class Local {
     const std::int64_t first = lattice_.chunk_slots[unit * per_unit];
     const std::int64_t last = lattice_.chunk_slots[std::min((unit + 1) * per_unit, lattice_.chunks())];
     for (int array = 0; array < arrays; ++array)
-      for (int c = 0; c < tiling_.columns(); ++c) {
-        const int row = tiling_.column_row(c);
-        std::memset(sums(array) + c * column * lattice_.slots() + first * row, 0,
-                    (last - first) * row * sizeof(float));
-      }
+      for_columns(tiling_.labels, [&](int before, int row) {
+        std::memset(sums(array) + before * lattice_.slots() + first * row, 0, (last - first) * row * sizeof(float));
+      });
   }
 
  private:
@@ -180,12 +178,14 @@ inline void fetch_rows(const Lattice& lattice, const Tiling& tiling, std::int64_
   const std::int64_t per_unit = tiling.unit_points / lattice.chunk_points;
   const std::int64_t first = lattice.chunk_slots[unit * per_unit];
   const std::int64_t last = lattice.chunk_slots[std::min((unit + 1) * per_unit, lattice.chunks())];
-  for (int c = 0; c < tiling.columns(); ++c) {
-    const int row = tiling.column_row(c);
-    const float* of_column = rows + c * column * lattice.vertices;
-    for (std::int64_t slot = first; slot < last; ++slot)
-      DENSEFIELD_FETCH(of_column + std::int64_t{lattice.vertex_of_slot[slot]} * row);
-  }
+  for_columns(tiling.labels, [&](int before, int row) {
+    const float* of_column = rows + before * lattice.vertices;
+    for (std::int64_t slot = first; slot < last; ++slot) {
+      const float* at = of_column + std::int64_t{lattice.vertex_of_slot[slot]} * row;
+      DENSEFIELD_FETCH(at);
+      if (row > column) DENSEFIELD_FETCH(at + row - 1);
+    }
+  });
 }
 
 // The same for numbers side by side.

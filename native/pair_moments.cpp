@@ -145,7 +145,7 @@ class PairMoments {
     worker.sync();
     filter_.gather(worker, row_kind(width), local_.data(), magnitude_, rows.data());
     const auto [first, last] = VertexMoments::share(worker, lattice_.vertices);
-    for (std::int64_t vertex = first; vertex < last; ++vertex) before[vertex] = rows[vertex * std::min(width, column)];
+    for (std::int64_t vertex = first; vertex < last; ++vertex) before[vertex] = rows[vertex * head_of(width)];
     filter_.blur(worker, row_kind(width), rows.data(), adjoint);
     worker.sync();
   }

@@ -120,10 +120,10 @@ class PottsLabels final : public Updates {
     float largest = least_power;
     kernels_.powers(scores_.last + first, kTile, powers.last);
     std::copy_n(powers.last, points, powers.inverse);
-    for (int c = 0; c < channels_.columns(); ++c) {
-      const int row = channels_.column_row(c), at = c * column * kTile;
+    for_columns(channels_.labels, [&](int before, int row) {
+      const int at = before * kTile;
       largest = std::max(largest, kernels_.powers(z + at, points * row, rows + at));
-    }
+    });
     fetch_scores(first + 2 * kTile, 1);
     for (int block = 0; block < channels_.blocks(); ++block)
       kernels_.add_rows[row_kind(channels_.block_row(block))](

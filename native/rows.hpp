@@ -1,4 +1,4 @@
-// A row of V channels in registers, made of the widest vectors the instruction set has; and rows in columns.
+// A row of V channels in registers, made of the widest vectors the instruction set has.
 #pragma once
 
 #include "lattice_kernels.hpp"
@@ -8,7 +8,6 @@ namespace densefield::DENSEFIELD_ISA {
 
 template <int V>
 struct Row {
-  static_assert(V <= column);
   static constexpr int width = V >= kVectorLanes ? kVectorLanes : V >= 8 ? 8 : V >= 4 ? 4 : 1;
   using Head = VectorType<width>;
 
@@ -32,6 +31,25 @@ struct Row {
     tail.store(to + width);
   }
 
+  // The same with the first H channels at one place and the others at another.
+  template <int H>
+  static Row load_parts(const float* from, const float* rest) {
+    if constexpr (H == 0)
+      return load(rest);
+    else
+      return {densefield::DENSEFIELD_ISA::load<Head>(from),
+              Row<V - width>::template load_parts<H - width>(from + width, rest)};
+  }
+  template <int H>
+  void store_parts(float* to, float* rest) const {
+    if constexpr (H == 0) {
+      store(rest);
+    } else {
+      densefield::DENSEFIELD_ISA::store(to, head);
+      tail.template store_parts<H - width>(to + width, rest);
+    }
+  }
+
   // this + factor * x
   template <class Number>
   Row plus(Number factor, const Row& x) const {
@@ -39,6 +57,7 @@ struct Row {
   }
 
   Row operator+(const Row& x) const { return {head + x.head, tail + x.tail}; }
+  Row operator*(const Row& x) const { return {head * x.head, tail * x.tail}; }
 
   // Σ of all channels
   float total() const {
@@ -56,7 +75,7 @@ struct Row {
   }
 
   // Σ this · x
-  float dot(const Row& x) const { return sum_of(head * x.head) + tail.dot(x.tail); }
+  float dot(const Row& x) const { return (*this * x).total(); }
 
   // this where `valid` is 1, zero where it is 0 (whatever stands there, NaN too)
   Row where(const Row& valid) const {
@@ -88,7 +107,6 @@ struct Row {
       return sum_lanes<Lanes / 2>(halves[0] + halves[1]);
     }
   }
-  static float sum_of(Head product) { return sum_lanes<width>(product); }
 };
 
 template <>
@@ -97,55 +115,31 @@ struct Row<0> {
   static Row filled(float) { return {}; }
   static Row load(const float*) { return {}; }
   void store(float*) const {}
+  template <int H>
+  static Row load_parts(const float*, const float*) {
+    return {};
+  }
+  template <int H>
+  void store_parts(float*, float*) const {}
   template <class Number>
   Row plus(Number, const Row&) const {
     return {};
   }
   Row operator+(const Row&) const { return {}; }
-  float dot(const Row&) const { return 0; }
+  Row operator*(const Row&) const { return {}; }
   float total() const { return 0; }
-};
-
-// More channels than a column has: those of one, and the others.
-template <int V>
-  requires(V > column)
-struct Row<V> {
-  Row<column> head;
-  Row<V - column> tail;
-
-  static Row zero() { return {Row<column>::zero(), Row<V - column>::zero()}; }
-  static Row filled(float number) { return {Row<column>::filled(number), Row<V - column>::filled(number)}; }
-  static Row load(const float* from) { return {Row<column>::load(from), Row<V - column>::load(from + column)}; }
-  void store(float* to) const {
-    head.store(to);
-    tail.store(to + column);
-  }
-  template <class Number>
-  Row plus(Number factor, const Row& x) const {
-    return {head.plus(factor, x.head), tail.plus(factor, x.tail)};
-  }
-  Row operator+(const Row& x) const { return {head + x.head, tail + x.tail}; }
-  float total() const { return Row<4>{head.quad() + tail.quad(), {}}.total(); }
-  float dot(const Row& x) const { return head.dot(x.head) + tail.dot(x.tail); }
-  Row where(const Row& valid) const { return {head.where(valid.head), tail.where(valid.tail)}; }
 };
 
 template <int V>
 inline Row<V> load_row(Columns<const float> from, std::int64_t index) {
-  if constexpr (V > column)
-    return {Row<column>::load(from.head + index * column), Row<V - column>::load(from.tail + index * (V - column))};
-  else
-    return Row<V>::load(from.head + index * V);
+  constexpr int head = head_of(V);
+  return Row<V>::template load_parts<head>(from.head + index * head, from.tail + index * (V - head));
 }
 
 template <int V>
 inline void store_row(const Row<V>& row, Columns<float> to, std::int64_t index) {
-  if constexpr (V > column) {
-    row.head.store(to.head + index * column);
-    row.tail.store(to.tail + index * (V - column));
-  } else {
-    row.store(to.head + index * V);
-  }
+  constexpr int head = head_of(V);
+  row.template store_parts<head>(to.head + index * head, to.tail + index * (V - head));
 }
 
 }  // namespace densefield::DENSEFIELD_ISA

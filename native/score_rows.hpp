@@ -12,9 +12,10 @@ inline void to_score_rows(const TileKernels& kernels, const Tiling& channels, fl
                           float* last) {
   kernels.take_largest(planes, channels.labels + 1, largest);
   kernels.to_rows(planes, channels.labels, rows);
-  const int padded = channels.columns() - 1, row = channels.column_row(padded);
-  for (int l = channels.labels - padded * column; l < row; ++l)
-    for (int p = 0; p < kTile; ++p) rows[padded * column * kTile + p * row + l] = -1e30f;
+  for_columns(channels.labels, [&](int before, int row) {
+    for (int l = channels.labels - before; l < row; ++l)
+      for (int p = 0; p < kTile; ++p) rows[before * kTile + p * row + l] = -1e30f;
+  });
   std::memcpy(last, planes + channels.plane_floats(), kTile * sizeof(float));
 }
 

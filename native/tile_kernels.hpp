@@ -1,9 +1,9 @@
 // What mean field needs from one instruction set, for a tile of neighbouring points.
 //
 // A tile holds up to kTile points in one of two layouts. Rows: the labels of a point side by side, as the lattice reads
-// them, in columns of up to `column` labels: (columns, kTile, labels of the column). Planes: the points of a label side
-// by side, kTile floats apart, as softmax and the arrays of callers have them; points past the last are computed like the
-// others and never used.
+// them, in blocks of up to max_row labels, each of one or two columns. Planes: the points of a label side by side, kTile
+// floats apart, as softmax and the arrays of callers have them; points past the last are computed like the others and
+// never used.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,17 @@ inline constexpr float least_sum = 1e-12f;  // of a point's powers: beside it, w
 
 // Floats of a row of all labels: as they are up to four, else rounded up to a multiple of four.
 inline constexpr int row_width(int labels) { return padded_row(labels); }
+
+// Calls task(labels before it, floats of its rows) for every column of rows of so many labels.
+template <class Task>
+inline void for_columns(int labels, const Task& task) {
+  const int width = row_width(labels);
+  for (int before = 0; before < width; before += max_row) {
+    const int row = width - before < max_row ? width - before : max_row, head = head_of(row);
+    task(before, head);
+    if (row > head) task(before + head, row - head);
+  }
+}
 
 struct TileKernels {
   // rows[p] = base[p] + scale · factor_p · Σ_k weight_k · source[vertex_k] for the points first … first + points - 1 of a

@@ -37,19 +37,12 @@ inline void add_tile(const float* planes, int labels, int points, float* array, 
   }
 }
 
-// Calls turn(planes, labels, rows, width) for every column of a tile.
-template <class Planes, class Rows, class Turn>
-inline void for_columns(Planes* planes, int labels, Rows* rows, const Turn& turn) {
-  for (int left = row_width(labels); left > 0; left -= column, labels -= column) {
-    turn(planes, labels < column ? labels : column, rows, left < column ? left : column);
-    planes += column * kTile;
-    rows += column * kTile;
-  }
-}
-
 // Rows of more than four labels are padded to a multiple of four, so that four can be moved at a time.
 inline void to_planes(const float* all_rows, int all_labels, bool adds, float* all_planes) {
-  for_columns(all_planes, all_labels, all_rows, [=](float* planes, int labels, const float* rows, int width) {
+  for_columns(all_labels, [=](int before, int width) {
+    const float* rows = all_rows + before * kTile;
+    float* planes = all_planes + before * kTile;
+    const int labels = all_labels - before < width ? all_labels - before : width;
     if (width < 4) {
       for (int l = 0; l < labels; ++l)
         for (int p = 0; p < kTile; ++p)
@@ -63,7 +56,10 @@ inline void to_planes(const float* all_rows, int all_labels, bool adds, float* a
 }
 
 inline void to_rows(const float* all_planes, int all_labels, float* all_rows) {
-  for_columns(all_planes, all_labels, all_rows, [](const float* planes, int labels, float* rows, int width) {
+  for_columns(all_labels, [=](int before, int width) {
+    const float* planes = all_planes + before * kTile;
+    float* rows = all_rows + before * kTile;
+    const int labels = all_labels - before < width ? all_labels - before : width;
     if (width < 4) {
       for (int l = 0; l < labels; ++l)
         for (int p = 0; p < kTile; ++p) rows[p * width + l] = planes[l * kTile + p];
