@@ -3,8 +3,9 @@
     python benchmarks/limits.py
 
 A lower bound for this algorithm as it is built here: two copies of the labels' planes, an exponential for every label
-and pixel, the way to the corners of simplices and back, the blur, and the lattices with their normalisation. What is
-not in it: softmax but for its exponentials, turning labels-first into pixels-first, and threads waiting for each other.
+and pixel, the way to the corners of simplices and back, the blur (both for all labels but one), and the lattices with
+their normalisation. What is not in it: softmax but for its exponentials, turning labels-first into pixels-first, and
+threads waiting for each other.
 """
 
 from __future__ import annotations
@@ -54,11 +55,13 @@ def parts_of(case: str, threads: int) -> dict[str, float]:
     parts = {"copies in and out": 2 * min(interleaved(copiers(values, out, threads), ROUNDS).values())}
     parts["exponentials"] = exponential_seconds() * values.size * (updates + 1) / threads
     parts |= dict.fromkeys(("spreading to corners", "collecting there", "blur", "lattices", "their normalisation"), 0.0)
+    differences = values[None, :, 1:].copy()  # lattices have one channel less than there are labels
+    sums = np.empty_like(differences)
     ones = np.ones((height * width, 1), np.float32)
     for points in features:
         build = partial(LatticeFilter, points, operator="pydensecrf", calibrate=False, threads=threads)
         lattice = build()
-        phases = np.min([lattice._core.time_phases(values[None], out[None], threads) for _ in range(ROUNDS)], axis=0)
+        phases = np.min([lattice._core.time_phases(differences, sums, threads) for _ in range(ROUNDS)], axis=0)
         for name, seconds in zip(("spreading to corners", "blur", "collecting there"), phases, strict=True):
             parts[name] += updates * float(seconds)
         best = interleaved({"lattices": build, "their normalisation": partial(lattice.apply, ones)}, ROUNDS)

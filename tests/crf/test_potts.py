@@ -1,0 +1,71 @@
+"""Potts kernels are inferred in differences from the last label, and are what they were, whichever label that is."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from bound_kernels import Array, bind_random, random
+
+from densefield.crf.mean_field import mean_field_steps, update
+from densefield.crf.native import native_mean_field, state_floats
+from densefield.crf.softmax import log_softmax
+
+# As in test_native: float32 sums in another order. Measured: 1e-6.
+ROUNDING = 4e-6
+TILE = 64  # points that are worked on at a time, in whose order marginals are kept
+
+
+def potts(points: int, labels: int, **options: Any) -> list[Any]:
+    return bind_random(points, labels, kinds=["potts"], **options)
+
+
+def infer(bounds: list[Any], scores: Array, iterations: int, **options: Any) -> Array:
+    q = np.full_like(scores, np.nan)
+    native_mean_field(bounds, scores, iterations, 2, marginals=q, **options)
+    return q
+
+
+@pytest.mark.parametrize("labels", [3, 5, 17, 21, 33, 53])
+def test_which_label_is_the_last_makes_no_difference(labels: int) -> None:
+    bounds, scores = potts(700, labels), 2 * random(labels, 700, seed=52)
+    turned = infer(bounds, np.roll(scores, 1, axis=0), 4)
+    assert np.abs(np.roll(turned, -1, axis=0) - infer(bounds, scores, 4)).max() <= ROUNDING
+
+
+@pytest.mark.parametrize("favour", [60.0, -60.0, 1e4, -1e4])
+def test_a_last_label_that_is_certain_or_ruled_out_is_no_harm(favour: float) -> None:
+    bounds, scores = potts(300, 6), random(6, 300, seed=53)
+    scores[-1] += np.float32(favour)
+    rows, couplings = np.ascontiguousarray(scores.T), [bound.coupling for bound in bounds]
+    expected = list(islice(mean_field_steps(rows, couplings), 4))[-1]
+    log_q = np.empty_like(scores)
+    q = infer(bounds, scores, 3, log_marginals=log_q)
+    assert np.abs(q - expected.q.T).max() <= ROUNDING
+    # Two roundings each of numbers so large, in either way of computing them.
+    assert np.abs(log_q - expected.log_q.T).max() <= ROUNDING + 4 * np.spacing(np.float32(abs(favour)))
+
+
+@pytest.mark.parametrize("labels", [3, 21])
+def test_it_may_start_from_what_does_not_sum_to_one(labels: int) -> None:
+    bounds, scores = potts(400, labels), random(labels, 400, seed=54)
+    start = np.abs(random(labels, 400, seed=55))
+    z: Any = update(np.ascontiguousarray(scores.T), [b.coupling for b in bounds], np.ascontiguousarray(start.T))
+    assert np.abs(infer(bounds, scores, 1, start=start) - np.exp(log_softmax(z)).T).max() <= ROUNDING
+
+
+@pytest.mark.parametrize("labels", [2, 3, 21, 34])
+@pytest.mark.parametrize("points", [1, 63, 200])
+def test_marginals_that_are_kept_and_changes_are_those_of_the_twin(points: int, labels: int) -> None:
+    bounds, scores = potts(points, labels), random(labels, points, seed=56)
+    rows, couplings = np.ascontiguousarray(scores.T), [bound.coupling for bound in bounds]
+    steps = list(islice(mean_field_steps(rows, couplings), 4))
+    kept = np.zeros((3, state_floats(points, labels)), np.float32)
+    residuals = np.empty(3, np.float32)
+    infer(bounds, scores, 3, kept=kept, residuals=residuals)
+    assert residuals == pytest.approx([step.residual for step in steps[1:]], abs=2 * ROUNDING)
+    for step, planes in zip(steps, kept, strict=False):
+        q = planes.reshape(-1, labels, TILE).transpose(1, 0, 2).reshape(labels, -1)[:, :points]
+        assert np.abs(q - step.q.T).max() <= ROUNDING
