@@ -111,20 +111,26 @@ class Linker {
 };
 
 inline void link(const std::int32_t* next, const std::uint8_t* has_previous, std::int64_t vertices, Chains& chains) {
-  std::vector<std::int32_t> heads(static_cast<std::size_t>(vertices) + 1);
+  const auto leads = [&](std::int64_t vertex) { return !has_previous[vertex] & (next[vertex] >= 0); };
   std::int64_t count = 0, linked = 0;
   for (std::int64_t vertex = 0; vertex < vertices; ++vertex) {
-    heads[count] = static_cast<std::int32_t>(vertex);
-    const bool leads = !has_previous[vertex] & (next[vertex] >= 0);
-    count += leads;
-    linked += leads | has_previous[vertex];
+    count += leads(vertex);
+    linked += leads(vertex) | has_previous[vertex];
   }
   chains.blocks.push_back(0);
-  const std::int64_t in_block = count > 0 ? block_vertices * count / linked : 1;
-  const std::int64_t most = std::clamp<std::int64_t>(in_block, 1, Linker::most_heads);
+  if (count == 0) return;
+  const std::int64_t in_block = std::clamp<std::int64_t>(block_vertices * count / linked, 1, Linker::most_heads);
   Linker linker(next, chains);
-  for (std::int64_t first = 0; first < count; first += most)
-    linker.add_block(heads.data() + first, static_cast<int>(std::min(most, count - first)));
+  std::int32_t heads[Linker::most_heads + 1];
+  int found = 0;
+  for (std::int64_t vertex = 0; vertex < vertices; ++vertex) {
+    heads[found] = static_cast<std::int32_t>(vertex);
+    found += leads(vertex);
+    if (found < in_block) continue;
+    linker.add_block(heads, found);
+    found = 0;
+  }
+  if (found > 0) linker.add_block(heads, found);
 }
 
 // Lists the slots of each vertex and links neighbours. finder.start(key) sets out to fetch what finder.find(key, start)
@@ -140,7 +146,7 @@ void connect(Lattice& lattice, const Finder& finder, int threads) {
   Buffer<std::uint8_t> has_previous(static_cast<std::size_t>(corners * vertices));
   for (Chains& chains : lattice.chains) {
     chains.vertices.reserve(vertices);
-    chains.blocks.reserve(vertices / block_vertices + 3);
+    chains.blocks.reserve(2 * vertices / block_vertices + 3);  // they may be a little smaller than asked for
   }
   Queue axes(corners, threads);
   parallel(threads, [&](const Worker& worker) {

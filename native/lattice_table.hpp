@@ -76,8 +76,8 @@ class NarrowTable {
     }
   }
 
-  // The numbers of those of a simplex's corners that are where they are looked for first, which most are; returns the set of
-  // the others, bit by bit.
+  // The numbers of those of a simplex's corners that are where they are looked for first, which most are; returns the
+  // set of the others, bit by bit.
   std::uint32_t find_all(const std::uint64_t* keys, int corners, std::uint16_t* ids) const {
     const std::uint64_t* entries = entries_.data();
     std::uint32_t missed = 0;
@@ -179,7 +179,7 @@ class SharedTable {
     return hash;
   }
 
-  // False where nothing has such a hash.
+  // False where nothing was ever put into this hash's place, so that find() would find nothing.
   bool may_find(std::uint64_t hash) const { return entries_[place_of(hash)].load(std::memory_order_relaxed) != empty; }
 
   // The number that has this key, or −1.
