@@ -19,6 +19,7 @@ class Backwards {
         tiling_(tiling),
         task_(task),
         kernels_(kernels),
+        units_(tiling.units(), threads),
         g_(static_cast<std::size_t>(tiling.state_floats())) {
     for (std::size_t m = 0; m < couplings.size(); ++m) {
       sending_.emplace_back(couplings[m], tiling, arrays(m));
@@ -28,7 +29,6 @@ class Backwards {
                                       : nullptr);
       any_shape_ |= with_shape(m);
     }
-    for (int pass = 0; pass <= 2 * task.iterations; ++pass) queues_.emplace_back(tiling.units(), threads);
     for (int worker = 0; worker < threads; ++worker) {
       tiles_.emplace_back(static_cast<std::size_t>(5 * tiling.plane_floats() + 2 * kTile * tiling.width));
       std::fill_n(tiles_.back().data(), tiles_.back().size(), 0.0f);  // points past the last are computed too
@@ -39,20 +39,19 @@ class Backwards {
     int pass = 0;
     for (const auto& shape : shapes_)
       if (shape && shape->moments) shape->moments->place(worker);
-    for_units(worker, pass++, [&](std::int64_t unit) { start(worker, unit); });
+    units_.drain(worker, pass++, [&](std::int64_t unit) { start(worker, unit); });
     for (int t = task_.iterations; t >= 1; --t) {
       worker.sync();
       for (std::size_t m = 0; m < couplings_.size(); ++m) gather_sent(worker, m);
       worker.sync();
       if (any_shape_) {
-        for_units(worker, pass, [&](std::int64_t unit) { send_marginals(worker, unit, t); });
+        units_.drain(worker, pass++, [&](std::int64_t unit) { send_marginals(worker, unit, t); });
         worker.sync();
         for (std::size_t m = 0; m < couplings_.size(); ++m)
           if (with_shape(m)) gather_received(worker, m);
         worker.sync();
       }
-      for_units(worker, pass + 1, [&](std::int64_t unit) { step_back(worker, unit, t); });
-      pass += 2;
+      units_.drain(worker, pass++, [&](std::int64_t unit) { step_back(worker, unit, t); });
     }
   }
 
@@ -111,11 +110,6 @@ class Backwards {
   // Asks for the planes of the tile after the one whose planes and first point are given.
   void fetch_next(const float* planes, std::int64_t first) const {
     if (first + kTile < tiling_.points) fetch(planes + tiling_.plane_floats(), tiling_.plane_floats());
-  }
-
-  template <class Task>
-  void for_units(const Worker& worker, int pass, const Task& task) {
-    queues_[pass].drain(worker.index, task);
   }
 
   void clear_locals(std::int64_t unit) {
@@ -283,12 +277,12 @@ class Backwards {
   const Tiling& tiling_;
   const BackTracking& task_;
   const TileKernels& kernels_;
+  PassQueues units_;
   Buffer<float> g_;  // tile by tile in planes
   std::deque<Field> sending_;
   std::deque<Local> locals_;
   std::deque<std::vector<double>> mu_;
   std::deque<std::unique_ptr<ShapeFields>> shapes_;  // null where no shape is differentiated
-  std::deque<Queue> queues_;
   std::deque<Buffer<float>> tiles_;
   bool any_shape_ = false;
 };

@@ -1,8 +1,8 @@
 // What compilers are told beyond the language.
 #pragma once
 
-// Asks for memory that will be read soon. Functions that do nothing else, GCC would take for ones without effect, and leave
-// out; what is volatile it keeps.
+// Asks for memory that will be read soon. Functions that do nothing else, GCC would take for ones without effect and
+// leave out; what is volatile it keeps.
 #if defined(__GNUC__) || defined(__clang__)
 #define DENSEFIELD_FETCH(address)       \
   do {                                  \

@@ -35,7 +35,7 @@ inline Row<V> load_last(const float* from, int channels) {
   return Row<V>::load(row);
 }
 
-// C is the number of corners where it is known to the compiler, which then unrolls; 0 where it is not.
+// C is that of with_corners().
 template <int V, int C>
 void splat_at(const Chunk& chunk, const float* values, std::int64_t stride, int channels,
               Columns<float> local, std::int64_t slots) {
@@ -130,24 +130,15 @@ void slice_at(const Chunk& chunk, Columns<const float> rows, float* out, std::in
   }
 }
 
-// Images have lattices of two dimensions, and of five with colours; volumes of three; grey images of three too.
 template <int V>
 void splat(const Chunk& chunk, const float* values, std::int64_t stride, int channels, Columns<float> local,
            std::int64_t slots) {
-  const auto at = chunk.corners == 3   ? splat_at<V, 3>
-                  : chunk.corners == 4 ? splat_at<V, 4>
-                  : chunk.corners == 6 ? splat_at<V, 6>
-                                       : splat_at<V, 0>;
-  at(chunk, values, stride, channels, local, slots);
+  with_corners(chunk.corners, [&](auto c) { splat_at<V, c()>(chunk, values, stride, channels, local, slots); });
 }
 
 template <int V>
 void slice(const Chunk& chunk, Columns<const float> rows, float* out, std::int64_t stride, int channels) {
-  const auto at = chunk.corners == 3   ? slice_at<V, 3>
-                  : chunk.corners == 4 ? slice_at<V, 4>
-                  : chunk.corners == 6 ? slice_at<V, 6>
-                                       : slice_at<V, 0>;
-  at(chunk, rows, out, stride, channels);
+  with_corners(chunk.corners, [&](auto c) { slice_at<V, c()>(chunk, rows, out, stride, channels); });
 }
 
 template <int V>
@@ -193,7 +184,8 @@ void products(const float* x, const float* y, const float* weight, std::int64_t 
 }
 
 template <int V>
-void dot(Columns<const float> a, Columns<const float> b, std::int64_t first, std::int64_t last, float* sums, int stride) {
+void dot(Columns<const float> a, Columns<const float> b, std::int64_t first, std::int64_t last, float* sums,
+         int stride) {
   for (std::int64_t vertex = first; vertex < last; ++vertex)
     sums[vertex * stride] += load_row<V>(a, vertex).dot(load_row<V>(b, vertex));
 }

@@ -66,7 +66,8 @@ void LatticeFilter::splat(const Worker& worker, Queue& queue, const Block& block
     const std::int64_t first = lattice_.chunk_slots[index], slots = lattice_.chunk_slots[index + 1] - first;
     kernels_.splat[block.kind](lattice_.chunk(index),
                                values + block.offset + lattice_.chunk_begin(index) * block.stride, block.stride,
-                               block.channels, Columns<float>::of(local, lattice_.slots()).from(first, block.row), slots);
+                               block.channels, Columns<float>::of(local, lattice_.slots()).from(first, block.row),
+                               slots);
   });
 }
 
@@ -96,7 +97,8 @@ void LatticeFilter::blur(const Worker& worker, int kind, float* rows, bool adjoi
     worker.sync();
     const auto [first, last] = worker.share(static_cast<std::int64_t>(chains.blocks.size()) - 1);
     if (first < last)
-      kernels_.blur[kind](Columns<float>::of(rows, lattice_.vertices), chains.vertices.data(), chains.blocks[first], chains.blocks[last], pass.tap);
+      kernels_.blur[kind](Columns<float>::of(rows, lattice_.vertices), chains.vertices.data(), chains.blocks[first],
+                          chains.blocks[last], pass.tap);
   }
 }
 

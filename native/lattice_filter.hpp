@@ -45,9 +45,9 @@ class LatticeFilter {
   void gradients(const float* cotangent, const float* values, Shape shape, float* back, float* slope,
                  float magnitude, int threads) const;
 
-  // Steps of apply() for those who splat and slice by themselves. rows (vertices, row) = factor · Σ of the chunks' sums
-  // local (slots, row); all workers take part, and the rows are whole once they have met at a barrier. Where `copy` is
-  // given, it gets the same.
+  // Steps of apply() for those who splat and slice by themselves. rows (vertices) = factor · Σ of the chunks' sums local
+  // (slots), both in Columns; all workers take part, and the rows are whole once they have met at a barrier. Where `copy`
+  // is given, it gets the same.
   void gather(const Worker& worker, int kind, const float* local, float factor, float* rows,
               float* copy = nullptr) const;
   // rows = B·rows or Bᵀ·rows, in place; waits for the workers before every pass.
@@ -67,8 +67,8 @@ class LatticeFilter {
 
  private:
   struct Workspace {
-    Buffer<float> local;  // (slots, row): the chunks' own sums
-    Buffer<float> rows;   // (vertices, row)
+    Buffer<float> local;  // (slots) in Columns: the chunks' own sums
+    Buffer<float> rows;   // (vertices) in Columns
     Buffer<float> more;   // the same again, for gradients
   };
   // Channels first…first+channels-1 of one array of the batch.

@@ -17,8 +17,8 @@ inline constexpr int row_kinds = 11;  // rows of 1, 2, 3, 4, 8, 12, … 32
 inline constexpr int row_kind(int row) { return row <= 4 ? row - 1 : row / 4 + 2; }
 inline constexpr int row_of(int kind) { return kind < 4 ? kind + 1 : (kind - 2) * 4; }
 
-// Floats of a row that lie side by side. Most parts of rows of 20 would span two lines of the cache, which takes twice the
-// time, so the last four of them are kept apart.
+// Floats of a row that lie side by side. Most parts of rows of 20 would span two lines of the cache, which takes twice
+// the time, so the last four of them are kept apart.
 inline constexpr int head_of(int row) { return row == column + 4 ? column : row; }
 
 // Rows of up to max_row channels in memory: (count, head_of(row)), then what is left of each.

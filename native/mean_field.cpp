@@ -23,9 +23,9 @@ Tiling::Tiling(const std::vector<Coupling>& couplings, std::int64_t points, int 
 
 namespace {
 
-// Any kernels, for marginals or their logarithms or both: a tile is turned from planes to rows and back in every update.
-// Whoever asks for logarithms alone differentiates them, and is served by these with and without marginals that are kept
-// for the way back.
+// Any kernels, for marginals or their logarithms or both: a tile is turned from planes to rows and back in every
+// update. Whoever asks for logarithms alone differentiates them, and is served by these with and without marginals that
+// are kept for the way back.
 class AllLabels final : public Updates {
  public:
   AllLabels(const std::vector<Coupling>& couplings, const Tiling& tiling, const Inference& task,
@@ -74,8 +74,7 @@ class AllLabels final : public Updates {
     if (pass == task_.iterations) return change;
     kernels_.to_rows(at.z, tiling_.labels, at.rows);
     for (std::size_t m = 0; m < couplings_.size(); ++m)
-      Corners(couplings_[m], tiling_, kernels_, first, points)
-          .spread(at.rows, couplings_[m].before + first, nothing, locals_[m].sums());
+      corners(m, first, points).spread(at.rows, couplings_[m].before + first, nothing, locals_[m].sums());
     return change;
   }
 
@@ -85,7 +84,7 @@ class AllLabels final : public Updates {
     for (std::size_t m = 0; m < couplings_.size(); ++m) {
       const Coupling& coupling = couplings_[m];
       if (!coupling.is_plain()) continue;
-      Corners(coupling, tiling_, kernels_, first, points)
+      corners(m, first, points)
           .collect(fields_[m].rows(), coupling.after, coupling.mu[0], plain ? at.rows : nullptr, at.rows);
       plain = true;
     }
@@ -93,7 +92,7 @@ class AllLabels final : public Updates {
     for (std::size_t m = 0; m < couplings_.size(); ++m) {
       const Coupling& coupling = couplings_[m];
       if (coupling.is_plain()) continue;
-      Corners(coupling, tiling_, kernels_, first, points).collect(fields_[m].rows(), coupling.after, 1, nullptr, at.rows);
+      corners(m, first, points).collect(fields_[m].rows(), coupling.after, 1, nullptr, at.rows);
       kernels_.to_planes(at.rows, tiling_.labels, false, at.message);
       if (coupling.own) kernels_.take_own(coupling.own + first, last, tiling_.labels, points, at.message);
       kernels_.mix(at.message, coupling.mu, coupling.rank, false, tiling_.labels, at.z);
@@ -122,7 +121,9 @@ int mean_field(const std::vector<Coupling>& couplings, const Tiling& tiling, con
   if (task.rows.rows && !potts) throw std::invalid_argument("rows of scores do for marginals of Potts kernels alone");
   const Tiling all_but_last(couplings, tiling.points, std::max(tiling.labels - 1, 1));
   std::unique_ptr<Updates> updates;
-  if (potts && tiling.labels == 2 && !task.kept)
+  // The difference of two labels tells by how much either changed only where they sum to one, as what is given may not.
+  const bool shows_changes = task.residuals || task.tolerance >= 0;
+  if (potts && tiling.labels == 2 && !task.kept && !(task.start && shows_changes))
     updates = std::make_unique<TwoLabels>(couplings, tiling, all_but_last, task, kernels, threads);
   else if (potts)
     updates = std::make_unique<PottsLabels>(couplings, tiling, all_but_last, task, kernels, threads);

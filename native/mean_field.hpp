@@ -50,7 +50,7 @@ inline int worth_starting(int threads, const Tiling& tiling) {
 
 // Scores as rows that powers are taken of; see score_rows.hpp.
 struct ScoreRows {
-  const float* rows;  // (tiles, kTile, width): all labels but the last
+  const float* rows;  // (tiles, tile in rows): all labels but the last
   const float* last;  // (tiles, kTile)
 };
 

@@ -187,8 +187,9 @@ class PairMoments {
                                              slots);
   }
   void slice(const ChunkSpace& at, const Buffer<float>& rows, int width) {
-    filter_.kernels().slice[row_kind(width)](lattice_.chunk(at.chunk), Columns<const float>::of(rows.data(), lattice_.vertices),
-                                             at.filtered, width, width);
+    filter_.kernels().slice[row_kind(width)](lattice_.chunk(at.chunk),
+                                             Columns<const float>::of(rows.data(), lattice_.vertices), at.filtered,
+                                             width, width);
   }
   // Σ weight · x otherᵀ
   void add_products(const ChunkSpace& at, const float* other) {

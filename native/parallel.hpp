@@ -50,16 +50,22 @@ struct Worker {
   }
 };
 
-// Hands out items 0, 1, 2, … such that every worker has neighbours, the same ones in every pass over them, and helps with the
-// others' once it is done. So what it has worked on is mostly in its own caches still, which processors that do not share
-// one pass to each other slowly.
+// Hands out items 0, 1, 2, … such that every worker has neighbours, the same ones in every pass over them, and helps with
+// the others' once it is done. So what it has worked on is mostly in its own caches still, which processors that do not
+// share one pass to each other slowly.
 class Queue {
  public:
   Queue(std::int64_t items, int workers) : workers_(workers), segments_(new Segment[workers]) {
     for (int w = 0; w < workers; ++w) {
-      segments_[w].next.store(items * w / workers, std::memory_order_relaxed);
+      segments_[w].begin = items * w / workers;
       segments_[w].end = items * (w + 1) / workers;
     }
+    refill();
+  }
+
+  // To be called by one worker, while none is at it.
+  void refill() {
+    for (int w = 0; w < workers_; ++w) segments_[w].next.store(segments_[w].begin, std::memory_order_relaxed);
   }
 
   // Calls run(item) until no item is left.
@@ -74,11 +80,28 @@ class Queue {
  private:
   struct alignas(64) Segment {
     std::atomic<std::int64_t> next;
-    std::int64_t end;
+    std::int64_t begin, end;
   };
 
   int workers_;
   std::unique_ptr<Segment[]> segments_;
+};
+
+// The same for any number of passes with a barrier between one and the next: while all work on one queue, the first
+// worker refills the other.
+class PassQueues {
+ public:
+  PassQueues(std::int64_t items, int workers) : queues_{Queue(items, workers), Queue(items, workers)} {}
+
+  // `pass` is 0, 1, 2, …
+  template <class Run>
+  void drain(const Worker& worker, int pass, const Run& run) {
+    if (worker.index == 0) queues_[(pass + 1) % 2].refill();
+    queues_[pass % 2].drain(worker.index, run);
+  }
+
+ private:
+  Queue queues_[2];
 };
 
 // Runs body(worker) on up to `threads` threads, the caller's among them, and returns when all have ended.

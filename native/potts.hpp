@@ -1,12 +1,11 @@
-// Mean field for Potts kernels, in one number less for each point than there are labels. Softmax takes no notice of what
-// all labels have in common, so messages may be counted from those of the last label: with δ_l = q_l - q_L the update
-// z_l = f_l + Σ_m μ_m K̂_m δ_l, z_L = f_L is the same as that of all labels, whatever the marginals sum to.
+// Mean field for Potts kernels, in one number less for each point than there are labels. Softmax takes no notice of
+// what all labels have in common, so messages may be counted from those of the last label: with δ_l = q_l - q_L the
+// update z_l = f_l + Σ_m μ_m K̂_m δ_l, z_L = f_L is the same as that of all labels, whatever the marginals sum to.
 //
 // A tile stays in rows from one lattice to the next: no turning between labels-first and points-first.
 #pragma once
 
 #include "score_rows.hpp"
-#include "streaming.hpp"
 #include "updates.hpp"
 
 namespace densefield {
@@ -40,7 +39,7 @@ class PottsLabels final : public Updates {
   };
   // Marginals of a tile: those in rows and those of the last label, which are to be multiplied by `inverse`.
   struct Powers {
-    float last[kTile], inverse[kTile] = {};
+    float last[kTile], inverse[kTile];
   };
 
   float tile_pass(const Worker& worker, int pass, std::int64_t first, int points) override {
@@ -64,7 +63,8 @@ class PottsLabels final : public Updates {
     float largest[kTile];
     load_tile(kernels_, tiling_, task_.walk, task_.scores, first, points, z);
     fetch_planes(task_.scores, tiling_, task_.walk, first + kTile);
-    to_score_rows(kernels_, channels_, z, largest, kept_rows_.data() + first * channels_.width, kept_last_.data() + first);
+    kernels_.take_largest(z, tiling_.labels, largest);
+    to_score_rows(kernels_, channels_, z, kept_rows_.data() + first * channels_.width, kept_last_.data() + first);
   }
 
   // f + Σ_m K̂_m δ μ_m of all labels but the last, in `rows` or in scores_
@@ -77,15 +77,9 @@ class PottsLabels final : public Updates {
     return sum;
   }
 
-  // z of all labels
-  void to_planes(const float* rows, const float* last, float* planes) const {
-    kernels_.to_planes(rows, channels_.labels, false, planes);
-    std::memcpy(planes + channels_.plane_floats(), last, kTile * sizeof(float));
-  }
-
   // Marginals, and their logarithms, to whoever asked for them.
   void show(std::int64_t first, int points, const float* z, const Tile& at) const {
-    to_planes(z, scores_.last + first, at.z);
+    from_score_rows(kernels_, channels_, z, scores_.last + first, at.z);
     if (task_.log_marginals) {
       std::memcpy(at.more, at.z, tiling_.plane_floats() * sizeof(float));
       kernels_.log_softmax(at.more, tiling_.labels);
@@ -106,20 +100,20 @@ class PottsLabels final : public Updates {
     if (starts) {
       load_tile(kernels_, tiling_, task_.walk, task_.start, first, points, at.z);
     } else {
-      to_planes(z, scores_.last + first, at.z);
+      from_score_rows(kernels_, channels_, z, scores_.last + first, at.z);
       kernels_.softmax(at.z, tiling_.labels);
     }
     kernels_.to_rows(at.z, channels_.labels, at.rows);
     std::memcpy(powers.last, at.z + channels_.plane_floats(), sizeof powers.last);
-    std::fill_n(powers.inverse, points, 1.0f);
+    std::fill_n(powers.inverse, kTile, 1.0f);
   }
 
-  // exp(z) and one over its sums, without a maximum taken away: that would be a passage across rows. False where messages
-  // are so large that powers leave the range of float32.
+  // exp(z) and one over its sums, without a maximum taken away: that would be a passage across rows. False where
+  // messages are so large that powers leave the range of float32.
   bool take_powers(std::int64_t first, int points, const float* z, float* rows, Powers& powers) const {
     float largest = least_power;
     kernels_.powers(scores_.last + first, kTile, powers.last);
-    std::copy_n(powers.last, points, powers.inverse);
+    std::memcpy(powers.inverse, powers.last, sizeof powers.inverse);
     for_columns(channels_.labels, [&](int before, int row) {
       const int at = before * kTile;
       largest = std::max(largest, kernels_.powers(z + at, points * row, rows + at));
@@ -137,7 +131,7 @@ class PottsLabels final : public Updates {
     float* kept = kept_of(tiling_, pass, first);
     if (!kept && !shows_changes()) return 0;
     float* q = kept ? kept : at.z;
-    to_planes(at.rows, powers.last, at.z);
+    from_score_rows(kernels_, channels_, at.rows, powers.last, at.z);
     kernels_.scale(at.z, powers.inverse, tiling_.labels, q);
     return last_q_.replace(kernels_, tiling_, pass, first, points, q);
   }
@@ -155,16 +149,12 @@ class PottsLabels final : public Updates {
     }
   }
 
-  // The next tile's scores in four parts, with work between them: a processor waits where more than some dozen lines of
-  // memory are on their way.
+  // Scores of the tile after the next, in four parts with work between them: a processor waits where more than some
+  // dozen lines of memory are on their way.
   void fetch_scores(std::int64_t first, int part) const {
     if (first >= tiling_.points) return;
     const int floats = kTile * channels_.width / 4;
     fetch(scores_.rows + first * channels_.width + part * floats, floats);
-  }
-
-  Corners corners(std::size_t m, std::int64_t first, int points) const {
-    return Corners(couplings_[m], channels_, kernels_, first, points);
   }
 
   const Tiling& tiling_;

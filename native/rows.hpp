@@ -1,6 +1,8 @@
 // A row of V channels in registers, made of the widest vectors the instruction set has.
 #pragma once
 
+#include <type_traits>
+
 #include "lattice_kernels.hpp"
 #include "vector.hpp"
 
@@ -129,6 +131,18 @@ struct Row<0> {
   Row operator*(const Row&) const { return {}; }
   float total() const { return 0; }
 };
+
+// Calls task(C) with the number of corners where it is known to the compiler, which then unrolls, or 0. Images have
+// lattices of two dimensions, and of five with colours; volumes and grey images of three.
+template <class Task>
+inline void with_corners(int corners, const Task& task) {
+  switch (corners) {
+    case 3: return task(std::integral_constant<int, 3>{});
+    case 4: return task(std::integral_constant<int, 4>{});
+    case 6: return task(std::integral_constant<int, 6>{});
+    default: return task(std::integral_constant<int, 0>{});
+  }
+}
 
 template <int V>
 inline Row<V> load_row(Columns<const float> from, std::int64_t index) {

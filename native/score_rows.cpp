@@ -35,16 +35,16 @@ EnergyRows::EnergyRows(const float* energies, std::int64_t points, int labels, c
     load_tile(kernels, tiling_, walk, energies, first, points, planes);
     fetch_planes(energies, tiling_, walk, first + kTile);
     if (first + kTile < tiling_.points) fetch(rows + kTile * channels_.width, kTile * channels_.width);
-    if (!kernels.negate(planes, tiling_.labels)) finite.store(false, std::memory_order_relaxed);
-    to_score_rows(kernels, channels_, planes, largest_.data() + first, rows, last_.data() + first);
+    if (!kernels.take_from_least(planes, tiling_.labels, largest_.data() + first))
+      finite.store(false, std::memory_order_relaxed);
+    to_score_rows(kernels, channels_, planes, rows, last_.data() + first);
   });
   finite_ = finite;
 }
 
 void EnergyRows::fill_scores(const TileKernels& kernels, int threads, float* scores) const {
   for_all_tiles(tiling_, threads, [&](std::int64_t first, int points, float* planes) {
-    kernels.to_planes(rows_.data() + first * channels_.width, channels_.labels, false, planes);
-    std::memcpy(planes + channels_.plane_floats(), last_.data() + first, kTile * sizeof(float));
+    from_score_rows(kernels, channels_, rows_.data() + first * channels_.width, last_.data() + first, planes);
     for (int l = 0; l < tiling_.labels; ++l)
       for (int p = 0; p < points; ++p)  // what is further from the largest than float32 reaches is as good as ruled out
         planes[l * kTile + p] =

@@ -1,22 +1,28 @@
-// Scores as rows that powers are taken of: each point's labels but the last side by side, and the last by itself, all less
-// the largest, which marginals do not depend on; padding is as good as minus infinity. Points are in the order of the
-// walk where there is one.
+// Scores as rows that powers are taken of: tile by tile all labels but the last, and the last by itself, all less the
+// largest, which marginals do not depend on; padding is as good as minus infinity. Points are in the order of the walk
+// where there is one.
 #pragma once
 
 #include "mean_field_pass.hpp"
 
 namespace densefield {
 
-// One tile from planes of all labels, which are written to; `channels` are all labels but the last.
-inline void to_score_rows(const TileKernels& kernels, const Tiling& channels, float* planes, float* largest, float* rows,
+// One tile from planes of all labels less the largest; `channels` are all labels but the last.
+inline void to_score_rows(const TileKernels& kernels, const Tiling& channels, const float* planes, float* rows,
                           float* last) {
-  kernels.take_largest(planes, channels.labels + 1, largest);
   kernels.to_rows(planes, channels.labels, rows);
   for_columns(channels.labels, [&](int before, int row) {
     for (int l = channels.labels - before; l < row; ++l)
       for (int p = 0; p < kTile; ++p) rows[before * kTile + p * row + l] = -1e30f;
   });
   std::memcpy(last, planes + channels.plane_floats(), kTile * sizeof(float));
+}
+
+// And back.
+inline void from_score_rows(const TileKernels& kernels, const Tiling& channels, const float* rows, const float* last,
+                            float* planes) {
+  kernels.to_planes(rows, channels.labels, false, planes);
+  std::memcpy(planes + channels.plane_floats(), last, kTile * sizeof(float));
 }
 
 // Floats of all rows, of whole tiles.

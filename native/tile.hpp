@@ -7,7 +7,7 @@
 
 namespace densefield::DENSEFIELD_ISA {
 
-// C is the number of corners where it is known to the compiler, which then unrolls; 0 where it is not.
+// C is that of with_corners().
 template <int V, int C>
 void collect_at(const Chunk& chunk, std::int64_t first, int points, Columns<const float> source, const float* factor,
                 float scale, Columns<const float> base, Columns<float> rows) {
@@ -43,25 +43,18 @@ void spread_at(const Chunk& chunk, std::int64_t first, int points, Columns<const
   }
 }
 
-// Images have lattices of two dimensions, and of five with colours; volumes of three; grey images of three too.
 template <int V>
 void collect(const Chunk& chunk, std::int64_t first, int points, Columns<const float> source, const float* factor,
              float scale, Columns<const float> base, Columns<float> rows) {
-  const auto at = chunk.corners == 3   ? collect_at<V, 3>
-                  : chunk.corners == 4 ? collect_at<V, 4>
-                  : chunk.corners == 6 ? collect_at<V, 6>
-                                       : collect_at<V, 0>;
-  at(chunk, first, points, source, factor, scale, base, rows);
+  with_corners(chunk.corners, [&](auto c) {
+    collect_at<V, c()>(chunk, first, points, source, factor, scale, base, rows);
+  });
 }
 
 template <int V>
 void spread(const Chunk& chunk, std::int64_t first, int points, Columns<const float> rows, const float* factor,
             const float* shift, Columns<float> local) {
-  const auto at = chunk.corners == 3   ? spread_at<V, 3>
-                  : chunk.corners == 4 ? spread_at<V, 4>
-                  : chunk.corners == 6 ? spread_at<V, 6>
-                                       : spread_at<V, 0>;
-  at(chunk, first, points, rows, factor, shift, local);
+  with_corners(chunk.corners, [&](auto c) { spread_at<V, c()>(chunk, first, points, rows, factor, shift, local); });
 }
 
 template <int V>
@@ -70,8 +63,8 @@ void add_rows(Columns<const float> rows, int points, float* sums) {
 }
 
 template <int V, int C>
-void collect_slopes_at(const Chunk& chunk, std::int64_t first, int points, Columns<const float> source, std::int64_t stride,
-                       const float* factor, float scale, Columns<const float> rows, int dimension, float* slope) {
+void collect_slopes_at(const Chunk& chunk, std::int64_t first, int points, Columns<const float> source,
+                       std::int64_t stride, const float* factor, float scale, Columns<const float> rows, int dimension, float* slope) {
   const int corners = C ? C : chunk.corners;
   const std::uint16_t* ids = chunk.ids + first * corners;
   const float* weights = chunk.weights + first * corners;
@@ -94,13 +87,11 @@ void collect_slopes_at(const Chunk& chunk, std::int64_t first, int points, Colum
 }
 
 template <int V>
-void collect_slopes(const Chunk& chunk, std::int64_t first, int points, Columns<const float> source, std::int64_t stride,
-                    const float* factor, float scale, Columns<const float> rows, int dimension, float* slope) {
-  const auto at = chunk.corners == 3   ? collect_slopes_at<V, 3>
-                  : chunk.corners == 4 ? collect_slopes_at<V, 4>
-                  : chunk.corners == 6 ? collect_slopes_at<V, 6>
-                                       : collect_slopes_at<V, 0>;
-  at(chunk, first, points, source, stride, factor, scale, rows, dimension, slope);
+void collect_slopes(const Chunk& chunk, std::int64_t first, int points, Columns<const float> source,
+                    std::int64_t stride, const float* factor, float scale, Columns<const float> rows, int dimension, float* slope) {
+  with_corners(chunk.corners, [&](auto c) {
+    collect_slopes_at<V, c()>(chunk, first, points, source, stride, factor, scale, rows, dimension, slope);
+  });
 }
 
 inline constexpr TileKernels tile_kernels{DENSEFIELD_ROWS(collect),
@@ -116,8 +107,8 @@ inline constexpr TileKernels tile_kernels{DENSEFIELD_ROWS(collect),
                                           to_planes,
                                           to_rows,
                                           scale_planes,
-                                          negate,
                                           take_largest,
+                                          take_from_least,
                                           softmax,
                                           log_softmax,
                                           take_own,

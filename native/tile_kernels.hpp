@@ -61,8 +61,9 @@ struct TileKernels {
   void (*to_planes)(const float* rows, int labels, bool adds, float* planes);  // planes = or += rows
   void (*to_rows)(const float* planes, int labels, float* rows);               // padding becomes zero
   void (*scale)(const float* planes, const float* factor, int labels, float* out);  // out_l = planes_l · factor
-  bool (*negate)(float* planes, int labels);                                       // z → -z; whether all are finite
-  void (*take_largest)(float* planes, int labels, float* largest);                 // z → z - max_l z
+  void (*take_largest)(float* planes, int labels, float* largest);                  // z → z - max_l z
+  // Energies e → z - max_l z with z = -e, and that largest; returns whether all are finite.
+  bool (*take_from_least)(float* planes, int labels, float* largest);
   void (*softmax)(float* planes, int labels);                                      // z → q
   void (*log_softmax)(float* planes, int labels);                                  // z → log q
   // message_l -= own · q_l

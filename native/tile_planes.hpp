@@ -88,16 +88,23 @@ inline void scale_planes(const float* planes, const float* factor, int labels, f
   }
 }
 
-inline bool negate(float* planes, int labels) {
-  float poison[kTile] = {};  // stays zero unless a number is NaN or infinite
+inline bool take_from_least(float* planes, int labels, float* largest) {
+  float least[kTile], poison[kTile] = {};  // stays zero unless a number is NaN or infinite
+  std::memcpy(least, planes, sizeof least);
   for (int l = 0; l < labels; ++l) {
-    float* z = planes + l * kTile;
+    const float* e = planes + l * kTile;
     DENSEFIELD_SIMD
     for (int p = 0; p < kTile; ++p) {
-      poison[p] += z[p] * 0.0f;
-      z[p] = -z[p];
+      least[p] = e[p] < least[p] ? e[p] : least[p];
+      poison[p] += e[p] * 0.0f;
     }
   }
+  for (int l = 0; l < labels; ++l) {
+    float* e = planes + l * kTile;
+    DENSEFIELD_SIMD
+    for (int p = 0; p < kTile; ++p) e[p] = least[p] - e[p];
+  }
+  for (int p = 0; p < kTile; ++p) largest[p] = -least[p];
   for (const float each : poison)
     if (!(each == 0)) return false;
   return true;

@@ -76,10 +76,6 @@ class TwoLabels final : public Updates {
     return change;
   }
 
-  Corners corners(std::size_t m, std::int64_t first, int points) const {
-    return Corners(couplings_[m], channels_, kernels_, first, points);
-  }
-
   const Tiling& tiling_;
   Buffer<float> scores_;  // (tiles, kTile)
   Buffer<float> last_;    // δ of the last pass, where it is asked for

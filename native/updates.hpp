@@ -37,12 +37,16 @@ class Updates {
   // `channels` of the tiling are what the lattices filter.
   Updates(const std::vector<Coupling>& couplings, const Tiling& channels, const Inference& task,
           const TileKernels& kernels, int threads)
-      : couplings_(couplings), task_(task), kernels_(kernels), channels_(channels), changes_(threads, 0.0f) {
+      : couplings_(couplings),
+        task_(task),
+        kernels_(kernels),
+        channels_(channels),
+        units_(channels.units(), threads),
+        changes_(threads, 0.0f) {
     for (const Coupling& coupling : couplings) {
       fields_.emplace_back(coupling, channels, 1);
       locals_.emplace_back(coupling, channels, 1);
     }
-    for (int pass = 0; pass <= task.iterations; ++pass) queues_.emplace_back(channels.units(), threads);
   }
   virtual ~Updates() = default;
 
@@ -71,6 +75,11 @@ class Updates {
     return task_.kept + pass * tiling.state_floats() + first / kTile * tiling.plane_floats();
   }
 
+  // A tile at the corners of a kernel's lattice.
+  Corners corners(std::size_t m, std::int64_t first, int points) const {
+    return Corners(couplings_[m], channels_, kernels_, first, points);
+  }
+
   const std::vector<Coupling>& couplings_;
   const Inference& task_;
   const TileKernels& kernels_;
@@ -81,7 +90,7 @@ class Updates {
  private:
   void points_pass(const Worker& worker, int pass) {
     float change = 0;
-    queues_[pass].drain(worker.index, [&](std::int64_t unit) {
+    units_.drain(worker, pass, [&](std::int64_t unit) {
       if (pass < task_.iterations)
         for (Local& local : locals_) local.clear(unit, 1);
       if (pass > 0)
@@ -112,7 +121,7 @@ class Updates {
     return pass == task_.iterations || (pass > 0 && change <= task_.tolerance);
   }
 
-  std::deque<Queue> queues_;
+  PassQueues units_;
   std::vector<float> changes_;
   int steps_ = 0;
 };

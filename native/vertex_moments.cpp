@@ -1,7 +1,5 @@
 #include "vertex_moments.hpp"
 
-#include <deque>
-
 namespace densefield {
 
 namespace {

@@ -15,7 +15,7 @@ class VertexMoments {
   // The vertices' places, from somewhere in their middle; all workers take part, before anything is added.
   void place(const Worker& worker);
 
-  // One block of channels: a and b (vertices, row) with Bᵀ a and B b, whole at the worker's own vertices; `space` is
+  // One block of channels: a and b (vertices) in Columns, with Bᵀ a and B b, whole at the worker's own vertices; `space` is
   // as large as b.
   void add(const Worker& worker, int kind, const float* a, const float* blurred_a, const float* b,
            const float* blurred_b, float* space);
@@ -26,7 +26,7 @@ class VertexMoments {
     int row;
     float operator[](std::int64_t vertex) const { return rows[vertex * row]; }
   };
-  // The same for a and b of one channel: `space` (vertices, packed_row) holds b and all p b side by side, so that one
+  // The same for a and b of one channel: `space` (vertices) of packed_row() holds b and all p b side by side, so that one
   // blur does for all.
   void add_one(const Worker& worker, Lane a, Lane blurred_a, Lane b, float* space);
   int packed_row() const { return std::max(padded_row(1 + dimension_), 4); }  // odd rows are slow
