@@ -74,6 +74,16 @@ def test_it_may_start_from_what_does_not_sum_to_one() -> None:
     assert np.abs(found - np.exp(log_softmax(z)).T).max() <= ROUNDING
 
 
+def test_changes_of_what_does_not_sum_to_one_are_those_of_either_label() -> None:
+    bounds, scores = potts(300), random(2, 300, seed=11)
+    start = np.float32(3) * np.abs(random(2, 300, seed=12))
+    found = infer(bounds, scores, 2, start=start)
+    first = np.empty_like(scores)
+    native_mean_field(bounds, scores, 1, 2, marginals=first, start=start)
+    assert found["residuals"][0] == pytest.approx(np.abs(first - start).max(), abs=ROUNDING)
+    assert found["residuals"][1] == pytest.approx(np.abs(found["marginals"] - first).max(), abs=ROUNDING)
+
+
 @pytest.mark.parametrize("spread", [1e4, 1e20, 1e38])
 def test_enormous_scores_make_no_nan(spread: float) -> None:
     found = infer(potts(200), np.float32(spread) * random(2, 200, seed=9), 3)
