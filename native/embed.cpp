@@ -32,11 +32,14 @@ inline void elevate(const Embedding& e, const In* features, std::int64_t points,
       std::memcpy(padded + lane * d, features + (lane < points ? lane : points - 1) * d, d * sizeof(In));
     features = padded;
   }
+  alignas(64) Real x[max_dimension][block];  // what lies apart would keep the compiler from using vectors
+  for (int lane = 0; lane < block; ++lane)
+    for (int j = 0; j < d; ++j) x[j][lane] = static_cast<Real>(features[lane * d + j]);
   alignas(64) Real sum[block] = {};
   for (int j = d; j > 0; --j) {
     const Real scale = static_cast<Real>(e.scale[j - 1]), times = static_cast<Real>(j);
     DENSEFIELD_LANES {
-      const Real cf = static_cast<Real>(features[lane * d + j - 1]) * scale;
+      const Real cf = x[j - 1][lane] * scale;
       y[j][lane] = sum[lane] - times * cf;
       sum[lane] += cf;
     }
