@@ -140,10 +140,7 @@ class PottsLabels final : public Updates {
   void send(std::int64_t first, int points, const float* rows, const Powers& powers) {
     float factor[kTile], shift[kTile];
     for (std::size_t m = 0; m < couplings_.size(); ++m) {
-      for (int p = 0; p < points; ++p) {
-        factor[p] = couplings_[m].before[first + p] * powers.inverse[p];
-        shift[p] = -factor[p] * powers.last[p];
-      }
+      kernels_.weigh(couplings_[m].before + first, powers.inverse, powers.last, points, factor, shift);
       corners(m, first, points).spread(rows, factor, shift, locals_[m].sums());
       if (m < 2) fetch_scores(first + 2 * kTile, 2 + static_cast<int>(m));
     }

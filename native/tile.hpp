@@ -4,6 +4,7 @@
 #include "rows.hpp"
 #include "tile_kernels.hpp"
 #include "tile_planes.hpp"
+#include "transpose.hpp"
 
 namespace densefield::DENSEFIELD_ISA {
 
@@ -59,7 +60,12 @@ void spread(const Chunk& chunk, std::int64_t first, int points, Columns<const fl
 
 template <int V>
 void add_rows(Columns<const float> rows, int points, float* sums) {
-  for (int p = 0; p < points; ++p) sums[p] += load_row<V>(rows, p).total();
+  int p = 0;
+  if constexpr (V >= 4)
+    for (; p + 4 <= points; p += 4)
+      store(sums + p, load<Quad>(sums + p) + totals(load_row<V>(rows, p).quad(), load_row<V>(rows, p + 1).quad(),
+                                                    load_row<V>(rows, p + 2).quad(), load_row<V>(rows, p + 3).quad()));
+  for (; p < points; ++p) sums[p] += load_row<V>(rows, p).total();
 }
 
 template <int V, int C>
@@ -100,6 +106,7 @@ inline constexpr TileKernels tile_kernels{DENSEFIELD_ROWS(collect),
                                           DENSEFIELD_ROWS(add_rows),
                                           powers,
                                           half_tangents,
+                                          weigh,
                                           invert,
                                           load_tile,
                                           store_tile,

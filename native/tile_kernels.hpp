@@ -50,6 +50,8 @@ struct TileKernels {
   // out = exp(z) for `count` numbers from least_power to most_power, zero for others; returns the largest of z
   float (*powers)(const float* z, int count, float* out);
   void (*half_tangents)(const float* z, int count, float* out);  // tanh(z/2)
+  // factor = before · inverse, shift = -factor · last
+  void (*weigh)(const float* before, const float* inverse, const float* last, int points, float* factor, float* shift);
   // numbers = 1 / numbers; returns the least of them before
   float (*invert)(float* numbers, int count);
 

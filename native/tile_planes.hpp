@@ -139,6 +139,15 @@ inline void half_tangents(const float* z, int count, float* out) {
   }
 }
 
+inline void weigh(const float* before, const float* inverse, const float* last, int points, float* factor,
+                  float* shift) {
+  DENSEFIELD_SIMD
+  for (int p = 0; p < points; ++p) {
+    factor[p] = before[p] * inverse[p];
+    shift[p] = -factor[p] * last[p];
+  }
+}
+
 inline float invert(float* numbers, int count) {
   float least = numbers[0];
   DENSEFIELD_SIMD_MIN(least)

@@ -1,4 +1,4 @@
-// Between four lines of many floats and many lines of four.
+// Between four lines of many floats and many lines of four; and four sums of four.
 #pragma once
 
 #include <utility>
@@ -84,7 +84,24 @@ inline void load_columns(const float* from, std::int64_t from_stride, int lines,
     if (l < lines) store(to + l * to_stride, adds ? load<Vector>(to + l * to_stride) + x.line[l] : x.line[l]);
 }
 
+// The sum of each of four, lanes 0 and 2 first, as Row::total() has it.
+inline Quad totals(Quad a, Quad b, Quad c, Quad d) {
+  const Quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Quad cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+}
+
 #else
+
+inline Quad totals(Quad a, Quad b, Quad c, Quad d) {
+  float lanes[16], sums[4];
+  store(lanes, a);
+  store(lanes + 4, b);
+  store(lanes + 8, c);
+  store(lanes + 12, d);
+  for (int i = 0; i < 4; ++i) sums[i] = (lanes[4 * i] + lanes[4 * i + 2]) + (lanes[4 * i + 1] + lanes[4 * i + 3]);
+  return load<Quad>(sums);
+}
 
 inline void store_columns(const float* from, std::int64_t from_stride, int lines, float* to, std::int64_t to_stride) {
   for (int p = 0; p < kVectorLanes; ++p)
