@@ -17,6 +17,8 @@ PACKAGE = Path(densefield.__file__).parent
 # Modules and packages directly under densefield, lowest first. Each may import those before it.
 LAYERS = (
     "errors",
+    "atomic",
+    "label_values",
     "download",
     "_core",
     "filters",

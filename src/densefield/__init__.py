@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from densefield.errors import DensefieldError as DensefieldError
     from densefield.errors import InputError as InputError
     from densefield.errors import InputTypeError as InputTypeError
+    from densefield.errors import InputWarning as InputWarning
     from densefield.filters.autograd import apply_filter as apply_filter
     from densefield.filters.autograd import gaussian_filter as gaussian_filter
     from densefield.filters.autograd import grid_filter as grid_filter
@@ -88,6 +89,7 @@ _HOMES = {
     "DensefieldError": "densefield.errors",
     "InputError": "densefield.errors",
     "InputTypeError": "densefield.errors",
+    "InputWarning": "densefield.errors",
     "apply_filter": "densefield.filters.autograd",
     "gaussian_filter": "densefield.filters.autograd",
     "grid_filter": "densefield.filters.autograd",

@@ -13,3 +13,7 @@ class InputError(DensefieldError, ValueError):
 
 class InputTypeError(DensefieldError, TypeError):
     """An argument has the wrong type or dtype."""
+
+
+class InputWarning(UserWarning):
+    """An argument that can be used, but is probably not what was meant."""

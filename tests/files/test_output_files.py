@@ -9,12 +9,12 @@ import pytest
 
 Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
+from densefield.atomic import write_atomically  # noqa: E402
 from densefield.errors import InputError  # noqa: E402
 from densefield.files.masks import Mask  # noqa: E402
 from densefield.files.outputs import write_result  # noqa: E402
 from densefield.files.palette import voc_palette  # noqa: E402
 from densefield.files.preview import OPACITY, preview  # noqa: E402
-from densefield.files.whole import write_whole  # noqa: E402
 
 PROBABILITIES = np.random.default_rng(7753).dirichlet([1.0] * 3, (4, 5)).transpose(2, 0, 1).astype(np.float32)
 BEST = PROBABILITIES.argmax(0)
@@ -69,21 +69,21 @@ def test_other_endings_are_refused(tmp_path):
 
 
 def test_folders_on_the_way_are_made_and_nothing_else_is_left(tmp_path):
-    write_whole(tmp_path / "new" / "folder" / "a.bin", b"content")
+    write_atomically(tmp_path / "new" / "folder" / "a.bin", b"content")
     assert [path.name for path in (tmp_path / "new" / "folder").iterdir()] == ["a.bin"]
     assert (tmp_path / "new" / "folder" / "a.bin").read_bytes() == b"content"
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = tmp_path / "a.bin"
-    write_whole(path, b"old")
+    write_atomically(path, b"old")
 
     def fail(*_: object) -> None:
         raise OSError("no space left")
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="no space"):
-        write_whole(path, b"new")
+        write_atomically(path, b"new")
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
 
 

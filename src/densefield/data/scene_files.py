@@ -11,6 +11,7 @@ from functools import partial
 from io import BytesIO
 from pathlib import Path
 
+from densefield.atomic import write_atomically
 from densefield.data.scenes import (
     Size,
     checked_classes,
@@ -22,7 +23,6 @@ from densefield.data.scenes import (
 )
 from densefield.errors import InputError, InputTypeError
 from densefield.files.palette import voc_palette
-from densefield.files.whole import write_whole
 
 DRAWING = 1  # goes up when the same seed draws other scenes
 QUALITY = 95  # of JPEG, with colours as fine as brightness: borders stay where they are
@@ -72,11 +72,11 @@ def write_scenes(
         done += 1
         if progress is not None:
             progress(done, images)
-    write_whole(folder / "classes.txt", _lines(scene_classes(classes)))
+    write_atomically(folder / "classes.txt", _lines(scene_classes(classes)))
     validation = [index for index in range(images) if in_validation(index, val_share)]
     training = sorted(set(range(images)) - set(validation))
     for name, indices in (("train", training), ("val", validation), ("trainval", range(images))):
-        write_whole(folder / "ImageSets" / "Segmentation" / f"{name}.txt", _lines([scene_id(k) for k in indices]))
+        write_atomically(folder / "ImageSets" / "Segmentation" / f"{name}.txt", _lines([scene_id(k) for k in indices]))
     return len(missing)
 
 
@@ -106,7 +106,7 @@ def _check_recipe(folder: Path, recipe: _Recipe) -> None:
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} holds something else than scenes: choose a new or empty folder.")
     else:
-        write_whole(notes, (json.dumps(wanted) + "\n").encode())
+        write_atomically(notes, (json.dumps(wanted) + "\n").encode())
 
 
 def _paths(folder: Path, index: int) -> tuple[Path, Path]:
@@ -127,8 +127,8 @@ def _write_scene(folder: Path, recipe: _Recipe, index: int) -> None:
     mask.putpalette(voc_palette().tobytes())
     mask.save(label, "PNG")
     to_image, to_label = _paths(folder, index)
-    write_whole(to_image, image.getvalue())
-    write_whole(to_label, label.getvalue())
+    write_atomically(to_image, image.getvalue())
+    write_atomically(to_label, label.getvalue())
 
 
 def _write(write: Callable[[int], None], indices: Sequence[int], workers: int) -> Iterator[None]:

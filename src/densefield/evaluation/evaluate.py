@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from densefield.atomic import write_atomically
 from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
 from densefield.evaluation.cases import draw_cases
-from densefield.files.whole import write_whole
 from densefield.metrics.combining import combine_images, image_scores_to_bytes, read_image_scores
 from densefield.metrics.image_scores import ImageScores
 from densefield.metrics.result import SegmentationResult
@@ -78,8 +78,8 @@ def evaluate(
             result["cases"] = draw_cases(source, crf, images, cases, folder)
         for name, counts in images.items():  # those of other machines
             if not (folder / IMAGES / f"{name}.npz").exists():
-                write_whole(folder / IMAGES / f"{name}.npz", image_scores_to_bytes(counts))
-        write_whole(folder / RESULT, json.dumps(result, indent=1).encode())
+                write_atomically(folder / IMAGES / f"{name}.npz", image_scores_to_bytes(counts))
+        write_atomically(folder / RESULT, json.dumps(result, indent=1).encode())
     return result
 
 
@@ -117,7 +117,7 @@ def _counted(
     counts: dict[str, ImageScores] = {
         method: count_image(scored, crf if method == "crf" else None) for method in methods
     }
-    write_whole(path, image_scores_to_bytes(counts))
+    write_atomically(path, image_scores_to_bytes(counts))
     return counts
 
 
@@ -147,4 +147,4 @@ def _check(
                 "remove it."
             )
     elif this_process()[0] == 0:
-        write_whole(path, json.dumps(notes).encode())
+        write_atomically(path, json.dumps(notes).encode())

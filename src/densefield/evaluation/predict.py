@@ -15,6 +15,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from densefield.atomic import write_atomically
 from densefield.crf.layer import DenseCRF
 from densefield.data.reading import colours_of
 from densefield.data.shrunk import shrunk_image
@@ -23,7 +24,6 @@ from densefield.files.images import image_suffixes
 from densefield.files.pairs import by_name
 from densefield.files.palette import voc_palette
 from densefield.files.preview import tinted, write_preview
-from densefield.files.whole import write_whole
 from densefield.training.processes import this_process
 
 OVERLAYS, PROBABILITIES = "overlays", "probabilities"
@@ -156,11 +156,11 @@ def _predict(predictor: Predictor, path: Path, wanted: dict[str, Path]) -> None:
     buffer = BytesIO()
     if "probabilities" in wanted:
         np.savez_compressed(buffer, probabilities=np.exp(log_q).astype(np.float16))
-        write_whole(wanted["probabilities"], buffer.getvalue())
+        write_atomically(wanted["probabilities"], buffer.getvalue())
     if "overlay" in wanted:
         write_preview(wanted["overlay"], tinted(image, labels, voc_palette()))
     picture = Image.fromarray(labels.astype(np.uint8))
     picture.putpalette(voc_palette().tobytes())
     buffer = BytesIO()
     picture.save(buffer, "PNG")
-    write_whole(wanted["labels"], buffer.getvalue())
+    write_atomically(wanted["labels"], buffer.getvalue())

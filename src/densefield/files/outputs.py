@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from densefield.atomic import write_atomically
 from densefield.errors import InputError
 from densefield.files.masks import Mask
 from densefield.files.palette import voc_palette
-from densefield.files.whole import write_whole
 
 FORMATS = (".png", ".npy", ".npz")
 
@@ -33,7 +33,7 @@ def write_result(path: Path, probabilities: npt.NDArray[np.float32], mask: Mask)
         np.savez_compressed(buffer, probabilities=probabilities)
     else:
         result_picture(path, probabilities, mask).save(buffer, "PNG")
-    write_whole(path, buffer.getvalue())
+    write_atomically(path, buffer.getvalue())
 
 
 def result_picture(path: Path, probabilities: npt.NDArray[np.float32], mask: Mask) -> Image.Image:

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from densefield.atomic import write_atomically
 from densefield.files.images import Pixels
 from densefield.files.masks import VOID
 from densefield.files.palette import voc_palette
-from densefield.files.whole import write_whole
 
 OPACITY = 0.6  # of the labels' colours over the image
 SEPARATOR = 2  # pixels
@@ -65,4 +65,4 @@ def write_preview(path: Path, picture: npt.NDArray[np.uint8]) -> None:
     """Writes the picture (H, W, 3) as PNG."""
     buffer = BytesIO()
     Image.fromarray(picture).save(buffer, "PNG")
-    write_whole(path, buffer.getvalue())
+    write_atomically(path, buffer.getvalue())

@@ -10,10 +10,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from densefield.atomic import write_atomically
 from densefield.errors import InputError
 from densefield.evaluation.cases import CASES
 from densefield.files.palette import voc_palette
-from densefield.files.whole import write_whole
 from densefield.report import curves
 from densefield.report.collecting import Evaluated, Findings, collect
 from densefield.report.tables import difference_table, headline_table, iou_table
@@ -64,11 +64,11 @@ def write_report(runs: Sequence[str], out: Path) -> list[Path]:
         cases={kind: _cases(found, kind) for kind in ("best", "worst")},
         machines=_machines(found),
     )
-    write_whole(out, page.encode())
+    write_atomically(out, page.encode())
     written = [out]
     for name, figure in figures.items():
         path = out.with_name(f"{out.stem}-figures") / f"{name}.png"
-        write_whole(path, curves.to_png(figure))
+        write_atomically(path, curves.to_png(figure))
         written.append(path)
     return written
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from densefield.atomic import write_atomically
 from densefield.crf.kernels import Bilateral, Kernel, Spatial
 from densefield.crf.layer import DenseCRF
 from densefield.errors import DensefieldError, InputError
-from densefield.files.whole import write_whole
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -53,7 +53,7 @@ def crf_to_toml(crf: DenseCRF) -> str:
 
 def write_crf(path: Path, crf: DenseCRF) -> None:
     """Writes the CRF to a file that `read_crf` reads."""
-    write_whole(path, crf_to_toml(crf).encode())
+    write_atomically(path, crf_to_toml(crf).encode())
 
 
 def read_crf(path: Path, labels: int) -> DenseCRF:

@@ -12,10 +12,10 @@ from typing import Literal
 
 import numpy as np
 
+from densefield.atomic import write_atomically
 from densefield.crf.kernels import Bilateral, Kernel, Spatial
 from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
-from densefield.files.whole import write_whole
 from densefield.metrics.measures import LOWER_IS_BETTER, MEASURES
 from densefield.metrics.result import SegmentationResult
 from densefield.training.measuring import Uncomputable
@@ -155,7 +155,7 @@ _COLUMNS = [*_PARTS, *CRITERIA]
 
 def _append(path: Path, trial: Trial) -> None:
     if not path.exists():
-        write_whole(path, (",".join(_COLUMNS) + "\n").encode())
+        write_atomically(path, (",".join(_COLUMNS) + "\n").encode())
     values = [*astuple(trial.setting), *(getattr(trial, criterion) for criterion in CRITERIA)]
     with path.open("a", encoding="utf-8") as file:
         file.write(",".join(repr(float(value)) for value in values) + "\n")
@@ -168,7 +168,7 @@ def _read(path: Path) -> list[Trial]:
     text = path.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
-        write_whole(path, whole.encode())
+        write_atomically(path, whole.encode())
     rows = list(csv.reader(whole.splitlines()))
     if not rows or rows[0] != _COLUMNS:
         raise InputError(f"{path} begins with {rows[:1]}, expected {','.join(_COLUMNS)}: move it away.")

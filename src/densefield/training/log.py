@@ -9,8 +9,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from densefield.atomic import write_atomically
 from densefield.crf.layer import DenseCRF
-from densefield.files.whole import write_whole
 
 TABLE, BOARD = "log.csv", "tensorboard"
 COLUMNS = ("step", "stage", "loss", "iou", "train_iou", "images_per_second")
@@ -55,7 +55,7 @@ class RunLog:
         table = csv.DictWriter(start, columns, lineterminator="\n")
         table.writeheader()
         table.writerows(kept)
-        write_whole(run / TABLE, start.getvalue().encode())
+        write_atomically(run / TABLE, start.getvalue().encode())
         self._file: IO[str] = (run / TABLE).open("a", encoding="utf-8", newline="")
         self._table = csv.DictWriter(self._file, columns, lineterminator="\n")
         self._board: Any = SummaryWriter(str(run / BOARD), purge_step=step + 1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from densefield.atomic import write_atomically
 from densefield.errors import InputError
-from densefield.files.whole import write_whole
 from densefield.segmenter import Segmenter
 from densefield.training.checkpoint import LAST, read_checkpoint, start_from
 from densefield.training.config import Config
@@ -47,4 +47,4 @@ def begin(segmenter: Segmenter, config: Config) -> str:
 
 def write_settings(run: Path, config: Config) -> None:
     """All settings, to RUN/config.toml."""
-    write_whole(run / SETTINGS, to_toml(config).encode())
+    write_atomically(run / SETTINGS, to_toml(config).encode())

@@ -12,10 +12,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from densefield.atomic import write_atomically
 from densefield.crf.kernels import Bilateral, Kernel, Spatial
 from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
-from densefield.files.whole import write_whole
 from densefield.metrics.names import image_key
 from densefield.metrics.result import SegmentationResult
 from densefield.metrics.summary import summarise, summarise_comparison
@@ -119,7 +119,7 @@ def tune_crf(
         "machine": describe_machine(),
     }
     write_crf(folder / "crf.toml", crf)
-    write_whole(folder / "result.json", json.dumps(result, indent=1).encode())
+    write_atomically(folder / "result.json", json.dumps(result, indent=1).encode())
     return result
 
 
@@ -160,7 +160,7 @@ def _learnt(images: ScoreSource, start: Setting, how: Tuning, folder: Path, tell
             if not lines:
                 lines.append(",".join(["shrink", "loss", *evaluation.values]))
             lines.append(",".join([stage, *(repr(value) for value in (evaluation.loss, *evaluation.values.values()))]))
-            write_whole(folder / "learning.csv", ("\n".join(lines) + "\n").encode())
+            write_atomically(folder / "learning.csv", ("\n".join(lines) + "\n").encode())
             tell(f"learn at 1/{stage}", next(count), total)
 
         return note
@@ -240,4 +240,4 @@ def _note_settings(folder: Path, how: Tuning, images: ScoreSource, about: Mappin
             f"{folder} holds trials on other images or scores, at another size or with other iterations: choose "
             "another folder, or remove it."
         )
-    write_whole(path, json.dumps(notes).encode())
+    write_atomically(path, json.dumps(notes).encode())

@@ -1,0 +1,81 @@
+"""Images whose colours are not from 0 to 255, as the widths of colours expect."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield.crf.checks import checked_numbers
+from densefield.errors import InputError, InputWarning
+
+LEVELS = 255.0  # the range of colours that widths refer to
+
+
+@dataclass(frozen=True)
+class RangeProblem:
+    """What the values of an image suggest, and the cure."""
+
+    what: str
+    cure: str
+
+
+def range_problem(low: float, high: float, width: float, integers: bool) -> RangeProblem | None:
+    """Why an image with values from `low` to `high` is probably not in 0…255, or None where it may be.
+
+    `width` is the smallest width of colours. Widths that fit the values are deliberate: there is no problem then.
+    Dark images are none either: integers up to 1 are black, and so are values just above 1.
+
+    >>> range_problem(0.0, 0.97, 10.0, integers=False).cure
+    'Pass image * 255, or data_range=1.'
+    >>> range_problem(0.0, 14.0, 10.0, integers=False) is range_problem(0, 1, 10.0, integers=True) is None
+    True
+    """
+    span = high - low
+    seen = f"the image has values from {low:.4g} to {high:.4g}"
+    if not integers and low >= 0 and 0 < high <= 1 and width >= 1:
+        return RangeProblem(f"{seen}, which looks like colours from 0 to 1", "Pass image * 255, or data_range=1.")
+    if not integers and low < 0 and span <= 8 and width >= 2:
+        return RangeProblem(
+            f"{seen}, which looks like a network's normalised input",
+            "Pass the original image, 0…255, or data_range= with what 255 levels have become, per channel.",
+        )
+    if span > 2 * LEVELS and width < span / 100:
+        full = next((2**bits - 1 for bits in (10, 12, 16) if low >= 0 and high < 2**bits), None)
+        if full is None:
+            return RangeProblem(
+                seen, f"Pass data_range={span:.4g}, or data_range=255 if sigma_rgb has the image's unit."
+            )
+        return RangeProblem(
+            f"{seen}, which looks like more than 8 bits",
+            f"Pass data_range={full}, or data_range=255 if sigma_rgb has the image's unit.",
+        )
+    return None
+
+
+def warn_of_range(low: float, high: float, width: float, integers: bool, stacklevel: int) -> None:
+    """Warns where the values are probably not in 0…255; Python shows it once for each place that calls."""
+    problem = range_problem(low, high, width, integers)
+    if problem is not None:
+        warnings.warn(
+            f"{problem.what}, but sigma_rgb = {width:.4g} refers to colours from 0 to 255. {problem.cure}",
+            InputWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def checked_data_range(data_range: float | Sequence[float] | None) -> npt.NDArray[np.float64] | None:
+    """The range of the image's colours, () or (C,): what 255 levels are in its own unit; None where it is 0…255.
+
+    >>> checked_data_range(1), checked_data_range(None)
+    (array(1.), None)
+    """
+    if data_range is None:
+        return None
+    array = checked_numbers(data_range, "data_range", "a number such as 1 or 65535, or one for each channel")
+    if array.ndim > 1 or not array.size or not (np.isfinite(array).all() and (array > 0).all()):
+        raise InputError(f"data_range is {data_range!r}, expected a finite number above 0, or one for each channel.")
+    return array

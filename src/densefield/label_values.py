@@ -1,0 +1,63 @@
+"""How the integers of a mask are read: which value means "unknown", and which masks are binary."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield.errors import InputError
+
+VOID = 255  # the value of pixels that were not labelled, in PASCAL VOC and in most datasets after it
+BINARY_VALUES = (127, 128, 254, 255)  # of the foreground in masks that are 0 elsewhere
+
+Void = int | Literal["auto"] | None
+
+
+def void_value(
+    void: Void,
+    labels: npt.NDArray[Any],
+    num_labels: int | None = None,
+) -> int | None:
+    """The value that means "unknown", or None where every value is a label.
+
+    "auto" is 255, unless there are more than 255 labels: then 255 is a label like any other.
+
+    >>> void_value("auto", np.array([0, 1, 255])), void_value("auto", np.array([0, 255, 300]))
+    (255, None)
+    >>> void_value("auto", np.array([0, 255]), num_labels=300), void_value(0, np.array([0, 1]))
+    (None, 0)
+    """
+    if void is None or (isinstance(void, int | np.integer) and not isinstance(void, bool)):
+        return None if void is None else int(void)
+    if void != "auto":
+        raise InputError(
+            f"void is {void!r}, expected the integer that means unknown, None for no such value, or 'auto'."
+        )
+    count = num_labels if num_labels is not None else int(labels.max(initial=0)) + 1
+    # The largest value of a mask with a void value is that value itself.
+    return VOID if count <= VOID or (num_labels is None and count == VOID + 1) else None
+
+
+def binary_foreground(
+    labels: npt.NDArray[Any],
+    num_labels: int | None = None,
+    void: Void = "auto",
+) -> int | None:
+    """The foreground value of a binary mask such as 0/255 or 0/128, or None where the integers are labels.
+
+    A mask is binary if it holds 0 and one of 127, 128, 254 and 255 only, unless more than two labels are asked for or
+    `void` says that the value means unknown.
+
+    >>> binary_foreground(np.array([0, 255, 255])), binary_foreground(np.array([0, 128]))
+    (255, 128)
+    >>> binary_foreground(np.array([0, 255]), num_labels=21), binary_foreground(np.array([0, 150]))
+    (None, None)
+    """
+    if labels.size == 0 or (num_labels is not None and num_labels > 2):
+        return None
+    most = int(labels.max())
+    if most not in BINARY_VALUES or most == void or not bool(((labels == 0) | (labels == most)).all()):
+        return None
+    return most
