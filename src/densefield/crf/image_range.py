@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield.crf.checks import checked_numbers
-from densefield.errors import InputError, InputWarning
+from densefield.errors import InputError, warn
 
 LEVELS = 255.0  # the range of colours that widths refer to
 
@@ -56,15 +55,11 @@ def range_problem(low: float, high: float, width: float, integers: bool) -> Rang
     return None
 
 
-def warn_of_range(low: float, high: float, width: float, integers: bool, stacklevel: int) -> None:
-    """Warns where the values are probably not in 0…255; Python shows it once for each place that calls."""
+def warn_of_range(low: float, high: float, width: float, integers: bool) -> None:
+    """Warns, at the user's call, where the values are probably not in 0…255."""
     problem = range_problem(low, high, width, integers)
     if problem is not None:
-        warnings.warn(
-            f"{problem.what}, but sigma_rgb = {width:.4g} refers to colours from 0 to 255. {problem.cure}",
-            InputWarning,
-            stacklevel=stacklevel + 1,
-        )
+        warn(f"{problem.what}, but sigma_rgb = {width:.4g} refers to colours from 0 to 255. {problem.cure}")
 
 
 def checked_data_range(data_range: float | Sequence[float] | None) -> npt.NDArray[np.float64] | None:
