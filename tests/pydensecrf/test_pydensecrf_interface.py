@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import densefield.pydensecrf.densecrf as our_densecrf
 import densefield.pydensecrf.eigen as our_eigen
 import densefield.pydensecrf.utils as our_utils
+from densefield.errors import InputWarning
 
 REASON = "pydensecrf is not installed: pip install 'densefield[peers]'"
 their_densecrf = pytest.importorskip("pydensecrf.densecrf", reason=REASON)
@@ -90,6 +93,56 @@ def made(m):
 )
 def test_what_they_take_we_take_and_return_alike(call):
     assert type(call(our_densecrf)).__name__ == type(call(their_densecrf)).__name__
+
+
+@pytest.mark.parametrize(
+    "sxy",
+    [
+        float("inf"),
+        (float("inf"), 3),
+        1e39,  # infinite in single precision
+        Fraction(5, 2),
+        Decimal("2.5"),
+        [Fraction(3), Decimal(2)],
+        {0: 3, 1: 2},
+        range(3, 5),
+        np.longdouble(3),
+        [np.float64(3.3), np.float16(2)],
+    ],
+    ids=repr,
+)
+def test_widths_that_they_take_give_the_same_marginals(sxy):
+    results = []
+    for m in (their_densecrf, our_densecrf):
+        d = made(m)
+        d.addPairwiseGaussian(sxy, 3)
+        d.addPairwiseBilateral(sxy, (9, float("inf"), 20), IMAGE, 2)
+        results.append(np.array(d.inference(5)))
+    np.testing.assert_allclose(results[1], results[0], rtol=0, atol=1e-6)  # rounding of float32
+
+
+def test_a_kernel_constant_that_does_not_exist_has_no_effect_there_and_a_warning_here():
+    theirs, ours = made(their_densecrf), made(our_densecrf)
+    theirs.addPairwiseGaussian(3, 3, their_densecrf.NORMALIZE_SYMMETRIC)  # in the place of the kernel
+    with pytest.warns(InputWarning, match="kernel is .*normalization= by name"):
+        ours.addPairwiseGaussian(3, 3, our_densecrf.NORMALIZE_SYMMETRIC)
+    np.testing.assert_allclose(np.array(ours.inference(5)), np.array(theirs.inference(5)), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda m: m.DenseCRF(N, L, 9),
+        lambda m: m.DenseCRF(N, L, threads=2),
+        lambda m: m.DenseCRF2D(W, H, L, 9, threads=2),
+    ],
+)
+def test_surplus_arguments_are_ignored_as_there_with_a_warning(make):
+    assert type(make(their_densecrf)).__name__ in ("DenseCRF", "DenseCRF2D")
+    with pytest.warns(InputWarning, match="surplus arguments .*(9|threads=2).* ignored"):
+        crf = make(our_densecrf)
+    crf.setUnaryEnergy(U)
+    assert np.array(crf.inference(1)).shape == (L, N)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,13 @@ def test_unary_from_labels(theirs, n_labels, gt_prob, zero_unsure):
     assert_same(ours.unary_from_labels(*arguments), theirs.unary_from_labels(*arguments))
 
 
+@pytest.mark.parametrize("gt_prob", [np.float32(0.7), np.float16(0.3), np.float64(0.9)], ids=repr)
+@pytest.mark.parametrize("n_labels", [5, np.int64(7), np.uint8(9)], ids=repr)
+def test_unary_from_labels_is_rounded_in_the_precision_of_its_arguments(theirs, n_labels, gt_prob):
+    arguments = (LABELS, n_labels, gt_prob)
+    assert_same(ours.unary_from_labels(*arguments), theirs.unary_from_labels(*arguments))
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
 @pytest.mark.parametrize(
     "options",
@@ -60,31 +67,6 @@ def test_the_old_names_give_the_numbers_of_the_new_ones_and_say_so_in_the_log(th
         assert_same(getattr(ours, name)(*arguments), getattr(theirs, name)(*arguments))
         assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2  # one each
         assert name in caplog.records[0].getMessage()
-
-
-@pytest.mark.parametrize(
-    "sdims, shape", [((2, 3), (20, 30)), ((2, 3.3, 0.7), (4, 5, 6)), ([1.5], [9]), ((3, 3), (2, 0))]
-)
-def test_create_pairwise_gaussian(theirs, sdims, shape):
-    assert_same(ours.create_pairwise_gaussian(sdims, shape), theirs.create_pairwise_gaussian(sdims, shape))
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ((2, 3), (10, 20, 30), IMAGE, 2),
-        ((2, 3), 13, IMAGE, 2),
-        ((2, 3), (0.01,), IMAGE[..., 0] / 255),
-        ((2, 3), 0.1, IMAGE[..., 0] / 255, -1),
-        ((2, 3), 7, np.moveaxis(IMAGE, 2, 0), 0),
-        ((2, 3), 7, np.moveaxis(IMAGE, 2, 1), -2),
-        ((2, 3, 1.5), 7, IMAGE),  # a volume
-        ((2, 3), (1, 2, 3, 4, 5), RANDOM.normal(size=(6, 7, 5)), 2),
-    ],
-    ids=lambda arguments: f"{arguments[:2]} {arguments[2].shape} {arguments[3:]}",
-)
-def test_create_pairwise_bilateral(theirs, arguments):
-    assert_same(ours.create_pairwise_bilateral(*arguments), theirs.create_pairwise_bilateral(*arguments))
 
 
 def test_without_clipping_a_probability_of_nought_is_an_infinite_energy_and_numpy_warns():
@@ -114,16 +96,6 @@ def test_unsigned_labels_may_be_unsure():
         (lambda: ours.unary_from_softmax(np.array(1.0)), InputError, "labels"),
         (lambda: ours.unary_from_softmax(PROBABILITIES, scale=0), InputError, "scale"),
         (lambda: ours.unary_from_softmax(PROBABILITIES, scale=1.5), InputError, "scale"),
-        (lambda: ours.create_pairwise_gaussian((2,), (3, 4)), InputError, "axis 0, axis 1"),
-        (lambda: ours.create_pairwise_gaussian((2, 3, 4), (3, 4)), InputError, "axis 0, axis 1"),
-        (lambda: ours.create_pairwise_gaussian((2, 0), (3, 4)), InputError, "other than 0"),
-        (lambda: ours.create_pairwise_gaussian((2, 2), (3.0, 4)), InputTypeError, "shape"),
-        (lambda: ours.create_pairwise_gaussian((2, 2), 5), InputTypeError, "shape"),
-        (lambda: ours.create_pairwise_bilateral((2, 3), 7, IMAGE), InputError, "chdim=2"),
-        (lambda: ours.create_pairwise_bilateral((2, 3), (7, 8), IMAGE, 2), InputError, "channel 2"),
-        (lambda: ours.create_pairwise_bilateral((2, 3), 0, IMAGE, 2), InputError, "schan"),
-        (lambda: ours.create_pairwise_bilateral((2, 3), 7, IMAGE, 5), InputError, "chdim"),
-        (lambda: ours.create_pairwise_bilateral((2, 3), 7, IMAGE.astype(str), 2), InputTypeError, "img"),
     ],
 )
 def test_odd_input_is_refused(wrong, error, words):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, SupportsIndex, SupportsInt
+import math
+from numbers import Number
+from typing import Any, SupportsFloat, SupportsIndex, SupportsInt
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +13,7 @@ from densefield.errors import InputError, InputTypeError
 
 Float32 = npt.NDArray[np.float32]
 
+SMALLEST_WIDTH, LARGEST_WIDTH = (float(limit) for limit in (np.finfo(np.float32).tiny, np.finfo(np.float32).max))
 RULED_OUT = np.float32(1e30)  # an energy beside which every other vanishes
 
 
@@ -45,7 +48,7 @@ def as_array(value: object, name: str, expected: str) -> npt.NDArray[Any]:
 
 
 def checked_integer(value: object, name: str) -> int:
-    """A whole number; as in pydensecrf, what stands behind the decimal point is cut off.
+    """An integer; as in pydensecrf, decimals are cut off.
 
     >>> checked_integer(np.int64(3), "nvar"), checked_integer(160.5, "w")
     (3, 160)
@@ -53,11 +56,11 @@ def checked_integer(value: object, name: str) -> int:
     if type(value) is int:  # asking for a protocol takes longer than all else
         return value
     if not isinstance(value, (SupportsInt, SupportsIndex)):
-        raise InputTypeError(f"{name} is {value!r}, expected a whole number.")
+        raise InputTypeError(f"{name} is {value!r}, expected an integer.")
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name} is {value!r}, expected a whole number.") from None
+        raise InputError(f"{name} is {value!r}, expected an integer.") from None
 
 
 def checked_energies(energies: Float32) -> Float32:
@@ -82,8 +85,12 @@ def checked_energies(energies: Float32) -> Float32:
     return finite
 
 
-def checked_widths(widths: object, name: str, axes: tuple[str, ...], *, exactly: bool = False) -> tuple[float, ...]:
-    """One width for all the axes, or one for each; more than there are axes is an error only where `exactly` is said.
+def checked_widths(
+    widths: object,  # a number, or one per axis and perhaps more, which are ignored
+    name: str,
+    axes: tuple[str, ...],
+) -> tuple[float, ...]:
+    """One width for all axes, or one for each; infinity switches an axis off.
 
     A negative width mirrors its axis, which changes nothing but rounding.
 
@@ -91,16 +98,20 @@ def checked_widths(widths: object, name: str, axes: tuple[str, ...], *, exactly:
     ((3.0, 3.0), (5.0, 4.0))
     """
     expected = f"a number, or one for each of {', '.join(axes)}"
+    given: Any = widths
     try:
-        given = np.asarray(widths)
-    except ValueError:  # rows of unequal length
+        if isinstance(widths, Number) or (np.ndim(given) == 0 and not hasattr(widths, "keys")):
+            used = [given] * len(axes)
+        else:
+            used = [given[axis] for axis in range(len(axes))]
+    except (IndexError, KeyError, TypeError, ValueError):
         raise InputError(f"{name} is {widths!r}, expected {expected}.") from None
-    if given.dtype.kind not in "fiub":
+    if not all(isinstance(width, (SupportsFloat, SupportsIndex)) for width in used):
         raise InputTypeError(f"{name} is {widths!r}, expected {expected}.")
-    if given.ndim > 1 or (given.ndim and (len(given) < len(axes) or (exactly and len(given) > len(axes)))):
-        raise InputError(f"{name} is {widths!r}, expected {expected}.")
-    used = np.broadcast_to(given, len(axes)) if given.ndim == 0 else given[: len(axes)]
-    single = np.finfo(np.float32)
-    if not ((np.abs(used) >= single.tiny) & (np.abs(used) <= single.max)).all():  # nor NaN
-        raise InputError(f"{name} is {widths!r}, expected finite widths other than 0.")
-    return tuple(float(width) for width in used)
+    try:
+        numbers = [float(width) for width in used]
+    except (TypeError, OverflowError):
+        raise InputError(f"{name} is {widths!r}, expected {expected}.") from None
+    if not all(abs(width) >= SMALLEST_WIDTH for width in numbers):  # nor NaN
+        raise InputError(f"{name} is {widths!r}, expected widths other than 0 and NaN.")
+    return tuple(width if abs(width) <= LARGEST_WIDTH else math.copysign(math.inf, width) for width in numbers)

@@ -8,7 +8,7 @@ import numpy as np
 
 from densefield.crf.binding import Bound
 from densefield.crf.kernels import Normalization
-from densefield.errors import InputError, InputTypeError
+from densefield.errors import InputError, InputTypeError, warn
 from densefield.filters.pixels import PixelFeatures
 from densefield.filters.walk import Walk, walk_through
 from densefield.pydensecrf import eigen
@@ -92,7 +92,8 @@ class DenseCRF:
     [1, 1, 1, 1]
     """
 
-    def __init__(self, nvar: int, nlabels: int) -> None:
+    def __init__(self, nvar: int, nlabels: int, *surplus: object, **unknown: object) -> None:
+        _warn_of_surplus(type(self).__name__, surplus, unknown)
         self._points = checked_integer(nvar, "nvar")
         self._labels = checked_integer(nlabels, "nlabels")
         if self._points < 0 or self._labels < 1:
@@ -190,11 +191,11 @@ class DenseCRF2D(DenseCRF):
     [0, 0, 0, 1, 1, 1]
     """
 
-    def __init__(self, w: int, h: int, nlabels: int) -> None:
+    def __init__(self, w: int, h: int, nlabels: int, *surplus: object, **unknown: object) -> None:
         self._width, self._height = checked_integer(w, "w"), checked_integer(h, "h")
         if self._width < 0 or self._height < 0:
             raise InputError(f"the image is {self._width} wide and {self._height} high, expected 0 or more.")
-        super().__init__(self._width * self._height, nlabels)
+        super().__init__(self._width * self._height, nlabels, *surplus, **unknown)
         self._walk = walk_through((self._height, self._width))
 
     def addPairwiseGaussian(
@@ -231,12 +232,25 @@ def _check_matrix(matrix: object, name: str) -> eigen.MatrixXf:
 
 
 def _normalization(kernel: int, normalization: int) -> Normalization:
-    _constant(kernel, "kernel", KernelType)
-    return _NAMES[_constant(normalization, "normalization", NormalizationType)]
+    if checked_integer(kernel, "kernel") not in list(KernelType):
+        warn(
+            f"kernel is {kernel!r}, expected one of {_names(KernelType)}. It has no effect on inference. If it is "
+            "meant as the normalization, pass normalization= by name."
+        )
+    number = checked_integer(normalization, "normalization")
+    if number not in _NAMES:
+        raise InputError(f"normalization is {normalization!r}, expected one of {_names(NormalizationType)}.")
+    return _NAMES[number]
 
 
-def _constant(value: object, name: str, kind: type[IntEnum]) -> int:
-    number = checked_integer(value, name)
-    if number not in list(kind):
-        raise InputError(f"{name} is {value!r}, expected one of {', '.join(member.name for member in kind)}.")
-    return number
+def _names(kind: type[IntEnum]) -> str:
+    return ", ".join(member.name for member in kind)
+
+
+def _warn_of_surplus(name: str, surplus: tuple[object, ...], unknown: dict[str, object]) -> None:
+    """pydensecrf ignores such arguments, so that scripts may have them."""
+    if surplus or unknown:
+        given = ", ".join(
+            [*(repr(value) for value in surplus), *(f"{key}={value!r}" for key, value in unknown.items())]
+        )
+        warn(f"{name} got the surplus arguments {given}, which are ignored: leave them out.")

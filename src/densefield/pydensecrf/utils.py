@@ -10,8 +10,9 @@ from typing import SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from densefield.errors import InputError, InputTypeError
-from densefield.pydensecrf.buffers import Float32, checked_widths
+from densefield.errors import InputError, InputTypeError, warn
+from densefield.pydensecrf.buffers import Float32
+from densefield.pydensecrf.scaling import Widths, divide, listed_widths
 
 _log = logging.getLogger(__name__)
 
@@ -32,16 +33,17 @@ def unary_from_labels(
     """
     given = np.asarray(labels).ravel()
     if given.dtype.kind not in "iub":
-        raise InputTypeError(f"labels have dtype {given.dtype}, expected whole numbers: use labels.astype(int).")
+        raise InputTypeError(f"labels have dtype {given.dtype}, expected integers: use labels.astype(int).")
     try:
-        count, confidence = n_labels.__index__(), float(gt_prob)
+        count = n_labels.__index__()
+        p = gt_prob if isinstance(gt_prob, np.floating) else float(gt_prob)
     except (AttributeError, TypeError, ValueError):
         raise InputTypeError(
-            f"n_labels is {n_labels!r} and gt_prob {gt_prob!r}, expected a whole number and a probability."
+            f"n_labels is {n_labels!r} and gt_prob {gt_prob!r}, expected an integer and a probability."
         ) from None
     if count < 2:
         raise InputError(f"n_labels is {count}, expected 2 or more: one label leaves nothing to choose.")
-    if not 0 < confidence < 1:
+    if not 0 < p < 1:
         raise InputError(f"gt_prob is {gt_prob!r}, expected a probability above 0 and below 1.")
     first = 1 if zero_unsure else 0
     index = given.astype(np.int64) - first  # wider than the labels may be, which have no -1 where they are unsigned
@@ -51,9 +53,10 @@ def unary_from_labels(
             f"labels range from {int(given.min())} to {int(given.max())}, expected "
             + (f"1 to {count}, and 0 where unsure." if zero_unsure else f"0 to {count - 1}.")
         )
-    energies = np.full((count, given.size), -math.log((1 - confidence) / (count - 1)), np.float32)
-    energies[index[known], np.flatnonzero(known)] = -math.log(confidence)
-    energies[:, ~known] = -math.log(1 / count)
+    # Rounded as in pydensecrf, which computes in the precision of its arguments.
+    energies = np.full((count, given.size), -np.log((1.0 - p) / (n_labels - 1)), np.float32)
+    energies[index[known], np.flatnonzero(known)] = -np.log(p)
+    energies[:, ~known] = -np.log(1.0 / n_labels)
     return energies
 
 
@@ -78,7 +81,8 @@ def unary_from_softmax(
     if scale is not None:
         if not 0 < scale <= 1:
             raise InputError(f"scale is {scale!r}, expected more than 0 and at most 1.")
-        p = (scale * p).astype(np.float64) + (1 - scale) / len(p)
+        mixed = scale * p
+        p = mixed.astype(np.result_type(mixed, np.float64)) + (1 - scale) * np.float64(1 / len(p))
     if clip is not None:
         p = np.clip(p, clip, 1.0)
     energies: Float32 = -np.log(p).reshape(len(p), -1).astype(np.float32, order="C")
@@ -86,7 +90,7 @@ def unary_from_softmax(
 
 
 def create_pairwise_gaussian(
-    sdims: Sequence[float],  # one width per axis
+    sdims: Widths,  # one width per axis
     shape: Sequence[int],  # of the image, without channels
 ) -> Float32:
     """Features (axes, N): positions over their widths, in the order of the image's axes, so rows before columns.
@@ -98,21 +102,27 @@ def create_pairwise_gaussian(
         sizes = tuple(size.__index__() for size in shape)
     except (AttributeError, TypeError):
         raise InputTypeError(f"shape is {shape!r}, expected the image's size along each axis.") from None
+    if not sizes or min(sizes) < 0:
+        raise InputError(f"shape is {shape!r}, expected the image's size along each axis.")
+    widths = listed_widths(sdims, "sdims", len(sizes), "axes")
+    if len(widths) < len(sizes):
+        raise InputError(f"sdims is {sdims!r}, expected one width for each of the {len(sizes)} axes of {shape!r}.")
     features = np.empty((len(sizes), *sizes), np.float32)
-    _fill_positions(features, sdims)
+    _fill_positions(features)
+    divide(features, widths, "sdims")
     return features.reshape(len(sizes), math.prod(sizes))
 
 
 def create_pairwise_bilateral(
-    sdims: Sequence[float],  # one width per axis
-    schan: float | Sequence[float],  # one width for all channels, or one for each
+    sdims: Widths,  # one width per axis
+    schan: Widths,  # one width for all channels, or one for each
     img: npt.NDArray[np.generic],
     chdim: int = -1,
 ) -> Float32:
     """Features (axes + channels, N): positions as in create_pairwise_gaussian, then channels, each over its width.
 
-    `chdim` is the axis of `img` that counts channels; -1, the default, says that there is none, not that it is the
-    last.
+    `chdim` is the axis of `img` that counts channels; -1, the default, means that there is none, not that it is the
+    last. As in pydensecrf, axes and channels beyond the last width are not scaled; there is a warning then.
 
     >>> create_pairwise_bilateral((1, 1), 10, np.zeros((4, 5, 3), np.uint8), chdim=2).shape
     (5, 20)
@@ -120,21 +130,26 @@ def create_pairwise_bilateral(
     image = np.asarray(img)
     if image.dtype.kind not in "fiub":
         raise InputTypeError(f"img has dtype {image.dtype}, expected numbers.")
-    if not isinstance(chdim, SupportsIndex) or not -image.ndim <= chdim.__index__() < image.ndim:
+    if chdim == -1:
+        channels = image[None]
+    elif isinstance(chdim, SupportsIndex) and -image.ndim <= chdim.__index__() < image.ndim:
+        channels = np.moveaxis(image, chdim.__index__(), 0)
+    else:
         raise InputError(f"chdim is {chdim!r} for an image of shape {image.shape}, expected one of its axes, or -1.")
-    channels = image[None] if chdim == -1 else np.moveaxis(image, chdim, 0)
     axes = channels.ndim - 1
-    if chdim == -1 and np.ndim(sdims) == 1 and len(sdims) == image.ndim - 1:
-        raise InputError(
-            f"sdims has {len(sdims)} widths for an image of shape {image.shape} without channels. If the last axis "
-            f"counts channels, use chdim={image.ndim - 1}."
-        )
-    widths = checked_widths(schan, "schan", tuple(f"channel {c}" for c in range(len(channels))), exactly=True)
+    positions = listed_widths(sdims, "sdims", axes, "axes")
+    colours = listed_widths(schan, "schan", len(channels), "channels")
+    if len(positions) < axes:
+        hint = f" If the last axis counts channels, use chdim={axes - 1}." if chdim == -1 and axes > 2 else ""
+        _warn_of_rest("sdims", len(positions), f"{axes} axes of an image of shape {image.shape}, chdim={chdim}", hint)
+    if len(colours) < len(channels):
+        hint = " One number is the width of all channels." if len(colours) == 1 else ""
+        _warn_of_rest("schan", len(colours), f"{len(channels)} channels", hint)
     features = np.empty((axes + len(channels), *channels.shape[1:]), np.float32)
-    _fill_positions(features[:axes], sdims)
-    for feature, channel, width in zip(features[axes:], channels, widths, strict=True):
-        feature[...] = channel
-        feature /= np.float32(width)
+    _fill_positions(features[:axes])
+    features[axes:] = channels
+    divide(features[:axes], positions, "sdims")
+    divide(features[axes:], colours, "schan")
     return features.reshape(len(features), math.prod(channels.shape[1:]))
 
 
@@ -150,10 +165,12 @@ def softmax_to_unary(sm: npt.ArrayLike, GT_PROB: float = 1) -> Float32:
     return unary_from_softmax(sm, scale=None if GT_PROB == 1 else GT_PROB, clip=None)
 
 
-def _fill_positions(features: Float32, sdims: object) -> None:
-    """Writes the positions along each axis over its width into (axes, …)."""
+def _fill_positions(features: Float32) -> None:
+    """Writes the positions along each axis into (axes, …)."""
     sizes = features.shape[1:]
-    widths = checked_widths(sdims, "sdims", tuple(f"axis {axis}" for axis in range(len(sizes))), exactly=True)
-    for axis, (size, width) in enumerate(zip(sizes, widths, strict=True)):
-        line = np.arange(size, dtype=np.float32) / np.float32(width)
-        features[axis] = line.reshape(-1, *[1] * (len(sizes) - 1 - axis))
+    for axis, size in enumerate(sizes):
+        features[axis] = np.arange(size).reshape(-1, *[1] * (len(sizes) - 1 - axis))
+
+
+def _warn_of_rest(name: str, count: int, available: str, hint: str) -> None:
+    warn(f"{name} has {count} widths for the {available}; those beyond are not scaled, as in pydensecrf.{hint}")
