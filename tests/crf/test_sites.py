@@ -73,10 +73,10 @@ def test_an_empty_image_keeps_its_channels(shape):
 @pytest.mark.parametrize(
     "image, error, message",
     [
-        ([[1, 2]], InputTypeError, "the image is a list, expected a numpy array. Use numpy.asarray"),
-        (np.zeros((2, 3), bool), InputTypeError, "dtype bool, expected whole or floating point numbers"),
-        (np.zeros((2, 3), complex), InputTypeError, "dtype complex128, expected whole or floating point numbers"),
-        (np.zeros((2, 3), object), InputTypeError, "dtype object, expected whole or floating point numbers"),
+        ([[1, 2]], InputTypeError, "the image is a list, expected a numpy array .*Use numpy.asarray"),
+        (np.zeros((2, 3), bool), InputTypeError, "dtype bool, expected integers or floating point numbers"),
+        (np.zeros((2, 3), complex), InputTypeError, "dtype complex128, expected integers or floating point numbers"),
+        (np.zeros((2, 3), object), InputTypeError, "dtype object, expected integers or floating point numbers"),
         (np.zeros((2, 4, 3)), InputError, r"\(2, 4, 3\), but the scores are for \(2, 3\): expected \(2, 3, channels\)"),
         (np.zeros((3, 2, 4)), InputError, "Rows and columns are swapped"),
         (np.zeros((4, 2, 3)), InputError, r"Its channels come first: use numpy.moveaxis\(image, 0, -1\)"),

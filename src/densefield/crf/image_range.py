@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from densefield.crf.checks import checked_numbers
+from densefield.crf.kernels import Bilateral, Kernel, channel_widths
 from densefield.errors import InputError, warn
 
 LEVELS = 255.0  # the range of colours that widths refer to
@@ -74,3 +75,33 @@ def checked_data_range(data_range: float | Sequence[float] | None) -> npt.NDArra
     if array.ndim > 1 or not array.size or not (np.isfinite(array).all() and (array > 0).all()):
         raise InputError(f"data_range is {data_range!r}, expected a finite number above 0, or one for each channel.")
     return array
+
+
+def warn_of_image(image: npt.NDArray[np.generic], channels: int, kernels: Iterable[Kernel]) -> None:
+    """Warns where a kernel compares the image's channels, and their values are probably not in 0…255.
+
+    Images of 8 bits are not looked at. For others it takes one pass over the image.
+    """
+    widths = [channel_widths(kernel, channels) for kernel in kernels if "channel" in kernel.widths_of_parts()]
+    if not widths or image.dtype.itemsize == 1 or not image.size:
+        return
+    width = min(float(each.min()) for each in widths)
+    integers = bool(np.issubdtype(image.dtype, np.integer))
+    warn_of_range(float(image.min()), float(image.max()), width, integers)
+
+
+def in_image_units(kernel: Kernel, data_range: npt.NDArray[np.float64] | None, axes: int) -> Kernel:
+    """The kernel with its widths of colours in the unit of the image, of which `data_range` are 255 levels.
+
+    >>> in_image_units(Bilateral(60, 10), np.array(1.0), axes=2).sigma_rgb.round(4).tolist()
+    0.0392
+    """
+    if data_range is None or not isinstance(kernel, Bilateral):
+        return kernel
+    scale = data_range / LEVELS
+    if kernel.covariance is None:
+        return replace(kernel, sigma_rgb=np.asarray(kernel.sigma_rgb, np.float64) * scale)
+    covariance = np.array(kernel.covariance, np.float64)
+    factors = np.ones(len(covariance))
+    factors[axes:] = scale
+    return replace(kernel, covariance=covariance * factors * factors[:, None])

@@ -56,6 +56,18 @@ class Kernel(ABC):
     def widths_of_parts(self) -> Mapping[str, Widths]:
         """Which parts of a pixel are compared ("position", "channel", or the user's own), and their widths."""
 
+    def describe(self) -> str:
+        """The kernel in one line.
+
+        >>> print(Bilateral(60, 10, weight=5).describe())
+        bilateral: sigma_xy 60, sigma_rgb 10, weight 5, symmetric
+        """
+        widths = {field.name: getattr(self, field.name) for field in fields(self) if field.name.startswith("sigma")}
+        if self.covariance is not None:
+            widths = {"covariance": self.covariance}
+        parts = [f"{name} {_in_short(value)}" for name, value in {**widths, "weight": self.weight}.items()]
+        return f"{self.name}: {', '.join(parts)}, {self.normalization}"
+
     def shape(self, dimensions: Mapping[str, int]) -> Matrix:
         """Widths σ (d,), or for a full covariance the matrix W (d, d) with WᵀW = Σ⁻¹.
 
@@ -160,6 +172,31 @@ class Custom(Kernel):
     def widths_of_parts(self) -> Mapping[str, Widths]:
         """The user's own features."""
         return {self.feature: self.sigma}
+
+
+def _in_short(value: npt.ArrayLike) -> str:
+    """Numbers with four digits; more than five of them by their shape and range.
+
+    >>> _in_short([1.0, 2.5]), _in_short(np.eye(21))
+    ('(1, 2.5)', '21×21 from 0 to 1')
+    """
+    array = np.asarray(value, np.float64)
+    if array.ndim == 0:
+        return f"{float(array):.4g}"
+    if array.ndim == 1 and len(array) <= 5:
+        return f"({', '.join(f'{each:.4g}' for each in array)})"
+    return f"{'×'.join(map(str, array.shape))} from {array.min():.4g} to {array.max():.4g}"
+
+
+def channel_widths(kernel: Kernel, channels: int) -> Matrix:
+    """The widths (C,) of colours, from a covariance where the kernel has one.
+
+    >>> channel_widths(Bilateral(60, 10), 3).tolist()
+    [10.0, 10.0, 10.0]
+    """
+    if kernel.covariance is not None:
+        return np.sqrt(np.diag(np.asarray(kernel.covariance, np.float64)))[-channels:]
+    return np.broadcast_to(np.asarray(kernel.widths_of_parts()["channel"], np.float64), channels)
 
 
 def checked_widths(widths: Widths) -> Matrix:

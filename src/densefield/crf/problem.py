@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield import _core
+from densefield.crf.arrays import as_array
 from densefield.crf.binding import Bound, FilterChoice, bind
 from densefield.crf.coupling import Coupling
+from densefield.crf.image_range import in_image_units
 from densefield.crf.kernels import Kernel
-from densefield.crf.sites import checked_spacing, gather_sites
+from densefield.crf.sites import AxisOrder, checked_spacing, gather_sites
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.walk import Walk, walk_through
 
@@ -64,16 +66,20 @@ def pose(
     spacing: Sequence[float] | None,
     ignore: object,
     exclude_self: bool,
+    data_range: npt.NDArray[np.float64] | None,  # of the image: what 255 levels are in its unit
+    axis_order: AxisOrder,
     kept: Kept,
 ) -> Problem:
     """Checks everything and builds the filters; those of positions alone are looked for in `kept`, and left there."""
-    f = checked_scores(scores, choice.method == "exact", choice.threads)
+    f = checked_scores(scores, choice.method == "exact", choice.threads, ignore)
     labels, shape = f.shape[0], f.shape[1:]
     walk = walk_through(shape) if choice.method == "lattice" else None
     present = _present(ignore, shape, f.dtype)
+    sites = gather_sites(kernels, shape, image, features, spacing, axis_order, labels)
+    if ignore is not None:
+        sites = {part: _harmless(values, present) for part, values in sites.items()}
     if walk is not None and ignore is not None:
         present = present[walk.order]
-    sites = gather_sites(kernels, shape, image, features, spacing)
     steps = None if spacing is None else checked_spacing(spacing, len(shape))
     bounds = []
     for index, kernel in enumerate(kernels):
@@ -84,7 +90,9 @@ def pose(
             bounds.append(found[1])
             continue
         try:
-            bound = bind(kernel, sites, labels, present, choice, exclude_self, walk)
+            bound = bind(
+                in_image_units(kernel, data_range, len(shape)), sites, labels, present, choice, exclude_self, walk
+            )
         except InputError:
             _check_finite_sites(kernel, sites, shape)
             raise
@@ -94,12 +102,25 @@ def pose(
     return Problem(f.reshape(labels, -1), shape, tuple(bounds), walk)
 
 
-def checked_scores(scores: object, keep_double: bool, threads: int) -> Array:
-    """Scores (L, …) as float32, or as float64 where they are and that is to be kept."""
-    if not isinstance(scores, np.ndarray):
-        raise InputTypeError(
-            f"the scores are a {type(scores).__name__}, expected a numpy array (labels, rows, columns)."
-        )
+def _harmless(values: npt.NDArray[np.generic], present: Array) -> npt.NDArray[np.generic]:
+    """Values (N, d) with zeros at ignored pixels that hold NaN or infinity: nothing depends on those."""
+    if not np.issubdtype(values.dtype, np.floating):
+        return values
+    wrong = (present == 0) & ~np.isfinite(values)
+    return np.where(wrong, 0, values).astype(values.dtype) if wrong.any() else values
+
+
+def checked_scores(given: object, keep_double: bool, threads: int, ignore: object = None) -> Array:
+    """Scores (L, …) as float32, or as float64 where they are and that is to be kept.
+
+    Those of ignored pixels may be NaN, and become 0.
+    """
+    scores = as_array(
+        given,
+        "the scores are",
+        "a numpy array (labels, rows, columns)",
+        "Use numpy.asarray(scores, dtype=numpy.float32).",
+    )
     if not np.issubdtype(scores.dtype, np.floating):
         raise InputTypeError(
             f"the scores have dtype {scores.dtype}, expected floating point numbers (labels, rows, columns). "
@@ -115,6 +136,8 @@ def checked_scores(scores: object, keep_double: bool, threads: int) -> Array:
     dtype = np.float64 if keep_double and scores.dtype == np.float64 else np.float32
     with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is refused
         f = np.ascontiguousarray(scores, dtype)
+    if isinstance(ignore, np.ndarray) and ignore.dtype == np.bool_ and ignore.shape == f.shape[1:]:
+        f = np.where(ignore & ~np.isfinite(f), f.dtype.type(0), f)
     check_finite_scores(f, threads)
     return f
 
@@ -141,7 +164,7 @@ def _check_finite_sites(kernel: Kernel, sites: Mapping[str, npt.NDArray[np.gener
             name = "the image" if part == "channel" else f"feature {part!r}"
             raise InputError(
                 f"{name} holds NaN or infinity at {int((~finite).sum())} of {finite.size} pixels, first at {where}. "
-                "Put finite numbers there; ignore= then leaves those pixels out."
+                "Leave those pixels out with ignore=."
             ) from None
 
 
@@ -156,7 +179,7 @@ def _present(ignore: object, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Ar
 
 
 def checked_iterations(count: object) -> int:
-    """How many updates: a whole number."""
+    """The number of updates."""
     if isinstance(count, bool) or not isinstance(count, SupportsIndex) or not 0 <= count.__index__() <= MOST_ITERATIONS:
-        raise InputError(f"iterations is {count!r}, expected a whole number from 0 to {MOST_ITERATIONS}.")
+        raise InputError(f"iterations is {count!r}, expected an integer from 0 to {MOST_ITERATIONS}.")
     return count.__index__()

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from densefield.crf.arrays import image_array
 from densefield.crf.checks import checked_numbers
 from densefield.crf.kernels import Kernel
 from densefield.errors import InputError, InputTypeError
 
 Array = npt.NDArray[np.floating]
+AxisOrder = Literal["xy", "yx"]
 
 MOST_CHANNELS = 16  # as many as a lattice has dimensions
 
 
-def grid_positions(shape: Sequence[int], spacing: Sequence[float] | None = None) -> Array:
-    """Where each pixel of a grid is, (N, axes), in the order x, y(, z), times the spacing, which is in that order too.
+def grid_positions(shape: Sequence[int], spacing: Sequence[float] | None = None, axis_order: AxisOrder = "xy") -> Array:
+    """Where each pixel of a grid is, (N, axes), times the spacing, which is in the order x, y(, z).
+
+    Columns are in that order too, or with "yx" in the reverse one, (z, )y, x.
 
     >>> grid_positions((2, 3)).tolist()
     [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
@@ -28,7 +33,8 @@ def grid_positions(shape: Sequence[int], spacing: Sequence[float] | None = None)
     positions = np.empty((*shape, len(shape)), np.float32 if spacing is None else np.float64)
     for axis, count in enumerate(reversed(tuple(shape))):
         line = np.arange(count) * steps[axis]
-        positions[..., axis] = line.reshape(-1, *[1] * axis)
+        column = axis if axis_order == "xy" else len(shape) - 1 - axis
+        positions[..., column] = line.reshape(-1, *[1] * axis)
     return positions.reshape(-1, len(shape))
 
 
@@ -43,15 +49,12 @@ def checked_spacing(spacing: Sequence[float] | None, axes: int) -> tuple[float, 
     return tuple(steps.tolist())
 
 
-def image_channels(image: object, shape: tuple[int, ...]) -> npt.NDArray[np.generic]:
+def image_channels(given: object, shape: tuple[int, ...]) -> npt.NDArray[np.generic]:
     """The image (…, C), or (…) for one channel, as it is, (N, C)."""
-    if not isinstance(image, np.ndarray):
-        raise InputTypeError(
-            f"the image is a {type(image).__name__}, expected a numpy array. Use numpy.asarray(image)."
-        )
+    image = image_array(given)
     if image.dtype == np.bool_ or not np.issubdtype(image.dtype, np.number) or np.iscomplexobj(image):
         raise InputTypeError(
-            f"the image has dtype {image.dtype}, expected whole or floating point numbers. "
+            f"the image has dtype {image.dtype}, expected integers or floating point numbers. "
             "Use image.astype(numpy.float32)."
         )
     if image.shape[: len(shape)] != shape or image.ndim not in (len(shape), len(shape) + 1):
@@ -69,6 +72,11 @@ def _size_message(image: tuple[int, ...], shape: tuple[int, ...]) -> str:
         return f"{message} Its channels come first: use numpy.moveaxis(image, 0, -1)."
     if len(shape) == 2 and image[:2] == shape[::-1]:
         return f"{message} Rows and columns are swapped: scores are (labels, rows, columns)."
+    if len(image) >= len(shape) and all(large > small for large, small in zip(image, shape, strict=False)):
+        return (
+            f"{message} The scores are smaller than the image: upsample them first, such as by "
+            "torch.nn.functional.interpolate(scores[None], size=image.shape[:2], mode='bilinear', align_corners=False)."
+        )
     return message
 
 
@@ -78,20 +86,23 @@ def gather_sites(
     image: object = None,
     features: Mapping[str, Array] | None = None,
     spacing: Sequence[float] | None = None,
+    axis_order: AxisOrder = "xy",
+    labels: int | None = None,  # as many as there are scores for a pixel, for the error where axes are swapped
 ) -> dict[str, npt.NDArray[np.generic]]:
     """Every part that the kernels compare, by name, each (N, d)."""
+    kernels = tuple(kernels)
     given = dict(features or {})
     sites: dict[str, npt.NDArray[np.generic]] = {}
     needed = {part for kernel in kernels for part in kernel.widths_of_parts()}
     for part in sorted(needed):
         if part == "position":
-            sites[part] = grid_positions(shape, spacing)
+            sites[part] = grid_positions(shape, spacing, axis_order)
         elif part == "channel":
             if image is None:
                 raise InputError("a bilateral kernel compares colours, but no image was given: pass image=.")
-            sites[part] = image_channels(image, shape)
+            sites[part] = _without_alpha(image_channels(image, shape), kernels)
         elif part in given:
-            sites[part] = _checked_feature(part, given[part], shape)
+            sites[part] = _checked_feature(part, given[part], shape, labels)
         else:
             raise InputError(
                 f"a kernel compares {part!r}, but features= has {', '.join(sorted(given)) or 'nothing'}: pass "
@@ -103,6 +114,24 @@ def gather_sites(
             f"features= has {', '.join(unused)}, which no kernel compares: add a Custom kernel of that name."
         )
     return sites
+
+
+def _without_alpha(channels: npt.NDArray[np.generic], kernels: Iterable[Kernel]) -> npt.NDArray[np.generic]:
+    """Channels (N, C) without a constant alpha: the last of two or four, unless a kernel has widths for all of them.
+
+    It makes no difference to distances, but the lattice of one dimension more is slower and less accurate.
+
+    >>> _without_alpha(np.array([[10, 20, 30, 255], [11, 21, 31, 255]]), []).shape
+    (2, 3)
+    """
+    count = channels.shape[1]
+    if count not in (2, 4) or not len(channels) or not (channels[:, -1] == channels[0, -1]).all():
+        return channels
+    for kernel in kernels:
+        widths = kernel.widths_of_parts().get("channel")
+        if widths is not None and (kernel.covariance is not None or np.size(widths) == count):
+            return channels
+    return channels[:, :-1]
 
 
 def _near_origin(feature: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
@@ -117,7 +146,7 @@ def _near_origin(feature: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
     return np.subtract(feature, origin, dtype=np.float64)  # type: ignore[no-any-return]
 
 
-def _checked_feature(name: str, feature: object, shape: tuple[int, ...]) -> npt.NDArray[np.generic]:
+def _checked_feature(name: str, feature: object, shape: tuple[int, ...], labels: int | None) -> npt.NDArray[np.generic]:
     points = math.prod(shape)
     expected = f"({', '.join(str(n) for n in shape)}, d) or ({points}, d)"
     if not isinstance(feature, np.ndarray) or feature.dtype.kind not in "iuf":
@@ -127,5 +156,11 @@ def _checked_feature(name: str, feature: object, shape: tuple[int, ...]) -> npt.
         return _near_origin(feature.reshape(points, feature.shape[-1]))
     if feature.ndim == 2 and len(feature) == points:
         return _near_origin(feature)
-    hint = " For one number per pixel use feature[..., None]." if feature.shape == shape else ""
+    hint = ""
+    if feature.shape == shape:
+        hint = " For one number per pixel use feature[..., None]."
+    elif feature.ndim == 2 and feature.shape[1] == points:
+        hint = " Its axes are swapped: use feature.T."
+    elif len(shape) == 1 and len(feature) == labels:
+        hint = " The axes of the scores are swapped: they are (labels, points), use scores.T."
     raise InputError(f"feature {name!r} has shape {feature.shape}, expected {expected}.{hint}")

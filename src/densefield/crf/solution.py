@@ -10,7 +10,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.floating]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Solution:
     """Marginals of the CRF and how they were reached.
 
@@ -25,6 +25,17 @@ class Solution:
     residuals: tuple[float, ...]
     energies: tuple[float, ...] | None
     converged: bool | None
+
+    def __repr__(self) -> str:
+        labels, *shape = self.marginals.shape
+        parts = [f"{labels} labels at {' × '.join(map(str, shape))} pixels", f"{self.steps} steps"]
+        if self.residuals:
+            parts.append(f"last change {self.residuals[-1]:.2g}")
+        if self.energies:
+            parts.append(f"free energy {self.energies[-1]:.6g}")
+        if self.converged is not None:
+            parts.append("converged" if self.converged else "not converged")
+        return f"Solution: {', '.join(parts)}"
 
     @property
     def labels(self) -> npt.NDArray[np.intp]:

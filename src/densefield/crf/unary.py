@@ -1,0 +1,262 @@
+"""Unary scores from what users have: a mask of labels, probabilities, or logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield.crf.arrays import Array, as_array, split_mask
+from densefield.crf.checks import checked_numbers
+from densefield.crf.native import new_array
+from densefield.errors import InputError, InputTypeError
+from densefield.label_values import Void, binary_foreground, void_value
+
+Float32 = npt.NDArray[np.float32]
+
+LEAST_PROBABILITY = 1e-5  # smaller ones count as this, so that no label is ruled out
+MOST_LABELS = 1 << 16  # label numbers beyond 16 bits are identifiers, not classes
+
+
+@dataclass(frozen=True)
+class Unary:
+    """Scores of the labels that take part, and how many labels the result has.
+
+    Labels that a mask does not hold take no part: the result does not depend on how many of them there are, nor on
+    how labels are numbered.
+    """
+
+    scores: Array  # (K, …)
+    labels: npt.NDArray[np.intp] | None = None  # (K,): the label of each row; None where rows are labels 0…L-1
+    count: int = 0  # L, where `labels` is given
+    ignore: npt.NDArray[np.bool_] | None = None  # (…): pixels masked out by a masked array
+
+    def expand(self, marginals: Float32) -> Float32:
+        """Marginals (K, …) as (L, …), with 0 for labels that take no part."""
+        if self.labels is None:
+            return marginals
+        try:
+            full = np.zeros((self.count, *marginals.shape[1:]), np.float32)
+        except MemoryError as error:
+            raise InputError(
+                f"the result has {self.count} labels at {marginals[0].size} pixels, more than fits into memory. Number "
+                "the labels from 0: values, labels = numpy.unique(labels, return_inverse=True)."
+            ) from error
+        full[self.labels] = marginals
+        return full
+
+
+def unary(
+    probabilities: object = None,
+    labels: object = None,
+    logits: object = None,
+    *,
+    num_labels: int | None = None,
+    void: Void = "auto",
+    confidence: float = 0.7,
+    ignore: npt.NDArray[np.bool_] | None = None,
+) -> Unary:
+    """Unary scores from the one of the three that is given; the parameters are those of refine().
+
+    Masked elements of a masked array are ignored, together with `ignore`. What ignored pixels hold does not matter.
+
+    >>> found = unary(labels=np.array([[0, 7, 255]]), confidence=0.9)
+    >>> found.scores[:, 0].round(2), found.labels, found.count
+    (array([[-0.11, -2.3 , -0.69],
+           [-2.3 , -0.11, -0.69]], dtype=float32), array([0, 7]), 8)
+    """
+    given = {"probabilities": probabilities, "labels": labels, "logits": logits}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) != 1:
+        raise InputError(
+            f"got {' and '.join(names) or 'neither probabilities nor labels nor logits'}, expected exactly one of them."
+        )
+    values, masked = split_mask(given[names[0]])
+    if names[0] == "labels":
+        mask = as_array(
+            values,
+            "labels are",
+            "an array of integers (rows, columns)",
+            "Use numpy.asarray(labels, dtype=numpy.uint8).",
+        )
+        return _from_labels(mask, num_labels, void, confidence, _union(ignore, masked))
+    if masked is not None and masked.ndim > 2:
+        masked = np.asarray(masked.any(axis=0))
+    hidden = _union(ignore, masked)
+    if names[0] == "logits":
+        f = as_array(
+            values,
+            "logits are",
+            "a floating point array (labels, rows, columns)",
+            "Use numpy.asarray(logits, dtype=numpy.float32).",
+        )
+        return Unary(f, ignore=hidden)
+    return Unary(scores_from_probabilities(values, hidden), ignore=hidden)
+
+
+def scores_from_probabilities(probabilities: object, ignore: npt.NDArray[np.bool_] | None = None) -> Float32:
+    """log p of probabilities (L, …) that sum to one, or of one foreground probability (rows, columns).
+
+    Probabilities below 1e-5 count as 1e-5.
+
+    >>> scores_from_probabilities(np.array([[0.25, 1.0]]))[:, 0].round(2)
+    array([[ -0.29, -11.51],
+           [ -1.39,   0.  ]], dtype=float32)
+    """
+    given = as_array(
+        probabilities,
+        "probabilities are",
+        "a floating point array (labels, rows, columns)",
+        "For a mask of labels use labels=.",
+    )
+    if not np.issubdtype(given.dtype, np.floating):
+        raise InputTypeError(
+            f"probabilities have dtype {given.dtype}, expected floating point numbers (labels, rows, columns). For a "
+            "mask of labels use labels=."
+        )
+    p = np.asarray(given, np.float32)
+    if p.ndim < 2 or len(p) == 0:
+        raise InputError(
+            f"probabilities have shape {p.shape}, expected (labels, rows, columns), or (rows, columns) for one "
+            "foreground probability."
+        )
+    if p.ndim == 2:
+        p = np.stack([1 - p, p])
+    if ignore is not None and ignore.shape == p.shape[1:]:
+        p = np.where(ignore, np.float32(1 / len(p)), p)
+    if p.size == 0:
+        return p
+    _check_probabilities(p)
+    scores = np.maximum(p, np.float32(LEAST_PROBABILITY), out=new_array(*p.shape))
+    return np.log(scores, out=scores)  # type: ignore[no-any-return]
+
+
+def _check_probabilities(p: Float32) -> None:
+    low, high = float(p.min()), float(p.max())
+    if np.isnan(low):
+        pixels = np.isnan(p).any(axis=0)
+        raise InputError(
+            f"probabilities hold NaN at {int(pixels.sum())} of {pixels.size} pixels. Leave those pixels out with "
+            "ignore=numpy.isnan(probabilities).any(axis=0)."
+        )
+    if low < -1e-4 or high > 1 + 1e-4:
+        raise InputError(
+            f"probabilities range from {low:.4g} to {high:.4g}, expected 0 to 1. For raw scores use logits=."
+        )
+    total = p.sum(axis=0)
+    if not np.allclose(total, 1, atol=0.02):
+        hint = ""
+        if np.allclose(p.sum(axis=-1), 1, atol=0.02):
+            hint = " They do along the last axis: use numpy.moveaxis(probabilities, -1, 0)."
+        elif len(p) == 1:
+            hint = " For one foreground probability pass it as (rows, columns): probabilities[0]."
+        raise InputError(
+            f"probabilities sum to {float(total.min()):.4g} … {float(total.max()):.4g} over the labels (first axis), "
+            f"expected 1.{hint}"
+        )
+
+
+def _from_labels(
+    given: Array, num_labels: int | None, void: Void, confidence: float, ignore: npt.NDArray[np.bool_] | None
+) -> Unary:
+    """Scores of the labels that the mask holds: log of the confidence, and of an equal share of the rest."""
+    count = None if num_labels is None else _checked_count(num_labels)
+    believed = checked_numbers(confidence, "confidence", "a number")
+    known = np.ones(given.shape, bool)
+    if ignore is not None and ignore.shape == given.shape:
+        known = ~ignore
+        given = np.where(known, given, np.zeros((), given.dtype))  # ignored pixels may hold anything
+    labels = _checked_labels(given, count)
+    foreground, unknown = binary_foreground(labels, count, void), None
+    if foreground is not None:
+        labels, count = labels == foreground, 2
+    else:
+        unknown = void_value(void, labels, count)
+        if unknown is not None:
+            known &= labels != unknown
+    used = labels[known]
+    least, most = (int(used.min()), int(used.max())) if used.size else (0, 0)
+    count = max(most + 1, 2) if count is None else count
+    if least < 0 or most >= count:
+        what = "" if unknown is None else f", or {unknown} where unknown"
+        raise InputError(f"labels range from {least} to {most}, expected 0 to {count - 1}{what}.")
+    # Where nothing is known, every label is as probable as any other.
+    present = np.flatnonzero(np.bincount(used.astype(np.intp, copy=False))) if used.size else np.arange(count)
+    rows = len(present)
+    if believed.ndim or not 1 / max(rows, 2) < believed < 1:
+        raise InputError(
+            f"confidence is {confidence}, expected more than {1 / max(rows, 2):.3g}, an even guess among the "
+            f"{max(rows, 2)} labels, and less than 1."
+        )
+    scores = new_array(rows, *labels.shape)
+    if rows == 1:
+        scores.fill(0)
+        return Unary(scores, present, count, ignore)
+    scores.fill(np.log((1 - confidence) / (rows - 1)))
+    row_of = np.zeros(count, np.intp)
+    row_of[present] = np.arange(rows)
+    row = row_of[np.where(known, labels, 0).astype(np.intp, copy=False).ravel()]
+    scores.reshape(rows, -1)[row, np.arange(labels.size)] = np.log(confidence)
+    if used.size < labels.size:
+        scores[:, ~known] = -np.log(rows)
+    return Unary(scores, None if rows == count else present, count, ignore)
+
+
+def _checked_labels(given: Array, count: int | None) -> Array:
+    if given.dtype == np.bool_:
+        return given.view(np.uint8)
+    if not np.issubdtype(given.dtype, np.integer):
+        raise InputTypeError(
+            f"labels have dtype {given.dtype}, expected integers (rows, columns). Use labels.astype(numpy.uint8), or "
+            "probabilities= for probabilities."
+        )
+    if given.ndim == 3 and given.shape[-1] in (3, 4) and given.dtype == np.uint8:
+        raise InputError(
+            f"labels have shape {given.shape}, a picture in colours, expected integers (rows, columns). Number its "
+            "colours first, or read an indexed PNG without converting it."
+        )
+    most = int(given.max(initial=0))
+    if most >= max(MOST_LABELS, count or 0):
+        raise InputError(
+            f"labels go up to {most}, expected less than {MOST_LABELS}. Number them from 0: values, labels = "
+            "numpy.unique(labels, return_inverse=True)."
+        )
+    return given
+
+
+def _checked_count(count: object) -> int:
+    if isinstance(count, bool) or not isinstance(count, SupportsIndex) or not 2 <= count.__index__() <= MOST_LABELS:
+        raise InputError(
+            f"num_labels is {count!r}, expected an integer from 2 to {MOST_LABELS}; None takes it from the labels."
+        )
+    return count.__index__()
+
+
+def _union(one: Any, other: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return np.asarray(one, bool) | other
+
+
+def kind_of_scores(scores: Array) -> Literal["scores", "probabilities", "energies"]:
+    """What scores (L, …) look like, judged by a few pixels: probabilities sum to one, energies are their -log.
+
+    >>> kind_of_scores(np.full((4, 8, 8), 0.25)), kind_of_scores(np.full((4, 8, 8), np.log(4)))
+    ('probabilities', 'energies')
+    >>> kind_of_scores(np.zeros((2, 8, 8)))
+    'scores'
+    """
+    pixels = scores.reshape(len(scores), -1)
+    if len(scores) < 2 or not pixels.size:
+        return "scores"
+    places = np.linspace(0, pixels.shape[1] - 1, 64).astype(np.intp)
+    sample = pixels[:, places].astype(np.float64)
+    if not np.isfinite(sample).all():
+        return "scores"
+    if sample.min() >= -1e-4 and np.allclose(sample.sum(axis=0), 1, atol=0.02):
+        return "probabilities"
+    if sample.min() >= -1e-4 and np.allclose(np.exp(-sample).sum(axis=0), 1, atol=0.02):
+        return "energies"
+    return "scores"
