@@ -3,38 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from densefield.crf.checks import checked_numbers
+from densefield.crf.arrays import split_mask
 from densefield.crf.crf import CRF, PHOTO_KERNELS
 from densefield.crf.kernels import Custom, Kernel
-from densefield.crf.native import new_array
+from densefield.crf.unary import Unary, unary
 from densefield.errors import InputError, InputTypeError
+from densefield.label_values import Void
 
-Array = npt.NDArray[np.floating]
+if TYPE_CHECKING:  # which needs torch
+    from densefield.crf.layer import DenseCRF
 
-LEAST_PROBABILITY = 1e-5  # smaller ones count as this, so that no pixel is beyond persuasion
-VOID = 255
+ITERATIONS = 5
 
 
 def refine(
-    image: npt.NDArray[np.generic],  # (H, W, C) or (H, W), colours 0…255
-    probabilities: Array | None = None,  # (L, H, W)
+    image: Any,  # (H, W, C) or (H, W)
+    probabilities: Any = None,  # (L, H, W), or (H, W)
     *,
-    labels: npt.NDArray[np.integer] | None = None,  # (H, W), 255 where unknown
-    logits: Array | None = None,  # (L, H, W)
+    labels: Any = None,  # (H, W)
+    logits: Any = None,  # (L, H, W)
     num_labels: int | None = None,
+    void: Void = "auto",
     confidence: float = 0.7,
-    kernels: Sequence[Kernel] = PHOTO_KERNELS,
-    iterations: int = 5,
+    crf: CRF | DenseCRF | None = None,
+    kernels: Sequence[Kernel] | None = None,
+    iterations: int | None = None,
+    ignore: npt.NDArray[np.bool_] | None = None,  # (H, W)
+    spacing: Sequence[float] | None = None,
+    data_range: float | Sequence[float] | None = None,
     threads: int | None = None,
 ) -> npt.NDArray[np.float32]:
     """Probabilities (L, H, W) that follow the edges of the image, from probabilities, a mask of labels, or logits.
 
-    A mask's label is believed with `confidence`, the others share the rest; pixels labelled 255 are left open.
+    Image, probabilities, labels and logits may be NumPy arrays, Pillow images, torch tensors on the CPU, or anything
+    else with ``__array__``. Masked elements of NumPy's masked arrays are ignored, as by `ignore`.
+
+    Parameters
+    ----------
+    image
+        (rows, columns, channels) or (rows, columns), colours 0…255; or a volume. A constant alpha channel is left out.
+    probabilities
+        (labels, rows, columns), or (rows, columns): the probability of the foreground, label 1.
+    labels
+        (rows, columns), integers or booleans. Only the labels that occur take part; the others get probability 0. A
+        mask of 0 and one of 127, 128, 254 and 255 alone is binary: its other value is label 1.
+    logits
+        (labels, rows, columns): a network's scores.
+    num_labels
+        The number of labels of the result, for `labels`; by default one more than the highest.
+    void
+        The value of `labels` that means unknown. "auto" is 255, unless there are more than 255 labels; None means that
+        every value is a label.
+    confidence
+        The probability that a label of the mask is correct; the other labels of the mask share the rest.
+    crf
+        A CRF to use in place of `kernels` and `iterations`, such as a tuned one: CRF.load("crf.toml").
+    kernels
+        By default Spatial(3, weight=3) and Bilateral(60, 10, weight=5).
+    iterations
+        The number of updates, 5 by default.
+    ignore
+        True for pixels that neither send nor receive, and may hold anything.
+    spacing
+        The size of a pixel along x, y(, z), by default 1.
+    data_range
+        The range of the image's colours, such as 1 or 65535; by default 255, with a warning where that seems wrong.
+    threads
+        All processors by default.
 
     >>> import numpy as np
     >>> image = np.zeros((4, 6, 3), np.uint8)
@@ -43,112 +83,56 @@ def refine(
     >>> refine(image, labels=rough).argmax(0)[0]
     array([0, 0, 0, 1, 1, 1])
     """
-    scores = unary_scores(probabilities, labels, logits, num_labels, confidence)
-    crf = CRF(kernels, iterations=iterations, threads=threads)
-    for kernel in crf.kernels:
+    model = chosen_crf(crf, kernels, iterations, data_range, threads)
+    pixels, scores = inputs(image, probabilities, labels, logits, num_labels, void, confidence, ignore)
+    return scores.expand(model.marginals(scores.scores, pixels, ignore=scores.ignore, spacing=spacing))
+
+
+def inputs(
+    image: Any,
+    probabilities: Any,
+    labels: Any,
+    logits: Any,
+    num_labels: int | None,
+    void: Void,
+    confidence: float,
+    ignore: npt.NDArray[np.bool_] | None,
+) -> tuple[Any, Unary]:
+    """The image and the unary scores of what refine() and explain() are given, with all masks in `ignore`."""
+    pixels, masked = split_mask(image)
+    if masked is not None:
+        given: Any = next((each for each in (probabilities, labels, logits) if each is not None), ())
+        axes = np.ndim(given) - (labels is None and np.ndim(given) > 2)
+        masked = np.asarray(masked.any(axis=-1)) if masked.ndim > axes else masked
+        ignore = masked if ignore is None else masked | np.asarray(ignore, bool)
+    return pixels, unary(
+        probabilities, labels, logits, num_labels=num_labels, void=void, confidence=confidence, ignore=ignore
+    )
+
+
+def chosen_crf(
+    crf: Any,
+    kernels: Sequence[Kernel] | None,
+    iterations: int | None,
+    data_range: float | Sequence[float] | None,
+    threads: int | None,
+) -> CRF:
+    """The CRF that is given, or one of the kernels; its kernels compare positions and colours alone."""
+    if crf is None:
+        photo = PHOTO_KERNELS if kernels is None else kernels
+        model = CRF(photo, iterations=ITERATIONS if iterations is None else iterations)
+    elif kernels is not None or iterations is not None:
+        raise InputError("got crf= together with kernels= or iterations=, expected one of them: use crf.replace(…).")
+    else:
+        model = crf.to_numpy() if hasattr(crf, "to_numpy") else crf
+        if not isinstance(model, CRF):
+            raise InputTypeError(f"crf is a {type(crf).__name__}, expected a CRF. For a file use CRF.load(path).")
+    for kernel in model.kernels:
         if isinstance(kernel, Custom):
             raise InputError(
                 f"a kernel compares {kernel.feature!r}, but refine has positions and colours alone. Use "
                 f"CRF(kernels).solve(scores, image, features={{{kernel.feature!r}: array}})."
             )
-    return crf.marginals(scores, image)
-
-
-def unary_scores(
-    probabilities: Array | None = None,
-    labels: npt.NDArray[np.integer] | None = None,
-    logits: Array | None = None,
-    num_labels: int | None = None,
-    confidence: float = 0.7,
-) -> Array:
-    """Scores f (L, …) from the one of the three that is given.
-
-    >>> import numpy as np
-    >>> unary_scores(labels=np.array([[0, 1, 255]]), confidence=0.9)[:, 0].round(2)
-    array([[-0.11, -2.3 , -0.69],
-           [-2.3 , -0.11, -0.69]], dtype=float32)
-    """
-    given = [name for name, value in _named(probabilities, labels, logits) if value is not None]
-    if len(given) != 1:
-        raise InputError(
-            f"got {' and '.join(given) or 'neither probabilities nor labels nor logits'}, expected exactly one of them."
-        )
-    if logits is not None:
-        return logits
-    if labels is not None:
-        return scores_from_labels(labels, num_labels, confidence)
-    assert probabilities is not None
-    return scores_from_probabilities(probabilities)
-
-
-def scores_from_probabilities(probabilities: object) -> npt.NDArray[np.float32]:
-    """log p, for probabilities (L, …) that sum to one; those below 1e-5 count as 1e-5."""
-    if not isinstance(probabilities, np.ndarray) or not np.issubdtype(probabilities.dtype, np.floating):
-        came = probabilities.dtype if isinstance(probabilities, np.ndarray) else type(probabilities).__name__
-        raise InputTypeError(
-            f"probabilities are {came}, expected a floating point array (labels, rows, columns). For a mask of labels "
-            "use labels=."
-        )
-    p = np.asarray(probabilities, np.float32)
-    if p.ndim < 2 or len(p) == 0:
-        raise InputError(f"probabilities have shape {p.shape}, expected (labels, rows, columns).")
-    if p.size == 0:
-        return p
-    low, high = float(p.min()), float(p.max())
-    if not (low >= -1e-4 and high <= 1 + 1e-4):
-        raise InputError(
-            f"probabilities range from {low:.4g} to {high:.4g}, expected 0 to 1. For raw scores use logits=."
-        )
-    total = p.sum(axis=0)
-    if not np.allclose(total, 1, atol=0.02):
-        hint = ""
-        if np.allclose(p.sum(axis=-1), 1, atol=0.02):
-            hint = " They do along the last axis: use numpy.moveaxis(probabilities, -1, 0)."
-        raise InputError(
-            f"probabilities sum to {float(total.min()):.4g} … {float(total.max()):.4g} over the labels (first axis), "
-            f"expected 1.{hint}"
-        )
-    scores = np.maximum(p, np.float32(LEAST_PROBABILITY), out=new_array(*p.shape))
-    return np.log(scores, out=scores)  # type: ignore[no-any-return]
-
-
-def scores_from_labels(labels: object, num_labels: int | None, confidence: float) -> npt.NDArray[np.float32]:
-    """log of the confidence for the label of each pixel, and of an equal share of the rest for the others."""
-    if not isinstance(labels, np.ndarray) or not np.issubdtype(labels.dtype, np.integer):
-        came = labels.dtype if isinstance(labels, np.ndarray) else type(labels).__name__
-        raise InputTypeError(
-            f"labels are {came}, expected an array of whole numbers (rows, columns). Use labels.astype(numpy.uint8)."
-        )
-    known = labels != VOID
-    used = labels[known]
-    most = int(used.max()) + 1 if used.size else 1
-    count = max(most, 2) if num_labels is None else _checked_labels(num_labels)
-    if used.size and (int(used.min()) < 0 or most > count):
-        raise InputError(
-            f"labels range from {int(used.min())} to {most - 1}, expected 0 to {count - 1}, or {VOID} where unknown."
-        )
-    believed = checked_numbers(confidence, "confidence", "a number")
-    if believed.ndim or not 1 / count < believed < 1:
-        raise InputError(
-            f"confidence is {confidence}, expected more than {1 / count:.3g}, an even guess among {count} labels, and "
-            "less than 1."
-        )
-    chosen = np.log(confidence)
-    other = np.log((1 - confidence) / (count - 1))
-    scores = new_array(count, *labels.shape)
-    scores.fill(other)
-    flat = scores.reshape(count, -1)
-    flat[np.where(known, labels, 0).astype(np.intp, copy=False).ravel(), np.arange(labels.size)] = chosen
-    if used.size < labels.size:
-        scores[:, ~known] = -np.log(count)
-    return scores
-
-
-def _checked_labels(count: object) -> int:
-    if isinstance(count, bool) or not isinstance(count, SupportsIndex) or count.__index__() < 2:
-        raise InputError(f"num_labels is {count!r}, expected a whole number, 2 or more; None takes it from the labels.")
-    return count.__index__()
-
-
-def _named(probabilities: object, labels: object, logits: object) -> list[tuple[str, object]]:
-    return [("probabilities", probabilities), ("labels", labels), ("logits", logits)]
+    changes = {"data_range": data_range, "threads": threads}
+    wanted = {name: value for name, value in changes.items() if value is not None}
+    return model.replace(**wanted) if wanted else model
