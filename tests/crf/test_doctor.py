@@ -49,6 +49,7 @@ def test_a_mask_that_is_right_already_is_told_so():
     findings = explain(IMAGE, labels=MASK, kernels=[Bilateral(20, 12, weight=1)])
     assert [finding.severity for finding in findings] == ["note"]
     assert "0% of the pixels changed" in findings[0].what and "already follows" in findings[0].what
+    assert "No problem" not in findings[0].what
     assert "largest change of a marginal" in findings[0].numbers
 
 

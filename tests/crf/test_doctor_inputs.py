@@ -26,9 +26,10 @@ from tests.crf.doctor_scene import (
 
 def test_colours_from_zero_to_one_are_found():
     found = first_problem(explain(IMAGE / 255, labels=rough(MASK), kernels=KERNELS))
-    assert "all pixels count as alike" in found.what
-    assert found.cure == "Widths are for colours 0…255: pass image * 255."
-    assert "width is 12" in found.numbers
+    assert "not in the range 0…255" in found.what
+    assert found.cure == "Pass image * 255, or data_range=1."
+    assert "sigma_rgb is 12" in found.numbers
+    assert problems(explain(IMAGE / 255, labels=rough(MASK), kernels=KERNELS, data_range=1)) == []
 
 
 def test_colours_from_zero_to_one_are_no_problem_for_widths_to_match():
@@ -39,7 +40,7 @@ def test_colours_from_zero_to_one_are_no_problem_for_widths_to_match():
 def test_the_input_of_a_network_is_found_in_place_of_an_image():
     shifted = (IMAGE / 255 - 0.45) / 0.225
     found = first_problem(explain(shifted, labels=rough(MASK), kernels=KERNELS))
-    assert "pass the original image" in found.cure
+    assert "Pass the original image" in found.cure
 
 
 def test_bytes_of_a_tiny_range_are_found():
@@ -110,22 +111,30 @@ def test_probabilities_that_are_merely_unsure_are_a_note():
 def test_energies_passed_as_logits_are_found(labels):
     energies = -np.log(softmax(soft(rough(MASK), labels)))
     found = explain(IMAGE, logits=energies, kernels=KERNELS)[0]
-    assert "energies" in found.what and found.numbers.endswith("at 100% of the pixels")
+    assert "energies" in found.what and found.numbers == "exp(-logits) sums to one"
 
 
 def test_log_probabilities_are_not_taken_for_energies():
     assert problems(explain(IMAGE, logits=np.log(softmax(soft(rough(MASK)))), kernels=KERNELS)) == []
 
 
-def test_a_mask_of_0_and_255_is_found():
-    found = only_problem(explain(IMAGE, labels=255 * MASK, kernels=KERNELS))
-    assert "only 0 and 255" in found.what
+@pytest.mark.parametrize("value", [127, 128, 254, 255])
+def test_a_binary_mask_is_a_note(value):
+    findings = explain(IMAGE, labels=value * rough(MASK), kernels=KERNELS)
+    assert problems(findings) == []
+    assert findings[0].what == f"The mask is binary: {value} is label 1."
+    assert findings[-1] == explain(IMAGE, labels=rough(MASK), kernels=KERNELS)[-1]
+
+
+def test_a_mask_of_0_and_255_where_255_is_said_to_be_unknown_is_found():
+    found = explain(IMAGE, labels=255 * MASK, kernels=KERNELS, void=255)[0]
+    assert found.severity == "problem" and "only 0 and 255" in found.what
     share = float(MASK.mean())
     assert percent(share) in found.numbers and percent(1 - share) in found.numbers
 
 
 def test_a_mask_that_knows_nothing_is_found():
-    found = only_problem(explain(IMAGE, labels=np.full_like(MASK, 255), kernels=KERNELS))
+    found = only_problem(explain(IMAGE, labels=np.full_like(MASK, 255), kernels=KERNELS, void=255))
     assert "Every pixel of the mask is unknown" in found.what
 
 
@@ -136,6 +145,9 @@ def test_even_scores_are_found():
 
 def test_an_input_that_is_blank_already_is_found():
     found = only_problem(explain(IMAGE, labels=np.ones_like(MASK), kernels=KERNELS))
+    assert "same label everywhere" in found.what and "label 1 is the only one at 1800 pixels" in found.numbers
+    logits = np.stack([np.zeros(MASK.shape), np.full(MASK.shape, 3.0)])
+    found = only_problem(explain(IMAGE, logits=logits, kernels=KERNELS))
     assert "same label everywhere" in found.what and "label 1 is best at all 1800" in found.numbers
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from densefield import CRF, Bilateral, Spatial, explain
-from densefield.crf.doctor_kernels import margins, neighbourhoods, persuasion
+from densefield.crf.doctor_kernels import margins, neighbourhood, persuasion
 from tests.crf.doctor_scene import HEIGHT, IMAGE, KERNELS, MASK, WIDTH, only_problem, problems, rough, soft
 
 
@@ -25,9 +25,19 @@ def test_kernels_too_narrow_are_found(kernel, cure):
     assert "so narrow" in found.what and cure in found.cure
 
 
-def test_an_image_of_16_bits_is_found_through_its_lonely_pixels():
-    findings = explain(IMAGE.astype(np.uint16) * 257, labels=rough(MASK), kernels=KERNELS)
-    assert "scale it to 0…255" in only_problem(findings).cure
+def test_an_image_of_16_bits_is_found():
+    deep = IMAGE.astype(np.uint16) * 257
+    found = explain(deep, labels=rough(MASK), kernels=KERNELS)[0]
+    assert found.severity == "problem" and "data_range=65535" in found.cure
+    assert problems(explain(deep, labels=rough(MASK), kernels=KERNELS, data_range=65535)) == []
+
+
+def test_widths_in_pixels_of_a_small_photo_are_found_on_a_large_one():
+    image, mask = (np.kron(each, np.ones((40, 40) + (1,) * (each.ndim - 2), np.uint8)) for each in (IMAGE, rough(MASK)))
+    found = explain(image, labels=mask)
+    assert "small for an image of this size" in problems(found)[0]
+    assert "Multiply those of positions by 4.1, or shrink" in found[0].cure
+    assert problems(explain(image, labels=mask, kernels=[Spatial(12, weight=3), Bilateral(240, 10, weight=5)])) == []
 
 
 @pytest.mark.parametrize("kernel", [Spatial(500, weight=1), Bilateral(500, 150, weight=1)])
@@ -83,7 +93,7 @@ def test_weights_raised_as_the_doctor_says_make_pixels_movable():
 
 @pytest.mark.parametrize("kernel", [Spatial(3), Bilateral(20, 12), Bilateral(20, 12, weight=[1.0, 2.0])])
 def test_neighbours_are_counted_as_the_exact_sum_counts_them(kernel):
-    (counts,) = neighbourhoods([kernel], IMAGE, soft(MASK), None)
+    counts = neighbourhood(CRF([kernel]).pose(soft(MASK), IMAGE).kernels[0], calibrate=True, threads=None)
     exact = CRF([kernel], method="exact").pose(soft(MASK), IMAGE).kernels[0].filter
     true = exact.apply(np.ones((HEIGHT * WIDTH, 1), np.float32))[:, 0]
     assert abs(counts.mean() / true.mean() - 1) < 0.1  # the lattice's magnitude is right on average of 512 points

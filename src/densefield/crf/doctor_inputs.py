@@ -8,16 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield.crf.finding import Finding, percent
-from densefield.crf.kernels import Kernel
-from densefield.crf.refine import VOID
+from densefield.crf.image_range import range_problem
+from densefield.crf.kernels import Kernel, channel_widths
+from densefield.crf.unary import kind_of_scores
+from densefield.label_values import Void, binary_foreground, void_value
 
 Array = npt.NDArray[np.floating]
 Image = npt.NDArray[np.generic]
 
+SAMPLE = 1 << 14  # pixels that are enough to tell what probabilities are
+
 
 def axes_in_wrong_order(image: object, unary: object, axis_of_labels: bool) -> Iterator[Finding]:
     """Axes of a flat image and of its scores (or labels) that match only when they are put in another order."""
-    if not (isinstance(image, np.ndarray) and isinstance(unary, np.ndarray)):
+    if not (isinstance(image, np.ndarray) and isinstance(unary, np.ndarray)) or unary.shape == image.shape[:2]:
         return  # inference says what is expected
     if image.ndim not in (2, 3) or unary.ndim != 2 + axis_of_labels:
         return
@@ -52,8 +56,11 @@ def axes_in_wrong_order(image: object, unary: object, axis_of_labels: bool) -> I
         )
 
 
-def colours(image: Image, kernels: Sequence[Kernel], points: int) -> Iterator[Finding]:
-    """An image of one colour, or one whose colours differ by less than the width that they are compared with."""
+def colours(image: Image, kernels: Sequence[Kernel], points: int, checked: bool) -> Iterator[Finding]:
+    """An image of one colour, of another range than 0…255, or with colours closer than the width they are compared by.
+
+    With `checked` the range of the image was given, and the widths of the kernels are in its unit.
+    """
     looking = [kernel for kernel in kernels if "channel" in kernel.widths_of_parts()]
     if not looking:
         return
@@ -66,88 +73,94 @@ def colours(image: Image, kernels: Sequence[Kernel], points: int) -> Iterator[Fi
             "Check that the image was read; without one use kernels=[Spatial(3)].",
         )
         return
-    for kernel in looking:
-        channels = image.reshape(points, -1)
-        spans = np.ptp(channels.astype(np.float64), axis=0)
-        widths = channel_widths(kernel, len(spans))
-        distance = float(np.sqrt(np.square(spans / widths).sum()))
+    channels = image.reshape(points, -1)
+    widths = [channel_widths(kernel, channels.shape[1]) for kernel in looking]
+    narrowest = min(float(each.min()) for each in widths)
+    problem = None if checked else range_problem(low, high, narrowest, np.issubdtype(image.dtype, np.integer))
+    if problem is not None:
+        yield Finding(
+            "problem",
+            "The image is probably not in the range 0…255 that widths of colours refer to.",
+            f"{problem.what}; sigma_rgb is {narrowest:.4g}",
+            problem.cure,
+        )
+        return
+    spans = channels.max(axis=0).astype(np.float64) - channels.min(axis=0)
+    for kernel, width in zip(looking, widths, strict=True):
+        distance = float(np.sqrt(np.square(spans / width).sum()))
         if distance < 1:
             yield Finding(
                 "problem",
                 "The colours differ so little, compared with the width, that all pixels count as alike.",
                 f"the image ranges from {low:.4g} to {high:.4g}, the {kernel.name} kernel's width is "
-                f"{float(widths.mean()):.4g}: its extremes still count {np.exp(-(distance**2) / 2):.2f} of a perfect "
+                f"{float(width.mean()):.4g}: its extremes still count {np.exp(-(distance**2) / 2):.2f} of a perfect "
                 "match",
-                _cure_for_colours(image, low, high),
+                "Check how the image was read, and scale it to 0…255, or take a sigma_rgb well below its range.",
             )
 
 
-def _cure_for_colours(image: Image, low: float, high: float) -> str:
-    if np.issubdtype(image.dtype, np.floating) and low >= 0 and high <= 1:
-        return "Widths are for colours 0…255: pass image * 255."
-    if low < 0:
-        return "It seems shifted and scaled for a network: pass the original image, 0…255."
-    return "Check how the image was read, and scale it to 0…255, or take a sigma_rgb well below its range."
-
-
-def channel_widths(kernel: Kernel, channels: int) -> npt.NDArray[np.float64]:
-    """The widths (C,) of colours, from a covariance where the kernel has one."""
-    if kernel.covariance is not None:
-        return np.sqrt(np.diag(np.asarray(kernel.covariance, np.float64)))[-channels:]
-    return np.broadcast_to(np.asarray(kernel.widths_of_parts()["channel"], np.float64), channels)
-
-
-def mask_of_labels(labels: npt.NDArray[np.integer]) -> Iterator[Finding]:
-    """Masks whose 255 was not meant as "unknown", and masks that know nothing."""
-    known = labels[labels != VOID]
+def mask_of_labels(given: object, num_labels: int | None, void: Void) -> Iterator[Finding]:
+    """Masks without a known label, binary masks, and masks whose 255 was not meant as "unknown"."""
+    labels = np.asarray(given)
+    foreground = binary_foreground(labels, num_labels, void)
+    if foreground is not None:
+        yield Finding(
+            "note",
+            f"The mask is binary: {foreground} is label 1.",
+            f"it holds 0 and {foreground} only",
+            f"Where {foreground} means something else, pass num_labels= or void=.",
+        )
+        return
+    unknown = void_value(void, labels, num_labels)
+    if unknown is None:
+        return
+    known = labels[labels != unknown]
     share = 1 - known.size / labels.size
     if known.size == 0:
         yield Finding(
             "problem",
             "Every pixel of the mask is unknown.",
-            f"all {labels.size} labels are {VOID}",
-            f"Labels count from 0, and {VOID} means unknown. For an object of {VOID} pass (mask > 0).astype('uint8').",
+            f"all {labels.size} labels are {unknown}",
+            f"Labels count from 0, and {unknown} means unknown. For an object of {unknown} pass labels=mask > 0.",
         )
-    elif share > 0 and not known.any():
+    elif share > 0 and not known.any() and unknown:
         yield Finding(
             "problem",
-            f"The mask holds only 0 and {VOID}, and {VOID} means unknown, not an object.",
-            f"{percent(1 - share)} of the pixels are 0, {percent(share)} are {VOID}",
-            "Pass labels=(mask > 127).astype('uint8').",
+            f"The mask holds only 0 and {unknown}, and {unknown} means unknown, not an object.",
+            f"{percent(1 - share)} of the pixels are 0, {percent(share)} are {unknown}",
+            "For a binary mask pass labels=mask > 0.",
         )
 
 
-def logits_of_another_kind(logits: Array) -> Iterator[Finding]:
+def logits_of_another_kind(scores: Array) -> Iterator[Finding]:  # (L, N)
     """Logits that are really probabilities, or energies -log p."""
-    f = logits.astype(np.float64)
-    if f.min() >= -1e-4 and f.max() <= 1 + 1e-4 and np.allclose(f.sum(0), 1, atol=0.02):
+    kind = kind_of_scores(scores)
+    if kind == "probabilities":
         yield Finding(
             "problem",
             "The logits are probabilities: a second softmax makes them nearly even.",
-            f"they are within 0…1 and sum to one at every pixel, so softmax gives no label more than "
-            f"{_most_after_softmax(len(f)):.3g}",
+            f"they are within 0…1 and sum to one, so softmax gives no label more than "
+            f"{_most_after_softmax(len(scores)):.3g}",
             "Pass them as probabilities=.",
         )
-        return
-    as_energies = np.isclose(np.exp(-np.maximum(f, -50)).sum(0), 1, atol=0.02).mean()
-    if as_energies > 0.5:
+    elif kind == "energies":
         yield Finding(
             "problem",
             "The logits are energies, -log p: their sign is the wrong way round, so the worst label wins.",
-            f"exp(-logits) sums to one at {percent(float(as_energies))} of the pixels",
+            "exp(-logits) sums to one",
             "Pass logits=-energies. Scores are higher for better labels.",
         )
 
 
-def flat_probabilities(probabilities: Array) -> Iterator[Finding]:
-    """Probabilities that are a softmax of probabilities, found by undoing it.
+def flat_probabilities(logs: Array) -> Iterator[Finding]:  # (L, N)
+    """Probabilities, given by their logarithms, that are a softmax of probabilities, found by undoing it.
 
     If p = softmax(s) and Σ_l s_l = 1, then s_l = log p_l + (1 - Σ_l′ log p_l′)/L. If that s is within 0…1 everywhere
-    and reaches one somewhere, p was softmaxed twice.
+    and reaches one somewhere, p was softmaxed twice. It is looked at in a sample of the pixels.
     """
-    logs = np.log(np.maximum(probabilities.astype(np.float64), 1e-12))
-    s = logs + (1 - logs.sum(0)) / len(logs)
-    top, most = float(probabilities.max()), _most_after_softmax(len(logs))
+    sample = logs[:, :: max(1, logs.shape[1] // SAMPLE)].astype(np.float64)
+    s = sample + (1 - sample.sum(0)) / len(sample)
+    top, most = float(np.exp(sample.max())), _most_after_softmax(len(sample))
     numbers = f"no label has more than {top:.3g} at any pixel; a softmax of probabilities reaches {most:.3g} at most"
     if s.min() >= -0.02 and 0.95 <= s.max() <= 1.02:  # two hundredths for probabilities in half precision
         yield Finding(
@@ -156,7 +169,7 @@ def flat_probabilities(probabilities: Array) -> Iterator[Finding]:
             f"{numbers}, and undoing it gives numbers from {s.min():.2f} to {s.max():.2f} that sum to one",
             "Pass what the first softmax gave, or the network's own scores as logits=.",
         )
-    elif top <= most and np.ptp(probabilities) > 1e-4:
+    elif top <= most and np.ptp(sample) > 1e-4:
         yield Finding("note", "The probabilities are nearly even everywhere, so neighbours decide.", numbers)
 
 

@@ -3,63 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from densefield.crf.binding import Bound
 from densefield.crf.compatibility import checked_weight
-from densefield.crf.crf import CRF
 from densefield.crf.finding import Finding, percent
 from densefield.crf.kernels import Kernel
 from densefield.crf.problem import Problem
+from densefield.filters.lattice import LatticeFilter
+from densefield.filters.threads import check_threads
 
 Array = npt.NDArray[np.floating]
-Image = npt.NDArray[np.generic]
+
+# Widths for photos of 500 pixels are a tenth of the distance between corners. On large photos less than a quarter of
+# that is a fault; on small images widths are more often small on purpose.
+LARGE_PHOTO = 1500.0  # pixels from corner to corner
+SMALL_REACH, VERY_SMALL_REACH = 40.0, 100.0  # the image over sigma_xy
 
 LONELY = 2.0  # Σ_j k(i,j) with the pixel's own 1: below it, all others together count less than itself
 
 
-def neighbourhoods(kernels: Sequence[Kernel], image: Image, scores: Array, threads: int | None) -> list[Array]:
-    """Σ_j k(i,j) of each kernel, (N,), in any order: how many pixels a pixel is joined to, itself included."""
-    # Without normalisation the magnitude of the lattice is measured, so that these are numbers of pixels.
-    plain = [replace(kernel, normalization="none", weight=1.0) for kernel in kernels]
-    problem = CRF(plain, threads=threads).pose(scores[:1], image)
-    ones = np.ones((problem.scores.shape[1], 1), problem.scores.dtype)
-    return [coupling.filtering(ones)[:, 0] for coupling in problem.couplings]
+def neighbourhood(bound: Bound, calibrate: bool, threads: int | None) -> Array:
+    """Σ_j k(i,j), (N,), in any order: how many pixels a pixel is joined to, itself included.
+
+    Without calibration the sums of a lattice are too small, by a third in five dimensions.
+    """
+    k = bound.filter
+    count = k.apply(np.ones((k.num_points, 1), np.float32))[:, 0]
+    if calibrate and isinstance(k, LatticeFilter):
+        count = count * (k.native.calibrated_magnitude(check_threads(threads)) / k.magnitude)
+    return count
 
 
-def widths(
-    kernels: Sequence[Kernel], counts: Sequence[Array], image: Image, grid: tuple[int, ...], alike: bool
-) -> Iterator[Finding]:
+def widths(kernels: Sequence[Kernel], problem: Problem, alike: bool, threads: int | None) -> Iterator[Finding]:
     """Kernels so narrow that pixels have no neighbours, or so wide that all pixels are neighbours.
 
     Where all colours are `alike`, that is why a kernel of colours seems wide, and it has been said.
     """
-    for kernel, count in zip(kernels, counts, strict=True):
-        points = len(count)
-        lonely = float((count < LONELY).mean())
-        # Even the tenth of pixels with the fewest neighbours: a large even background alone is no fault.
-        fewest = float(np.percentile(count, 10)) / points
+    for kernel, bound in zip(kernels, problem.kernels, strict=True):
+        count = neighbourhood(bound, False, threads)
+        if _lonely(count) > 0.5 or _fewest(count) > 0.25:  # either may be due to the lattice's magnitude
+            count = neighbourhood(bound, True, threads)
+        lonely, fewest = _lonely(count), _fewest(count)
         if lonely > 0.5:
             yield Finding(
                 "problem",
                 f"The {kernel.name} kernel is so narrow that most pixels have no neighbour that counts.",
                 f"at {percent(lonely)} of the pixels all others together count less than the pixel itself; widths are "
                 f"{_widths_in_words(kernel)}, and the median pixel is joined to {np.median(count) - 1:.2g} others",
-                _cure_for_narrow(kernel, image),
+                _cure_for_narrow(kernel),
             )
         elif fewest > 0.5 and not (alike and "channel" in kernel.widths_of_parts()):
             yield Finding(
                 "problem",
                 f"The {kernel.name} kernel is so wide that every pixel is joined to most of the image, and all hear "
                 "the same.",
-                f"nine in ten pixels are joined to at least {percent(min(fewest, 1.0))} of the {points} pixels; widths "
-                f"are {_widths_in_words(kernel)}",
+                f"nine in ten pixels are joined to at least {percent(min(fewest, 1.0))} of the {len(count)} pixels; "
+                f"widths are {_widths_in_words(kernel)}",
                 "Take smaller widths.",
             )
         else:
-            yield from _reach(kernel, grid)
+            yield from _reach(kernel, problem.shape)
+
+
+def _lonely(count: Array) -> float:
+    """The share of pixels whose neighbours together count less than the pixel itself."""
+    return float((count < LONELY).mean())
+
+
+def _fewest(count: Array) -> float:
+    """The share of the image that the tenth of pixels with the fewest neighbours is joined to.
+
+    A large even background alone is no fault.
+    """
+    return float(np.percentile(count, 10)) / len(count)
 
 
 def _reach(kernel: Kernel, grid: tuple[int, ...]) -> Iterator[Finding]:
@@ -71,12 +90,13 @@ def _reach(kernel: Kernel, grid: tuple[int, ...]) -> Iterator[Finding]:
     sides = f"sigma_xy is {sigma.mean():.4g} pixels, the image is {across:.0f} from corner to corner"
     if sigma.min() > 2 * across:
         yield Finding("note", "sigma_xy is so large that pixels of like colour agree across the whole image.", sides)
-    elif sigma.max() < across / 100:
+    elif sigma.max() < across / (SMALL_REACH if across >= LARGE_PHOTO else VERY_SMALL_REACH):
         yield Finding(
-            "note",
-            "sigma_xy is small for an image of this size, so agreement does not reach far.",
+            "problem" if across >= LARGE_PHOTO else "note",
+            "The widths are small for an image of this size, so agreement does not reach far.",
             sides,
-            "Widths in pixels grow with the resolution.",
+            f"Widths are in pixels of the image. Multiply those of positions by {across / 10 / sigma.mean():.2g}, or "
+            f"shrink image and scores to {10 * sigma.mean() / across:.2g} of their size.",
         )
 
 
@@ -87,13 +107,11 @@ def _widths_in_words(kernel: Kernel) -> str:
     return " and ".join(f"{np.asarray(width, np.float64).mean():.4g} for {part}" for part, width in parts)
 
 
-def _cure_for_narrow(kernel: Kernel, image: Image) -> str:
+def _cure_for_narrow(kernel: Kernel) -> str:
     parts = kernel.widths_of_parts()
     if "position" in parts and np.asarray(parts["position"], np.float64).max() < 1:
         return "Take a width of at least a pixel for positions."
-    if "channel" in parts and float(image.max()) > 256:
-        return f"The image goes up to {float(image.max()):.4g}: scale it to 0…255."
-    return "Take larger widths; for photos 60 for positions and 10 for colours are a start."
+    return "Take larger widths; for photos of 500 pixels 60 for positions and 10 for colours are a start."
 
 
 def weights(kernels: Sequence[Kernel], labels: int) -> Iterator[Finding]:

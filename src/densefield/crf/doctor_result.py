@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from densefield.crf.finding import Finding, percent
 Labels = npt.NDArray[np.intp]
 Array = npt.NDArray[np.floating]
 
+LITTLE = 0.001  # a smaller share of changed pixels is nothing, to the eye
 BLANK = 0.999  # a label with this share of the pixels has them all, for the eye
 
 
@@ -59,16 +60,18 @@ def blank_after(before: Labels, after: Labels, margin: Array, most: Array, sound
         yield Finding("note", "Labels disappeared.", f"labels, with their former share of the pixels: {named}")
 
 
-def summary(before: Labels, after: Labels, moved: float, movable: float, sound: bool) -> Finding:
-    """How much changed; `moved` is the largest change of a marginal, `movable` the share of pixels that could."""
+def summary(before: Labels, after: Labels, moved: Callable[[], float], movable: float, sound: bool) -> Finding:
+    """How much changed; `moved` gives the largest change of a marginal, `movable` is the share of pixels that could."""
     changed = float((before != after).mean()) if before.size else 0.0
-    head = "No problem found: " if sound else ""
-    what = f"{head}{percent(changed)} of the pixels changed their label."
-    if changed or not before.size:
-        return Finding("note", what)
-    why = "The mask already follows the image as these kernels see it." if sound else "The problems above say why."
+    what = f"{percent(changed)} of the pixels changed their label."
+    if changed >= LITTLE or not before.size:
+        return Finding("note", f"No problem found: {what}" if sound else what)
+    numbers = f"the largest change of a marginal is {moved():.2g}; {percent(movable)} of the pixels could change at all"
+    if not sound:
+        return Finding("note", f"{what} The problems above say why.", numbers)
     return Finding(
         "note",
-        f"{what} {why}",
-        f"the largest change of a marginal is {moved:.2g}; {percent(movable)} of the pixels could change at all",
+        f"{what} To these kernels the input already follows the image.",
+        numbers,
+        "Where it does not, lower the confidence, raise the weights, or take wider kernels.",
     )
