@@ -96,12 +96,57 @@ def test_a_script_finds_what_it_finds_under_python_itself(project):
 
 @pytest.mark.parametrize(
     "arguments, code, words",
-    [([], 2, "usage"), (["--help"], 0, "usage"), (["-x"], 2, "usage"), (["absent.py"], 2, "no file 'absent.py'")],
+    [
+        ([], 2, "usage"),
+        (["--help"], 0, "usage"),
+        (["-x"], 2, "usage"),
+        (["absent.py"], 2, "no file 'absent.py'"),
+        (["-m"], 2, "needs the name of a module"),
+        (["-m", "absent.module"], 1, "no module named absent.module"),
+        (["-m", ".module"], 1, "a relative name"),
+        (["-m", "email"], 1, "no module named email.__main__"),
+    ],
 )
 def test_without_a_script_it_says_how_it_is_used(tmp_path, arguments, code, words):
     result = python("-m", "densefield.pydensecrf", *arguments, cwd=tmp_path)
     assert result.returncode == code
     assert words in (result.stderr if code else result.stdout)
+
+
+def facts_of_a_package(*options: str, cwd: Path) -> list[str]:
+    result = python(*options, "3", "--flag", "-m", cwd=cwd)
+    assert result.returncode == 3, result.stderr
+    return result.stdout.splitlines()[0].split("|")
+
+
+@pytest.mark.parametrize("form", [["-m", "tool"], ["-m", "tool.part"], ["-mtool"]], ids=" ".join)
+def test_a_module_finds_what_it_finds_under_python_itself(tmp_path, form):
+    pytest.importorskip("pydensecrf", reason="pydensecrf is not installed: pip install 'densefield[peers]'")
+    probe = PROBE.replace("sibling", "tool.sibling").replace("__file__,", "__file__, __package__, __spec__.name,")
+    for name, text in {"__init__": "", "__main__": probe, "part": probe, "sibling": "GREETING = 'hello'\n"}.items():
+        (tmp_path / "tool").mkdir(exist_ok=True)
+        (tmp_path / "tool" / f"{name}.py").write_text(text, encoding="utf-8")
+    plain = facts_of_a_package(*form, cwd=tmp_path)
+    assert plain[0] == "hello" and "--flag" in plain[5]
+    assert facts_of_a_package("-m", "densefield.pydensecrf", *form, cwd=tmp_path) == plain
+
+
+def test_a_folder_with_a_main_program_runs_as_under_python_itself(project):
+    pytest.importorskip("pydensecrf", reason="pydensecrf is not installed: pip install 'densefield[peers]'")
+    (project / "code" / "script.py").rename(project / "code" / "__main__.py")
+    plain = python("code", "0", cwd=project)
+    under_ours = python("-m", "densefield.pydensecrf", "code", "0", cwd=project)
+    assert plain.returncode == under_ours.returncode == 0, plain.stderr + under_ours.stderr
+    (*_, arguments, folder, greeting), expected = (run.stdout.splitlines()[0].split("|") for run in (under_ours, plain))
+    assert [arguments, greeting] == [expected[3], expected[5]]
+    assert (project / folder).samefile(expected[4])  # relative in one, absolute in the other
+
+
+def test_an_error_inside_a_module_is_its_own(project):
+    (project / "code" / "broken.py").write_text("import absent_dependency\n", encoding="utf-8")
+    result = python("-m", "densefield.pydensecrf", "-m", "broken", cwd=project / "code")
+    assert result.returncode == 1
+    assert result.stderr.strip().endswith("ModuleNotFoundError: No module named 'absent_dependency'")
 
 
 def test_an_error_in_the_script_is_its_own(project):

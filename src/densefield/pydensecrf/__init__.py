@@ -3,27 +3,34 @@
 Change one import, or none:
 
 * ``import densefield.pydensecrf.densecrf as dcrf`` in place of ``import pydensecrf.densecrf as dcrf``;
-* :func:`install`, after which ``import pydensecrf`` gives this package, in third-party code too;
-* ``python -m densefield.pydensecrf script.py arguments…``, which runs a script so.
+* :func:`install`, after which ``import pydensecrf`` gives this package, in third-party code and child processes too;
+* ``python -m densefield.pydensecrf script.py arguments…`` (or ``-m module arguments…``), which runs a program so.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+from pathlib import Path
 
 from densefield.errors import DensefieldError
 
 __all__ = ["install"]
 
 _MODULES = ("densecrf", "eigen", "utils")
+_PATH_ENTRY = str(Path(__file__).resolve().parent / "path_entry")
 
 
 def install() -> None:
-    """Makes ``import pydensecrf`` and its submodules give this package, for the rest of the process.
+    """Makes ``import pydensecrf`` and its submodules give this package, in this process and in its children.
 
-    What was imported from the real package before would go on using it, unseen; so that is an error. Calling it twice
-    is none.
+    Children are the processes that are started later: workers of multiprocessing, joblib and torch, and subprocesses
+    that run Python. They inherit it by ``PYTHONPATH`` in ``os.environ`` and by ``sys.path``, in which a folder of this
+    package is put.
+
+    Modules that imported the real package before would continue to use it, so that is an error. Calling it twice is
+    none.
 
     >>> import subprocess, sys
     >>> code = "import densefield.pydensecrf as p; p.install(); import pydensecrf.utils; print(pydensecrf is p)"
@@ -32,9 +39,7 @@ def install() -> None:
     """
     this = sys.modules[__name__]
     present = sys.modules.get("pydensecrf")
-    if present is this:
-        return
-    if present is not None:
+    if present is not None and present is not this:
         raise DensefieldError(
             f"pydensecrf is imported already, from {getattr(present, '__file__', None)}, and what was taken from it "
             "stays in use. Call densefield.pydensecrf.install() before the first import of pydensecrf, or run the "
@@ -42,3 +47,12 @@ def install() -> None:
         )
     aliases = {f"pydensecrf.{name}": importlib.import_module(f"{__name__}.{name}") for name in _MODULES}
     sys.modules.update({"pydensecrf": this, **aliases})
+    _pass_on_to_children()
+
+
+def _pass_on_to_children() -> None:
+    """Puts the forwarding package before any other pydensecrf, but leaves ``sys.path[0]`` to the script."""
+    if _PATH_ENTRY not in sys.path:
+        sys.path.insert(1, _PATH_ENTRY)
+    inherited = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    os.environ["PYTHONPATH"] = os.pathsep.join([_PATH_ENTRY, *(entry for entry in inherited if entry != _PATH_ENTRY)])

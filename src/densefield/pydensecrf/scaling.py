@@ -15,7 +15,7 @@ from densefield.pydensecrf.buffers import SMALLEST_WIDTH, Float32
 Widths = float | Sequence[float] | npt.NDArray[np.floating]
 
 
-def listed_widths(widths: Widths, name: str, count: int, what: str) -> list[Any]:
+def listed_widths(widths: object, name: str, count: int, what: str) -> list[Any]:
     """At most `count` widths, each as it came: its type decides how the quotient is rounded.
 
     One number stands for all. A width is a number other than 0 and NaN, or an array of them that fits the image.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from typing import SupportsIndex
+from typing import SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -31,12 +31,12 @@ def unary_from_labels(
     array([[0.69, 0.22, 1.61],
            [0.69, 1.61, 0.22]], dtype=float32)
     """
-    given = np.asarray(labels).ravel()
+    given, confidence = np.asarray(labels).ravel(), cast(object, gt_prob)
     if given.dtype.kind not in "iub":
         raise InputTypeError(f"labels have dtype {given.dtype}, expected integers: use labels.astype(int).")
     try:
         count = n_labels.__index__()
-        p = gt_prob if isinstance(gt_prob, np.floating) else float(gt_prob)
+        p = confidence if isinstance(confidence, np.floating) else float(gt_prob)
     except (AttributeError, TypeError, ValueError):
         raise InputTypeError(
             f"n_labels is {n_labels!r} and gt_prob {gt_prob!r}, expected an integer and a probability."
