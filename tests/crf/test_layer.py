@@ -12,7 +12,7 @@ from densefield.crf import sites
 
 torch = pytest.importorskip("torch")
 from densefield import DenseCRF  # noqa: E402
-from densefield.crf import sites_torch  # noqa: E402
+from densefield.crf import positions_torch  # noqa: E402
 
 PHOTO = (Spatial(3, weight=3), Bilateral(60, 10, weight=5))
 
@@ -205,13 +205,13 @@ def test_points_far_from_the_origin_are_coupled_as_near_it(dtype: Any) -> None:
 
 @pytest.mark.parametrize(("shape", "spacing"), [((5,), None), ((3, 4), (0.7, 1.3)), ((2, 3, 4), (0.1, 0.2, 3.3))])
 def test_positions_are_those_of_numpy(shape: Any, spacing: Any) -> None:
-    assert np.array_equal(sites_torch.grid_positions(shape, spacing)[0].numpy(), sites.grid_positions(shape, spacing))
+    assert np.array_equal(positions_torch.grid_positions(shape, spacing)[0].numpy(), sites.grid_positions(shape, spacing))
 
 
 def test_positions_are_made_once_for_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     crf = DenseCRF(2)
     first = crf(random(1, 2, 4, 5), colours(1, 3, 4, 5))
-    monkeypatch.setattr("densefield.crf.layer.grid_positions", lambda *_: pytest.fail("made again"))
+    monkeypatch.setattr("densefield.crf.positions_torch.grid_positions", lambda *_: pytest.fail("made again"))
     assert torch.equal(crf(random(1, 2, 4, 5), colours(1, 3, 4, 5)), first)
 
 

@@ -27,7 +27,7 @@ SCORES, IMAGE = random(2, 3, 4, 5), colours(2, 3, 4, 5)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"labels": 0}, "labels is 0, expected a whole number, 1 or more"),
+        ({"labels": 0}, "labels is 0, expected an integer, 1 or more"),
         ({"channels": 2.5}, "channels is 2.5"),
         ({"adjoint": "forget"}, "adjoint is 'forget', expected one of keep, recompute"),
         ({"method": "fast"}, "method is 'fast'"),
@@ -49,10 +49,10 @@ def test_a_module_that_cannot_be_is_an_error(arguments: dict[str, Any], message:
 @pytest.mark.parametrize(
     ("scores", "options", "message"),
     [
-        (random(3, 4, 5), {"image": IMAGE}, "which is for 4 labels, but there are 3"),
+        (random(3, 4, 5), {"image": IMAGE}, "which is for 4 labels, but there are 3. There is no batch axis: pass scores"),
         (random(4, 5), {}, r"shape \(4, 5\), expected \(batch, labels, rows, columns\)"),
-        (random(2, 4, 5, 3), {"image": IMAGE}, r"They come last: use scores.movedim\(-1, 1\)"),
-        (random(2, 3, 4, 5, 6), {"image": IMAGE}, "make the module with axes=3"),
+        (random(2, 4, 5, 3), {"image": IMAGE}, r"The labels are the last axis: use scores.movedim\(-1, 1\)"),
+        (random(2, 3, 4, 5, 6), {"image": IMAGE}, "Make the module with axes=3"),
         (SCORES, {}, "no image was given: pass image="),
         (SCORES, {"image": colours(2, 4, 5, 3)}, r"channels come last: use image.movedim\(-1, 1\)"),
         (SCORES, {"image": colours(2, 1, 4, 5)}, "make the module with channels=1"),

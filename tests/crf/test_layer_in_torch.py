@@ -80,9 +80,7 @@ def test_forward_mode_is_an_error_not_a_silent_zero(frozen: bool) -> None:
     if frozen:
         crf.freeze("*")
     scores = torch.zeros(1, 3, 4, 5)
-    with pytest.raises(NotImplementedError, match="no derivatives in forward mode"):
-        torch.func.jvp(crf, (scores,), (torch.ones_like(scores),))
-    with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="use reverse mode"):
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="Use reverse mode"):
         crf(torch.autograd.forward_ad.make_dual(scores, torch.ones_like(scores)))
 
 
@@ -154,7 +152,7 @@ def test_all_of_the_module_but_the_reference_is_one_graph(monkeypatch: pytest.Mo
         total = sum((p.sum(2) * s.sum() * w.sum()).sum() for p, s, w in zip(features, shapes, weights, strict=True))
         return scores.log_softmax(1) + 1e-6 * total
 
-    monkeypatch.setattr("densefield.crf.layer._mean_field", stand_in)
+    monkeypatch.setattr("densefield.crf.layer.fastest_mean_field", stand_in)
     torch.compiler.reset()
     model = Network()
     image = colours(2, 3, 7, 8)

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, SupportsIndex, TypeVar, get_args, overload
+from os import PathLike
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, get_args, overload
 
 import torch
 from torch import Tensor, nn
 
 from densefield.crf.binding import Method
+from densefield.crf.colours_torch import warn_of_colours, without_alpha
 from densefield.crf.crf import CRF, PHOTO_KERNELS
 from densefield.crf.kernels import Kernel, Normalization
-from densefield.crf.native_torch import Adjoint, torch_mean_field
-from densefield.crf.parameters import Array, KernelParameters, kernel_dimensions
-from densefield.crf.reference_torch import reference_mean_field
-from densefield.crf.sites import checked_spacing
+from densefield.crf.mean_field_torch import fastest_mean_field
+from densefield.crf.native_torch import Adjoint
+from densefield.crf.parameters import Array, KernelParameters, check_devices, check_parameters, kernel_dimensions
+from densefield.crf.positions_torch import GridPositions
+from densefield.crf.sites import AxisOrder
 from densefield.crf.sites_torch import (
     check_finite_scores,
     checked_scores,
     gather_sites,
-    grid_positions,
     items_of_lists,
+    joined,
     present_pixels,
 )
 from densefield.errors import InputError
 from densefield.filters.lattice_design import Operator
+from densefield.filters.torch_modes import check_torch_mode
 
 Self = TypeVar("Self", bound="DenseCRF")
-
-# Filters are built by NumPy and native code, which a compiler cannot look into.
-_reference: Callable[..., Tensor] = torch.compiler.disable(reference_mean_field)  # type: ignore[no-untyped-call]
 
 
 class DenseCRF(nn.Module):
@@ -41,7 +42,8 @@ class DenseCRF(nn.Module):
     * ``kernels``: any number of Spatial, Bilateral and Custom, which give the initial values; their parameters are
       found under their names: ``spatial``, ``bilateral``, a second spatial one ``spatial2``, a Custom one its feature.
       A Custom kernel compares as many features as it has widths.
-    * ``iterations``, ``exclude_self``, ``method``, ``operator``, ``halo``, ``threads``: those of CRF.
+    * ``iterations``, ``exclude_self``, ``method``, ``operator``, ``halo``, ``threads``, ``data_range``,
+      ``axis_order``: those of CRF.
     * ``adjoint``: "keep" the marginals of every update for the backward pass, or "recompute" them. Float64, exact
       filters and devices other than a CPU always keep them.
 
@@ -54,8 +56,12 @@ class DenseCRF(nn.Module):
     >>> scores[0, 0, 0, 0] = scores[0, 1, 0, 5] = 4.0  # one hint on either side
     >>> crf(scores, image).argmax(1)[0, 0]
     tensor([0, 0, 0, 1, 1, 1])
-    >>> sum(parameter.numel() for parameter in crf.parameters())
-    9
+    >>> print(crf)
+    DenseCRF(
+      labels=2, iterations=5
+      spatial: σ 3 px, weight 3 (symmetric)
+      bilateral: σ 60 px, 10 levels, weight 5 (symmetric)
+    )
     """
 
     def __init__(
@@ -72,6 +78,8 @@ class DenseCRF(nn.Module):
         threads: int | None = None,
         channels: int = 3,
         axes: int = 2,
+        data_range: float | Sequence[float] | None = None,
+        axis_order: AxisOrder = "xy",
     ) -> None:
         super().__init__()
         self.labels = _checked_size(labels, "labels")
@@ -80,8 +88,6 @@ class DenseCRF(nn.Module):
         if adjoint not in get_args(Adjoint):
             raise InputError(f"adjoint is {adjoint!r}, expected one of {', '.join(get_args(Adjoint))}.")
         self.adjoint = adjoint
-        self.method, self.operator, self.halo, self.threads = method, operator, halo, threads
-        self._positions: dict[tuple[object, ...], Tensor] = {}
         checked = CRF(  # the same options are wrong for both
             kernels,
             iterations=iterations,
@@ -90,8 +96,14 @@ class DenseCRF(nn.Module):
             operator=operator,
             halo=halo,
             threads=threads,
+            data_range=data_range,
+            axis_order=axis_order,
         )
-        self.iterations, self.exclude_self = checked.iterations, checked.exclude_self
+        self.iterations, self.exclude_self, self.method = checked.iterations, checked.exclude_self, checked.method
+        self.operator, self.halo, self.threads = checked.operator, checked.halo, checked.threads
+        self.data_range, self.axis_order = checked.data_range, checked.axis_order
+        self._range_known = data_range is not None
+        self._positions = GridPositions(axis_order)
         self._normalizations: list[Normalization] = [kernel.normalization for kernel in checked.kernels]
         self._parts = [tuple(kernel.widths_of_parts()) for kernel in checked.kernels]
         self._dimensions: dict[str, int] = {}
@@ -101,7 +113,7 @@ class DenseCRF(nn.Module):
 
     def _add(self, kernel: Kernel) -> None:
         dimensions = kernel_dimensions(kernel, self.axes, self.channels)
-        parameters = KernelParameters(kernel, dimensions, self.labels)
+        parameters = KernelParameters(kernel, dimensions, self.labels, self.data_range)
         for part in kernel.widths_of_parts():
             if self._dimensions.setdefault(part, dimensions[part]) != dimensions[part]:
                 raise InputError(
@@ -117,27 +129,61 @@ class DenseCRF(nn.Module):
         self._names.append(name)
         self.add_module(name, parameters)
 
-    @overload
-    def forward(
-        self,
-        scores: Tensor,
-        image: Tensor | None = ...,
-        *,
-        features: Mapping[str, Tensor] | None = ...,
-        spacing: Sequence[float] | None = ...,
-        ignore: Tensor | None = ...,
-    ) -> Tensor: ...
+    @classmethod
+    def from_numpy(
+        cls: type[Self], crf: CRF, labels: int, *, adjoint: Adjoint = "keep", channels: int = 3, axes: int = 2
+    ) -> Self:
+        """The module with the kernels and options of a CRF for NumPy; to_numpy() is the way back.
 
-    @overload
-    def forward(
-        self,
-        scores: Sequence[Tensor],
-        image: Sequence[Tensor] | None = ...,
-        *,
-        features: Mapping[str, Sequence[Tensor]] | None = ...,
-        spacing: Sequence[float] | None = ...,
-        ignore: Sequence[Tensor] | None = ...,
-    ) -> list[Tensor]: ...
+        >>> DenseCRF.from_numpy(CRF(iterations=7), labels=21).iterations
+        7
+        """
+        return cls(labels, crf.kernels, **crf.options(), adjoint=adjoint, channels=channels, axes=axes)
+
+    @classmethod
+    def load(cls: type[Self], path: str | PathLike[str], labels: int, **options: Any) -> Self:
+        """The module with the CRF of a file that save(), CRF.save() or `densefield tune` wrote.
+
+        * ``labels``: L. A file has the weights of all labels or one for all.
+        * ``options``: ``adjoint``, ``channels``, ``axes``, ``threads`` and ``data_range``, which are not in the file.
+        """
+        from densefield.crf.crf_file import read_crf
+
+        numpy_options = {name: options.pop(name) for name in ("threads", "data_range") if name in options}
+        return cls.from_numpy(read_crf(path, labels, **numpy_options), labels, **options)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the kernels as they are now and the options to a TOML file, which CRF.load() reads too."""
+        from densefield.crf.crf_file import write_crf
+
+        write_crf(path, self.to_numpy())
+
+    if TYPE_CHECKING:  # what forward returns, which nn.Module.__call__ does not tell
+
+        @overload
+        def __call__(
+            self,
+            scores: Tensor,
+            image: Tensor | None = ...,
+            *,
+            features: Mapping[str, Tensor] | None = ...,
+            spacing: Sequence[float] | None = ...,
+            ignore: Tensor | None = ...,
+        ) -> Tensor: ...
+
+        @overload
+        def __call__(
+            self,
+            scores: Sequence[Tensor],
+            image: Sequence[Tensor] | None = ...,
+            *,
+            features: Mapping[str, Sequence[Tensor]] | None = ...,
+            spacing: Sequence[float] | None = ...,
+            ignore: Sequence[Tensor] | None = ...,
+        ) -> list[Tensor]: ...
+
+        def __call__(self, scores: Any, image: Any = None, **options: Any) -> Any:
+            """Log marginals, by forward()."""
 
     def forward(
         self,
@@ -155,20 +201,29 @@ class DenseCRF(nn.Module):
         if isinstance(scores, list | tuple):
             items = items_of_lists(scores, image, features or {}, ignore)
             return [self(**item, spacing=spacing)[0] for item in items]
-        f = checked_scores(scores, self.labels)
+        check_torch_mode("DenseCRF", (scores, image, *(features or {}).values(), *self.parameters()))
+        f = checked_scores(scores, self.labels, self.axes if "position" in self._dimensions else None)
+        kernels = self._kernel_parameters()
+        check_devices(kernels, f.device)
         dtype = torch.float64 if f.dtype == torch.float64 else torch.float32
-        positions = self._grid(f, dtype, spacing) if "position" in self._dimensions else None
+        positions = self._positions(f, dtype, spacing) if "position" in self._dimensions else None
+        image = without_alpha(image, self.channels)
         sites = gather_sites(self._dimensions, f, dtype, positions, image, features or {})
         present = present_pixels(ignore, f, dtype)
-        if not torch.compiler.is_compiling():
-            check_finite_scores(f)
-        parameters = self._kernel_parameters()
         with torch.autocast(f.device.type, enabled=False):
-            log_q = _mean_field(
+            # As exact as to_numpy() has them; features are divided in the precision of the computation.
+            shapes = [each.shape(torch.float64 if f.device.type == "cpu" else dtype) for each in kernels.values()]
+            weights = [each.weight(dtype) for each in kernels.values()]
+            if not torch.compiler.is_compiling():
+                check_finite_scores(f)
+                check_parameters(kernels, shapes, weights, dtype)
+                if image is not None and "channel" in self._dimensions and not self._range_known:
+                    self._range_known = warn_of_colours(image, kernels.values())  # once is enough
+            log_q = fastest_mean_field(
                 f.flatten(2).to(dtype),
-                [_joined([sites[part] for part in parts]) for parts in self._parts],
-                [each.shape(dtype) for each in parameters],
-                [each.weight(dtype) for each in parameters],
+                [joined([sites[part] for part in parts]) for parts in self._parts],
+                shapes,
+                weights,
                 normalizations=self._normalizations,
                 iterations=self.iterations,
                 exclude_self=self.exclude_self,
@@ -201,53 +256,35 @@ class DenseCRF(nn.Module):
         [3.0, 3.0]
         """
         values: dict[str, float | Array] = {}
-        for name, parameters in zip(self._names, self._kernel_parameters(), strict=True):
+        for name, parameters in self._kernel_parameters().items():
             for what, value in parameters.values().items():
                 values[f"{name}.{what}"] = value if value.ndim else float(value)
         return values
 
     def to_numpy(self) -> CRF:
         """The CRF for NumPy with the kernels as they are now."""
-        return CRF(
-            [parameters.kernel() for parameters in self._kernel_parameters()],
-            iterations=self.iterations,
-            exclude_self=self.exclude_self,
-            method=self.method,
-            operator=self.operator,
-            halo=self.halo,
-            threads=self.threads,
-        )
+        return CRF([each.kernel() for each in self._kernel_parameters().values()], **self._options())
 
-    def extra_repr(self) -> str:
-        """The options, for print()."""
-        names = ("labels", "iterations", "exclude_self", "method", "operator", "halo", "adjoint", "channels", "axes")
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+    def __repr__(self) -> str:
+        """Labels, iterations, options that are not the default, and a line for each kernel."""
+        default = {**CRF(()).options(), "adjoint": "keep", "channels": 3, "axes": 2}
+        now = {**self._options(), **{name: getattr(self, name) for name in ("adjoint", "channels", "axes")}}
+        shown = {name: value for name, value in now.items() if name == "iterations" or value != default[name]}
+        lines = [", ".join(f"{name}={value!r}" for name, value in {"labels": self.labels, **shown}.items())]
+        lines += [f"{name}: {parameters!r}" for name, parameters in self._kernel_parameters().items()]
+        return "\n  ".join(["DenseCRF(", *lines]) + "\n)"
 
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the positions, which are made again where they are needed."""
-        return {**self.__dict__, "_positions": {}}
+    def _options(self) -> dict[str, Any]:
+        """The options of CRF, by name."""
+        return {name: getattr(self, name) for name in CRF(()).options()}
 
-    def _kernel_parameters(self) -> list[KernelParameters]:
-        return [getattr(self, name) for name in self._names]
+    def reset_parameters(self) -> None:
+        """Sets all parameters to what the kernels say: for a module made on the meta device, after to_empty()."""
+        for parameters in self._kernel_parameters().values():
+            parameters.reset_parameters()
 
-    def _grid(self, scores: Tensor, dtype: torch.dtype, spacing: Sequence[float] | None) -> Tensor:
-        """Positions (1, N, axes); those of the last size are kept."""
-        shape = tuple(scores.shape[2:])
-        if len(shape) != self.axes:
-            raise InputError(
-                f"the scores have shape {tuple(scores.shape)}, {len(shape)} axes of pixels, but the kernels have "
-                f"widths for {self.axes}: make the module with axes={len(shape)}."
-            )
-        if torch.compiler.is_compiling():  # which makes constants of its own
-            return grid_positions(shape, spacing).to(scores.device, dtype)
-        steps = checked_spacing(spacing, self.axes)
-        key = (shape, steps, scores.device, dtype)
-        positions = self._positions.get(key)
-        if positions is None:
-            with torch.inference_mode(False):  # what is kept may be needed for training later
-                positions = grid_positions(shape, spacing).to(scores.device, dtype)
-            self._positions = {key: positions}
-        return positions
+    def _kernel_parameters(self) -> dict[str, KernelParameters]:
+        return {name: getattr(self, name) for name in self._names}
 
     def _set_learning(self: Self, patterns: tuple[str, ...], learning: bool) -> Self:
         known = dict(self.named_parameters())
@@ -262,60 +299,7 @@ class DenseCRF(nn.Module):
         return self
 
 
-def _mean_field(
-    scores: Tensor,  # (B, L, N)
-    features: Sequence[Tensor],  # per kernel (B, N, d) or (1, N, d)
-    shapes: Sequence[Tensor],  # per kernel (d,) or (d, d)
-    weights: Sequence[Tensor],  # per kernel (), (L,) or (L, L)
-    *,
-    normalizations: Sequence[Normalization],
-    iterations: int,
-    exclude_self: bool,
-    present: Tensor | None,  # (B, N)
-    method: Method,
-    operator: Operator,
-    halo: int,
-    adjoint: Adjoint,
-    threads: int | None,
-) -> Tensor:
-    """Log marginals (B, L, N), by the quickest way that there is for these tensors."""
-    if method == "lattice" and scores.device.type == "cpu" and scores.dtype == torch.float32:
-        return torch_mean_field(
-            scores,
-            features,
-            shapes,
-            weights,
-            normalizations=normalizations,
-            iterations=iterations,
-            exclude_self=exclude_self,
-            present=present,
-            operator=operator,
-            halo=halo,
-            adjoint=adjoint,
-            threads=threads,
-        )
-    return _reference(
-        scores,
-        features,
-        shapes,
-        weights,
-        normalizations=normalizations,
-        iterations=iterations,
-        exclude_self=exclude_self,
-        present=present,
-        method=method,
-        operator=operator,
-        halo=halo,
-    )
-
-
-def _joined(parts: Sequence[Tensor]) -> Tensor:
-    """Parts (B, N, d) or (1, N, d) side by side."""
-    items = next((part.shape[0] for part in parts if part.shape[0] != 1), 1)  # len() would be fixed in a traced graph
-    return torch.cat([part.expand(items, -1, -1) for part in parts], dim=2)
-
-
 def _checked_size(size: object, name: str) -> int:
     if isinstance(size, bool) or not isinstance(size, SupportsIndex) or size.__index__() < 1:
-        raise InputError(f"{name} is {size!r}, expected a whole number, 1 or more.")
+        raise InputError(f"{name} is {size!r}, expected an integer, 1 or more.")
     return size.__index__()

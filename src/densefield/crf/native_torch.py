@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
-from weakref import WeakValueDictionary
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
-from densefield.crf.binding import Bound
-from densefield.crf.coupling import couple, couple_everyone
+from densefield.crf.bound_batch import BatchOptions, BoundBatch, live, ticket_of
 from densefield.crf.kernels import Normalization
 from densefield.crf.native import KernelGradient, Wanted, native_back_track, native_mean_field, new_array, state_floats
 from densefield.filters.autograd import torch_threads
-from densefield.filters.lattice import LatticeFilter
 from densefield.filters.lattice_design import Operator
+from densefield.filters.once import SECOND_DERIVATIVES
+from densefield.filters.torch_modes import is_transformed
 
 Adjoint = Literal["keep", "recompute"]
-R = TypeVar("R")
 
 
 def torch_mean_field(
@@ -47,10 +41,6 @@ def torch_mean_field(
     forward pass of one image again when its turn comes, which takes longer and holds T·N·L.
     """
     tensors = (scores, *features, *shapes, *weights)
-    if not torch.compiler.is_compiling() and any(_has_tangent(each) for each in tensors):
-        raise NotImplementedError(
-            "mean field has no derivatives in forward mode (jvp): use reverse mode, as backward() and vjp() do."
-        )
     differentiates = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
     log_q: Tensor = _forward_op(
         scores,
@@ -69,106 +59,6 @@ def torch_mean_field(
     return log_q
 
 
-def _has_tangent(tensor: Tensor) -> bool:
-    """Whether it is to be differentiated in forward mode, where torch would take the operator for a constant."""
-    return forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
-
-
-@dataclass(frozen=True)
-class _Options:
-    """What is the same for every image of a batch."""
-
-    normalizations: tuple[Normalization, ...]
-    iterations: int
-    exclude_self: bool
-    operator: Operator
-    halo: int
-    threads: int
-
-
-class _Batch:
-    """Kernels bound to every image of a batch; those that do not depend on the image are bound once."""
-
-    def __init__(
-        self,
-        features: Sequence[Tensor],
-        shapes: Sequence[Tensor],
-        weights: Sequence[Tensor],
-        present: Tensor | None,
-        size: tuple[int, int],  # images, points
-        options: _Options,
-    ) -> None:
-        images, points = size
-        self.points, self.options = points, options
-        # Images in parallel wait for each other less than threads within one.
-        self.workers = max(1, min(options.threads, images))
-        self.threads = max(1, options.threads // self.workers)
-        self._mu = [weight.detach().numpy() for weight in weights]
-        self._shapes = [shape.detach().numpy() for shape in shapes]
-        self._features = [feature.detach() for feature in features]
-        self._present = None if present is None else present.detach().to(torch.float32)
-        shared = {
-            m: self._bind(m, 0, options.threads)
-            for m, feature in enumerate(features)
-            if feature.shape[0] == 1 and (present is None or images == 1)
-        }
-        self.items = self.each(
-            images,
-            lambda item: [
-                shared[m] if m in shared else self._bind(m, item, self.threads) for m in range(len(features))
-            ],
-        )
-
-    def each(self, images: int, task: Callable[[int], R]) -> list[R]:
-        """task(0), task(1), … on as many threads as there are images for."""
-        if self.workers == 1:
-            return [task(item) for item in range(images)]
-        with ThreadPoolExecutor(self.workers) as pool:
-            return list(pool.map(task, range(images)))
-
-    def _bind(self, m: int, item: int, threads: int) -> Bound:
-        p, shape = self._features[m], self._shapes[m]
-        rows = np.ascontiguousarray(p[item if p.shape[0] > 1 else 0].numpy())
-        with np.errstate(all="ignore"):  # what is not finite is refused by the filter
-            x = rows / shape if shape.ndim == 1 else rows @ shape.T
-        normalization = self.options.normalizations[m]
-        k = LatticeFilter(
-            x,
-            operator=self.options.operator,
-            halo=self.options.halo,
-            calibrate=normalization == "none",
-            threads=threads,
-        )
-        if self._present is None:
-            present = np.ones((self.points, 1), np.float32)
-            if not self.options.exclude_self:
-                return Bound(k, couple_everyone(k.apply, normalization, self._mu[m], present))
-        else:
-            present = np.ascontiguousarray(self._present[item].numpy()[:, None])
-        diagonal = k.diagonal() if self.options.exclude_self else None
-        return Bound(k, couple(k.apply, normalization, self._mu[m], present, diagonal))
-
-
-# A batch lives as long as the tensor that carries its number, which autograd keeps for the backward pass. Where that
-# tensor is a copy and the batch is gone, it is bound again.
-_live: WeakValueDictionary[int, _Batch] = WeakValueDictionary()
-_numbers = itertools.count(1)
-
-
-class _Ticket(np.ndarray[Any, np.dtype[np.int64]]):
-    """The number of a batch, holding on to it."""
-
-    batch: _Batch
-
-
-def _ticket(batch: _Batch) -> Tensor:
-    number = next(_numbers)
-    _live[number] = batch
-    array = np.array([number], np.int64).view(_Ticket)
-    array.batch = batch
-    return torch.from_numpy(array)
-
-
 def _forward(
     scores: Tensor,
     features: list[Tensor],
@@ -185,7 +75,7 @@ def _forward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     images, labels, points = scores.shape
     options = _options(normalizations, iterations, exclude_self, operator, halo, threads)
-    batch = _Batch(features, shapes, weights, present, (images, points), options)
+    batch = BoundBatch(features, shapes, weights, present, (images, points), options)
     f = scores.detach().contiguous().numpy()
     log_q = new_array(*f.shape)
     kept = new_array(images if keep else 0, iterations, state_floats(points, labels))
@@ -200,7 +90,7 @@ def _forward(
             kept=kept[item] if keep else None,
         ),
     )
-    return torch.from_numpy(log_q), torch.from_numpy(kept), _ticket(batch)
+    return torch.from_numpy(log_q), torch.from_numpy(kept), ticket_of(batch)
 
 
 def _backward(
@@ -223,9 +113,9 @@ def _backward(
 ) -> list[Tensor]:
     images, labels, points = scores.shape
     options = _options(normalizations, iterations, exclude_self, operator, halo, threads)
-    batch = _live.get(int(ticket))
+    batch = live.get(int(ticket))
     if batch is None or len(batch.items) != images or batch.points != points:
-        batch = _Batch(features, shapes, weights, present, (images, points), options)
+        batch = BoundBatch(features, shapes, weights, present, (images, points), options)
     held = batch
     kernels = len(features)
     wants = [Wanted(wanted[2 * kernels + m], wanted[kernels + m], wanted[m]) for m in range(kernels)]
@@ -269,7 +159,8 @@ def _to_features(gradients: list[KernelGradient], features: Tensor, shape: Tenso
     slopes = torch.zeros_like(features)
     for item, each in enumerate(gradients):
         slopes[item if len(features) > 1 else 0] += torch.from_numpy(each.features)
-    return slopes / shape if shape.ndim == 1 else slopes @ shape
+    exact = shape.to(slopes.dtype)
+    return slopes / exact if shape.ndim == 1 else slopes @ exact
 
 
 def _to_shape(gradients: list[KernelGradient], shape: Tensor) -> Tensor:
@@ -291,11 +182,11 @@ def _to_weight(gradients: list[KernelGradient], weight: Tensor) -> Tensor:
 
 def _options(
     normalizations: str, iterations: int, exclude_self: bool, operator: str, halo: int, threads: int
-) -> _Options:
+) -> BatchOptions:
     names: Any = tuple(normalizations.split(",")) if normalizations else ()
     kind: Any = operator
     # How many threads there are by default is found out when the operator runs, not when it is compiled.
-    return _Options(names, iterations, exclude_self, kind, halo, torch_threads(threads or None))
+    return BatchOptions(names, iterations, exclude_self, kind, halo, torch_threads(threads or None))
 
 
 _forward_op = torch.library.custom_op("densefield::mean_field", _forward, mutates_args=(), device_types="cpu")
@@ -334,6 +225,11 @@ def _differentiate(ctx: Any, cotangent: Tensor | None, *_: Tensor | None) -> tup
     if cotangent is None:
         none = [None] * kernels
         return (None, none, none, none, *rest)
+    if not torch.compiler.is_compiling() and is_transformed(cotangent):
+        raise NotImplementedError(
+            "mean field takes one cotangent at a time: call torch.autograd.grad once for each, without "
+            "is_grads_batched=True and vectorize=True."
+        )
     log_q, kept, ticket, scores, present, *tensors = ctx.saved_tensors
     features, shapes, weights = (tensors[i * kernels : (i + 1) * kernels] for i in range(3))
     *options, _keep, threads = ctx.options
@@ -346,3 +242,10 @@ def _differentiate(ctx: Any, cotangent: Tensor | None, *_: Tensor | None) -> tup
 
 
 _forward_op.register_autograd(_differentiate, setup_context=_remember)
+
+
+def _refuse(ctx: Any, *cotangents: object) -> None:
+    raise NotImplementedError(SECOND_DERIVATIVES)
+
+
+_backward_op.register_autograd(_refuse)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from densefield.crf.compatibility import checked_weight
-from densefield.crf.kernels import Bilateral, Custom, Kernel, Spatial
+from densefield.crf.image_range import LEVELS
+from densefield.crf.kernels import Bilateral, Custom, Kernel, Spatial, channel_widths
 from densefield.errors import InputError
 
 Array = npt.NDArray[np.float64]
+
+META_CURE = "use crf.to_empty(device=...) and then crf.reset_parameters(), or crf.load_state_dict(state, assign=True)."
+_UNITS = {"position": " px", "channel": " levels"}
+_MOST_SHOWN = 4  # numbers in a printed line
 
 
 class KernelParameters(nn.Module):
@@ -25,66 +30,195 @@ class KernelParameters(nn.Module):
       row.
     * ``log_weight`` () or (L,); for a weight that is a matrix instead ``matrix`` (L, L), used as (M + Mᵀ)/2.
 
-    >>> [name for name, _ in KernelParameters(Spatial(3, weight=3), {"position": 2}, labels=21).named_parameters()]
+    A parameter θ that started as θ₀ stands for initial · exp(θ - θ₀), or initial + θ - θ₀, so that what has not been
+    trained is exactly what the kernel says, in any precision: θ₀ is rounded as θ is. Both constants are plain tensors,
+    neither parameters nor buffers, so they are not in the state dict, and deferred initialisation leaves them alone.
+
+    >>> parameters = KernelParameters(Spatial(3, weight=3), {"position": 2}, labels=21)
+    >>> [name for name, _ in parameters.named_parameters()]
     ['log_sigma', 'log_weight']
+    >>> parameters.values()["sigma"].tolist()
+    [3.0, 3.0]
     """
 
-    _places: Tensor
-
-    def __init__(self, kernel: Kernel, dimensions: Mapping[str, int], labels: int) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        dimensions: Mapping[str, int],
+        labels: int,
+        data_range: float | Sequence[float] | None = None,  # what 255 levels are in the image's own unit
+    ) -> None:
         super().__init__()
         self._kernel = kernel
         self._dimensions = {part: dimensions[part] for part in kernel.widths_of_parts()}
+        self._unit = self._unit_of_features(data_range)
+        self._initial: dict[str, Tensor] = {}
+        self._start: dict[str, Tensor] = {}
         shape = kernel.shape(self._dimensions)
         if shape.ndim == 1:
-            self.log_sigma = _parameter(np.log(shape))
+            self._add("log_sigma", shape)
         else:
-            self.log_diagonal = _parameter(np.log(np.diagonal(shape)))
-            self.lower = _parameter(shape[np.tril_indices(len(shape), -1)])
-            self.register_buffer("_places", torch.as_tensor(_triangular_places(len(shape))), persistent=False)
+            self._add("log_diagonal", np.diagonal(shape))
+            self._add("lower", shape[np.tril_indices(len(shape), -1)])
         weight = checked_weight(kernel.weight, labels)
         if weight.ndim == 2:
-            self.matrix = _parameter(weight)
+            self._add("matrix", weight)
         elif (weight > 0).all():
-            self.log_weight = _parameter(np.log(weight))
+            self._add("log_weight", weight)
         else:
             raise InputError(
                 f"the weight of the {kernel.name} kernel is {weight.tolist()}, expected more than 0, since its "
                 f"logarithm is learnt. For a weight of any sign give a matrix, such as weight * numpy.eye({labels})."
             )
 
+    def _add(self, name: str, values: Array) -> None:
+        start = np.log(values) if name.startswith("log_") else values
+        dtype = torch.get_default_dtype()
+        self._initial[name] = _constant(values, torch.float64)
+        self._start[name] = _constant(start, dtype)
+        self.register_parameter(name, nn.Parameter(torch.tensor(start, dtype=dtype)))
+
+    def _unit_of_features(self, data_range: float | Sequence[float] | None) -> list[float] | None:
+        """What one pixel or level is in the unit of the features, (d,); None where it is 1."""
+        if data_range is None or "channel" not in self._dimensions:
+            return None
+        channels = self._dimensions["channel"]
+        given = np.asarray(data_range, np.float64)
+        if given.ndim and len(given) != channels:
+            raise InputError(f"data_range has {len(given)} numbers, but images have {channels} channels.")
+        unit = np.ones(sum(self._dimensions.values()))
+        unit[-channels:] = given / LEVELS
+        return [float(each) for each in unit]
+
+    def reset_parameters(self) -> None:
+        """Sets the parameters to what the kernel says: for modules made on the meta device, after to_empty().
+
+        >>> with torch.device("meta"):
+        ...     parameters = KernelParameters(Spatial(3, weight=2), {"position": 2}, labels=21)
+        >>> parameters.to_empty(device="cpu").reset_parameters()
+        >>> parameters.values()
+        {'sigma': array([3., 3.]), 'weight': array(2.)}
+        """
+        with torch.no_grad():
+            for name, start in self._start.items():
+                getattr(self, name).copy_(start)
+
+    def value(self, name: str) -> Tensor:
+        """What a parameter stands for, in double precision where the device has it."""
+        parameter: Tensor = getattr(self, name)
+        precise = torch.float32 if parameter.device.type == "mps" else torch.float64
+        start = self._start[name].to(parameter.dtype).to(parameter.device, precise)
+        initial, moved = self._initial[name].to(parameter.device, precise), parameter.to(precise) - start
+        return initial * moved.exp() if name.startswith("log_") else initial + moved
+
     def shape(self, dtype: torch.dtype) -> Tensor:
-        """Widths σ (d,), features are p/σ; or W (d, d), features are W p."""
-        if hasattr(self, "log_sigma"):
-            return self.log_sigma.to(dtype).exp()
-        nothing = torch.zeros(1, dtype=dtype, device=self.lower.device)
-        return torch.cat([self.log_diagonal.to(dtype).exp(), self.lower.to(dtype), nothing])[self._places]
+        """Widths σ (d,), features are p/σ; or W (d, d), features are W p: in the unit of the features."""
+        shape = self._own_shape()
+        if self._unit is not None:
+            unit = shape.new_tensor(self._unit)
+            shape = shape * unit if shape.ndim == 1 else shape / unit
+        return shape.to(dtype)
+
+    def _own_shape(self) -> Tensor:
+        """σ or W in pixels and levels."""
+        if "log_sigma" in self._initial:
+            return self.value("log_sigma")
+        return _triangular(self.value("log_diagonal"), self.value("lower"))
 
     def weight(self, dtype: torch.dtype) -> Tensor:
         """μ: (), (L,) or a symmetric (L, L)."""
-        if hasattr(self, "log_weight"):
-            return self.log_weight.to(dtype).exp()
-        return (self.matrix.to(dtype) + self.matrix.to(dtype).T) / 2
+        return self._own_weight().to(dtype)
+
+    def _own_weight(self) -> Tensor:
+        if "log_weight" in self._initial:
+            return self.value("log_weight")
+        matrix = self.value("matrix")
+        return (matrix + matrix.T) / 2
 
     def values(self) -> dict[str, Array]:
         """What the parameters stand for, in the kernel's own units: sigma or covariance, and weight."""
-        shape = _to_numpy(self.shape(torch.float64))
-        weight = _to_numpy(self.weight(torch.float64))
+        if any(parameter.is_meta for parameter in self.parameters()):
+            raise InputError(f"the parameters of the {self._kernel.name} kernel have no values yet: {META_CURE}")
+        shape = _to_numpy(self._own_shape())
+        weight = _to_numpy(self._own_weight())
         if shape.ndim == 1:
             return {"sigma": shape, "weight": weight}
+        if np.array_equal(shape, self._kernel.shape(self._dimensions)):  # as given, without the rounding of inverses
+            return {"covariance": np.array(self._kernel.covariance, np.float64), "weight": weight}
         unwhitened = np.linalg.inv(shape)
         return {"covariance": unwhitened @ unwhitened.T, "weight": weight}
+
+    def channel_widths(self) -> Array:
+        """Widths by which channels are compared now, (C,), in levels; none for kernels that compare no channels."""
+        if "channel" not in self._dimensions:
+            return np.empty(0)
+        return channel_widths(self.kernel(), self._dimensions["channel"])
 
     def kernel(self) -> Kernel:
         """The kernel as it is now.
 
-        >>> KernelParameters(Spatial(3, weight=3), {"position": 2}, labels=21).kernel().sigma.round(4).tolist()
+        >>> KernelParameters(Spatial(3, weight=3), {"position": 2}, labels=21).kernel().sigma.tolist()
         [3.0, 3.0]
         """
         values = self.values()
         if "covariance" in values:
             return replace(self._kernel, covariance=values["covariance"], weight=values["weight"])
         return replace(_with_widths(self._kernel, values["sigma"], self._dimensions), weight=values["weight"])
+
+    def __repr__(self) -> str:
+        """Widths and weight in one line, such as "σ 60 px, 10 levels, weight 5 (symmetric)"."""
+        if any(parameter.is_meta for parameter in self.parameters()):
+            return f"not initialised ({self._kernel.normalization})"
+        values = self.values()
+        weight = f"weight {_in_words(values['weight'])} ({self._kernel.normalization})"
+        if "covariance" in values:
+            rows = len(values["covariance"])
+            return f"covariance {rows}×{rows}, {weight}"
+        widths, first = [], 0
+        for part, count in self._dimensions.items():
+            unit = _UNITS.get(part, "")
+            widths.append(_in_words(values["sigma"][first : first + count]) + unit)
+            first += count
+        return f"σ {', '.join(widths)}, {weight}"
+
+
+def check_parameters(
+    kernels: Mapping[str, KernelParameters],
+    shapes: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    dtype: torch.dtype,
+) -> None:
+    """Raises, and names the parameter, where a width or weight is not a finite number of this precision, or 0."""
+    divisors = [1 / (shape if shape.ndim == 1 else shape.diagonal()).detach() for shape in shapes]
+    numbers = [each.detach().flatten() for each in (*shapes, *weights, *divisors)]
+    if not numbers or bool(torch.cat(numbers).to(dtype).isfinite().all()):
+        return
+    for kernel, parameters in kernels.items():
+        for name, parameter in parameters.named_parameters():
+            value = parameters.value(name).detach().to(dtype)
+            good = value.isfinite() & ((value != 0) | (name not in ("log_sigma", "log_diagonal")))
+            if bool(good.all()):
+                continue
+            what = f", which stands for {value[~good][0].item():g}" if name.startswith("log_") else ""
+            raise InputError(
+                f"the parameter {kernel}.{name} holds {parameter.detach()[~good][0].item():g}{what}: expected finite "
+                "numbers, and widths above 0. Lower the learning rate, and go back to an earlier checkpoint, or start "
+                "again by crf.reset_parameters()."
+            )
+
+
+def check_devices(kernels: Mapping[str, KernelParameters], device: torch.device) -> None:
+    """Raises where a parameter is not on the device of the scores."""
+    for kernel, parameters in kernels.items():
+        for name, parameter in parameters.named_parameters():
+            if parameter.device == device:
+                continue
+            if parameter.is_meta:
+                raise InputError(f"the parameter {kernel}.{name} is on the meta device and has no value: {META_CURE}")
+            raise InputError(
+                f"the parameter {kernel}.{name} is on {parameter.device}, but the scores are on {device}: use "
+                f"crf.to({str(device)!r})."
+            )
 
 
 def kernel_dimensions(kernel: Kernel, axes: int, channels: int) -> dict[str, int]:
@@ -96,17 +230,18 @@ def kernel_dimensions(kernel: Kernel, axes: int, channels: int) -> dict[str, int
     return known
 
 
-def _triangular_places(dimension: int) -> npt.NDArray[np.int64]:
-    """Where each element of a lower triangular matrix is among its diagonal, what is below it, and one zero.
+def _triangular(diagonal: Tensor, below: Tensor) -> Tensor:
+    """The lower triangular matrix with this diagonal (d,) and these elements below it (d·(d-1)/2,), row by row.
 
-    >>> _triangular_places(3).tolist()
-    [[0, 6, 6], [3, 1, 6], [4, 5, 2]]
+    >>> _triangular(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0, 5.0, 6.0])).tolist()
+    [[1.0, 0.0, 0.0], [4.0, 2.0, 0.0], [5.0, 6.0, 3.0]]
     """
-    below = dimension * (dimension - 1) // 2
-    places = np.full((dimension, dimension), dimension + below)
-    places[np.diag_indices(dimension)] = np.arange(dimension)
-    places[np.tril_indices(dimension, -1)] = dimension + np.arange(below)
-    return places
+    rows = []
+    for row in range(len(diagonal)):
+        first = row * (row - 1) // 2
+        nothing = diagonal.new_zeros(len(diagonal) - row - 1)
+        rows.append(torch.cat([below[first : first + row], diagonal[row : row + 1], nothing]))
+    return torch.stack(rows)
 
 
 def _with_widths(kernel: Kernel, sigma: Array, dimensions: Mapping[str, int]) -> Kernel:
@@ -118,9 +253,28 @@ def _with_widths(kernel: Kernel, sigma: Array, dimensions: Mapping[str, int]) ->
     raise InputError(f"the kernel is a {type(kernel).__name__}, expected Spatial, Bilateral or Custom.")
 
 
-def _parameter(values: Array) -> nn.Parameter:
-    return nn.Parameter(torch.tensor(values, dtype=torch.get_default_dtype()))
+def _in_words(numbers: Array) -> str:
+    """One number where all are the same, a few as they are, and of more the shape.
+
+    >>> _in_words(np.array([3.0, 3.0])), _in_words(np.array([1.5, 2.0])), _in_words(np.eye(21))
+    ('3', '(1.5, 2)', 'matrix 21×21')
+    """
+    if numbers.ndim == 2:
+        return f"matrix {len(numbers)}×{len(numbers)}"
+    if (numbers == numbers.flat[0]).all():
+        return f"{numbers.flat[0]:.4g}"
+    if len(numbers) > _MOST_SHOWN:
+        return f"{numbers.min():.4g}…{numbers.max():.4g} for {len(numbers)} labels"
+    return f"({', '.join(f'{number:.4g}' for number in numbers)})"
+
+
+def _constant(values: Array, dtype: torch.dtype) -> Tensor:
+    """A tensor on the CPU, also within torch.device("meta"). It is not registered with the module that holds it.
+
+    As a Parameter its size is fixed for compilers, which take that of other tensors for that of the batch.
+    """
+    return nn.Parameter(torch.from_numpy(np.array(values, np.float64)).to(dtype), requires_grad=False)
 
 
 def _to_numpy(tensor: Tensor) -> Array:
-    return tensor.detach().cpu().numpy()
+    return tensor.detach().cpu().double().numpy()

@@ -8,47 +8,42 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from densefield.crf.sites import checked_spacing
+from densefield.crf.shape_hints import pixels_hint, scores_hint
 from densefield.errors import InputError, InputTypeError
 
 
-def grid_positions(shape: Sequence[int], spacing: Sequence[float] | None = None) -> Tensor:
-    """Where each pixel of a grid is, (1, N, axes), in the order x, y(, z): the twin of sites.grid_positions.
-
-    >>> grid_positions((2, 2))[0].tolist()
-    [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
-    """
-    steps = checked_spacing(spacing, len(shape))
-    dtype = torch.float32 if spacing is None else torch.float64
-    lines = [
-        (torch.arange(count, dtype=torch.float64) * step).to(dtype)
-        for count, step in zip(reversed(tuple(shape)), steps, strict=True)
-    ]
-    grids = torch.meshgrid(lines[::-1], indexing="ij")  # z, y, x: as the axes of the grid
-    return torch.stack(grids[::-1], dim=-1).reshape(1, -1, len(shape))
-
-
-def checked_scores(scores: object, labels: int) -> Tensor:
+def checked_scores(
+    scores: object,
+    labels: int,
+    axes: int | None,  # of the grid; None where no kernel compares positions, and pixels may have any number of axes
+) -> Tensor:
     """Scores (B, L, …) of floating point numbers; their values are looked at by check_finite_scores."""
     if not isinstance(scores, Tensor):
         raise InputTypeError(
             f"the scores are a {type(scores).__name__}, expected a torch tensor (batch, labels, rows, columns), or a "
-            "list of (labels, rows, columns). For numpy arrays use densefield.CRF."
+            "list of (labels, rows, columns). For numpy arrays use densefield.CRF, or torch.from_numpy(scores)."
         )
     if not scores.is_floating_point():
         raise InputTypeError(
             f"the scores have dtype {scores.dtype}, expected floating point numbers, a network's logits."
         )
+    shape = tuple(scores.shape)
     if scores.ndim not in (3, 4, 5):
         raise InputError(
-            f"the scores have shape {tuple(scores.shape)}, expected (batch, labels, rows, columns), "
+            f"the scores have shape {shape}, expected (batch, labels, rows, columns), "
             "(batch, labels, planes, rows, columns) or (batch, labels, points)."
+            + scores_hint(shape, labels, axes or scores.ndim - 1)
         )
     if scores.shape[1] != labels:
-        hint = " They come last: use scores.movedim(-1, 1)." if scores.shape[-1] == labels else ""
         raise InputError(
-            f"the scores have shape {tuple(scores.shape)}, which is for {scores.shape[1]} labels, but there are "
-            f"{labels}.{hint}"
+            f"the scores have shape {shape}, which is for {scores.shape[1]} labels, but there are {labels}."
+            + scores_hint(shape, labels, axes or scores.ndim - 2)
+        )
+    if axes is not None and scores.ndim - 2 != axes:
+        hint = scores_hint(shape, labels, axes) or f" Make the module with axes={scores.ndim - 2}."
+        raise InputError(
+            f"the scores have shape {shape}, {scores.ndim - 2} axes of pixels, but the kernels have widths for {axes}."
+            + hint
         )
     return scores
 
@@ -77,16 +72,20 @@ def pixel_rows(
 ) -> Tensor:
     """An image or a feature as (B, N, C) or (1, N, C), in the precision of the computation."""
     batch, shape = scores.shape[0], tuple(scores.shape[2:])
+    argument = "image" if name == "the image" else "feature"
     if not isinstance(given, Tensor):
-        raise InputTypeError(f"{name} is a {type(given).__name__}, expected a torch tensor (batch, channels, …).")
+        cure = ""
+        if hasattr(given, "__array__"):  # as NumPy has it, with channels last
+            cure = f" Use torch.from_numpy({argument}).movedim(-1, 0)[None]."
+        raise InputTypeError(f"{name} is a {type(given).__name__}, expected a torch tensor (batch, channels, …).{cure}")
     if given.dtype == torch.bool or given.is_complex():
-        raise InputTypeError(f"{name} has dtype {given.dtype}, expected whole or floating point numbers.")
+        raise InputTypeError(f"{name} has dtype {given.dtype}, expected integers or floating point numbers.")
     came = tuple(given.shape)
     if came[2:] != shape or came[0] not in (batch, 1):
         expected = ", ".join(str(n) for n in (batch, channels, *shape))
-        hint = " Its channels come last: use image.movedim(-1, 1)." if came[1:-1] == shape else ""
         raise InputError(
-            f"{name} has shape {came}, but the scores have {tuple(scores.shape)}: expected ({expected}).{hint}"
+            f"{name} has shape {came}, but the scores have {tuple(scores.shape)}: expected ({expected})."
+            + pixels_hint(came, channels, tuple(scores.shape), name, argument)
         )
     if came[1] != channels:
         raise InputError(
@@ -172,3 +171,9 @@ def _check_feature_names(needed: Iterable[str], features: Mapping[str, object]) 
         )
     for name in sorted(set(features) - wanted):
         raise InputError(f"features= has {name!r}, which no kernel compares: add a Custom kernel of that name.")
+
+
+def joined(parts: Sequence[Tensor]) -> Tensor:
+    """Parts (B, N, d) or (1, N, d) side by side."""
+    items = next((part.shape[0] for part in parts if part.shape[0] != 1), 1)  # len() would be fixed in a traced graph
+    return torch.cat([part.expand(items, -1, -1) for part in parts], dim=2)

@@ -1,4 +1,4 @@
-"""Gradients that cannot be differentiated again: whoever tries is told so."""
+"""Gradients that cannot be differentiated again: trying raises an error."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+SECOND_DERIVATIVES = (
+    "densefield has no second derivatives: outputs can be differentiated once only. Do not differentiate gradients "
+    "that were made by create_graph=True."
+)
 
 
 def once(gradients: tuple[Tensor | None, ...], *causes: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -17,9 +22,9 @@ def once(gradients: tuple[Tensor | None, ...], *causes: Tensor | None) -> tuple[
     >>> import torch
     >>> x = torch.ones(1, requires_grad=True)
     >>> (slope,) = once((torch.full((1,), 2.0),), x)
-    >>> torch.autograd.grad(slope, x)
+    >>> torch.autograd.grad(slope, x)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    RuntimeError: second derivatives of this function are not known: it can be differentiated once.
+    NotImplementedError: densefield has no second derivatives: outputs can be differentiated once only. ...
     """
     reasons = [cause for cause in causes if cause is not None and cause.requires_grad]
     if not torch.is_grad_enabled() or not reasons:
@@ -38,4 +43,4 @@ class _Refusal(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> None:
-        raise RuntimeError("second derivatives of this function are not known: it can be differentiated once.")
+        raise NotImplementedError(SECOND_DERIVATIVES)

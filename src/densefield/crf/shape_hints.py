@@ -1,0 +1,67 @@
+"""What is probably wrong with the shape of a tensor, in one sentence with the cure."""
+
+from __future__ import annotations
+
+Shape = tuple[int, ...]
+
+_MODES = {1: "linear", 2: "bilinear", 3: "trilinear"}
+
+
+def scores_hint(shape: Shape, labels: int, axes: int) -> str:
+    """Why scores of this shape may not be (batch, labels, …), with a space before it; "" where nothing is known.
+
+    >>> scores_hint((21, 375, 500), 21, axes=2)
+    ' There is no batch axis: pass scores[None], or a list of tensors.'
+    >>> scores_hint((1, 1000, 4), 4, axes=1)
+    ' The labels are the last axis: use scores.transpose(1, 2).'
+    """
+    if len(shape) == axes + 1 and shape[0] == labels:
+        return " There is no batch axis: pass scores[None], or a list of tensors."
+    if len(shape) > 2 and shape[-1] == labels and shape[1] != labels:
+        swap = "transpose(1, 2)" if len(shape) == 3 else "movedim(-1, 1)"
+        return f" The labels are the last axis: use scores.{swap}."
+    if len(shape) <= 4 and shape[:1] == (labels,) and shape[1:2] != (labels,):
+        return " There is no batch axis: pass scores[None], or a list of tensors."
+    return ""
+
+
+def pixels_hint(came: Shape, channels: int, scores: Shape, name: str, argument: str) -> str:
+    """Why an image or feature of the shape `came` does not fit scores (B, L, …); "" where nothing is known.
+
+    * ``channels``: as many as its kernel has widths for.
+    * ``name``, ``argument``: how an error calls it, and the variable in the lines of code.
+
+    >>> pixels_hint((1, 3, 375, 500), 3, (1, 21, 47, 63), "the image", "image").partition("scores, ")[2]
+    "torch.nn.functional.interpolate(scores, size=image.shape[-2:], mode='bilinear', align_corners=False)."
+    """
+    grid = scores[2:]
+    axes = len(grid)
+    if came == (channels, *grid):
+        return f" {_capital(name)} has no batch axis: pass {argument}[None]."
+    if came == (*grid, channels):
+        return f" {_capital(name)} has no batch axis, and its channels come last: use {argument}.movedim(-1, 0)[None]."
+    if came[1:-1] == grid:
+        swap = "transpose(1, 2)" if axes == 1 else "movedim(-1, 1)"
+        return f" Its channels come last: use {argument}.{swap}."
+    if len(came) != len(scores):
+        return ""
+    if axes == 2 and came[2:] == grid[::-1]:
+        return f" Rows and columns are swapped: use {argument}.transpose(-2, -1)."
+    if axes == 1 and came[2] == scores[1]:
+        return " The labels of the scores are the last axis: use scores.transpose(1, 2)."
+    larger = came[2:] != grid and all(large >= small for large, small in zip(came[2:], grid, strict=True))
+    if argument == "image" and larger:
+        return (
+            f" The scores are {_size(grid)} and the image {_size(came[2:])}: upsample the scores, "
+            f"torch.nn.functional.interpolate(scores, size=image.shape[-{axes}:], mode={_MODES[axes]!r}, "
+            "align_corners=False)."
+        )
+    return ""
+
+
+def _size(shape: Shape) -> str:
+    return "×".join(str(side) for side in shape)
+
+
+def _capital(name: str) -> str:
+    return name[0].upper() + name[1:]
