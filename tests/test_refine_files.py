@@ -10,11 +10,12 @@ import pytest
 
 Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
-from densefield import Bilateral, InputError, Spatial, refine, refining  # noqa: E402
+from densefield import CRF, Bilateral, InputError, Spatial, refine, refining  # noqa: E402
+from densefield.files.preview import preview  # noqa: E402
 from densefield.refining import Settings, refine_files  # noqa: E402
 
 KERNELS = (Spatial(2, weight=2), Bilateral(15, 12, weight=3))
-SETTINGS = Settings(KERNELS)
+SETTINGS = Settings(CRF(KERNELS))
 
 
 def scene(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -69,7 +70,7 @@ def test_one_pair_is_refined_as_its_arrays_are(tmp_path, form):
     else:
         np.save(path, 3 * probabilities)
         expected = refine(photo, logits=3 * probabilities, kernels=KERNELS)
-    settings = Settings(KERNELS, logits=form == "logits", soft=form == "soft")
+    settings = Settings(CRF(KERNELS), logits=form == "logits", soft=form == "soft")
     refined = refine_files(tmp_path / "photo.png", path, tmp_path / "out.npy", settings)
     assert refined.failures == [] and refined.outcomes[0].form == form
     assert np.array_equal(np.load(tmp_path / "out.npy"), expected)
@@ -78,10 +79,10 @@ def test_one_pair_is_refined_as_its_arrays_are(tmp_path, form):
 
 def test_settings_reach_refine(tmp_path, folders):
     images, masks, _ = folders
-    settings = Settings(KERNELS[:1], iterations=2, confidence=0.8, num_labels=4)
+    settings = Settings(CRF(KERNELS[:1], iterations=2), confidence=0.8, num_labels=4, void=0)
     refine_files(images / "0.png", masks / "0.png", tmp_path / "out.npy", settings)
     photo, mask = scene(7000)
-    expected = refine(photo, labels=mask, num_labels=4, confidence=0.8, kernels=KERNELS[:1], iterations=2)
+    expected = refine(photo, labels=mask, num_labels=4, void=0, confidence=0.8, kernels=KERNELS[:1], iterations=2)
     assert np.array_equal(np.load(tmp_path / "out.npy"), expected)
 
 
@@ -134,7 +135,7 @@ def test_what_fails_is_told_with_names_and_the_rest_goes_on(folders):
 
 def test_errors_of_inference_are_told_with_the_name_of_the_mask(folders):
     images, masks, out = folders
-    (failure, *_) = refine_files(images, masks, out, Settings(KERNELS, confidence=0.4)).failures
+    (failure, *_) = refine_files(images, masks, out, Settings(CRF(KERNELS), confidence=0.4)).failures
     assert failure.startswith(f"{masks / '0.png'}: confidence is 0.4")
 
 
@@ -164,17 +165,15 @@ def test_previews_show_the_masks_before_and_after_in_their_own_colours(folders):
     refine_files(images, masks, out, SETTINGS, preview=out.with_name("previews"))
     assert len(list(out.with_name("previews").iterdir())) == 5
     photo, mask = scene(7002)
-    picture = labels_in(out.with_name("previews") / "2.png")
-    after = labels_in(out / "2.png")
-    for column, labels in ((26, mask), (52, after)):
-        tint = np.where(labels[..., None] == 1, (9, 99, 199), (0, 0, 0))
-        assert abs(picture[:, column : column + 24] - (0.4 * photo + 0.6 * tint)).max() <= 0.5 + 1e-3  # rounding
+    palette = np.array([[0, 0, 0], [9, 99, 199]], np.uint8)
+    expected = preview(photo, mask.astype(int), labels_in(out / "2.png"), palette)
+    assert np.array_equal(labels_in(out.with_name("previews") / "2.png"), expected)
 
 
 def test_the_doctor_is_asked_where_wanted(folders):
     images, masks, out = folders
     quiet = refine_files(images, masks, out, SETTINGS)
-    spoken = refine_files(images, masks, out, Settings(KERNELS, explain=True))
+    spoken = refine_files(images, masks, out, Settings(CRF(KERNELS), explain=True))
     assert all(outcome.findings == () for outcome in quiet.outcomes)
     assert all(outcome.findings[-1].what.startswith("No problem found") for outcome in spoken.outcomes)
 
@@ -182,7 +181,7 @@ def test_the_doctor_is_asked_where_wanted(folders):
 def test_the_doctor_speaks_of_axes_though_the_pair_fails(folders):
     images, masks, out = folders
     np.save(masks / "p.npy", np.full((18, 24, 2), 0.5, np.float32))
-    refined = refine_files(images / "0.png", masks / "p.npy", out / "0.png", Settings(KERNELS, explain=True))
+    refined = refine_files(images / "0.png", masks / "p.npy", out / "0.png", Settings(CRF(KERNELS), explain=True))
     assert "labels last" in refined.outcomes[0].findings[0].what
     assert "numpy.moveaxis(array, -1, 0)" in refined.failures[0]
 
@@ -221,3 +220,84 @@ def test_nothing_to_do_and_bad_threads_are_errors(folders):
         path.unlink()
     with pytest.raises(InputError, match="no image in"):
         refine_files(images, masks, out, SETTINGS)
+
+
+@pytest.mark.parametrize("value", [127, 128, 254, 255])
+def test_binary_masks_come_back_with_their_own_two_values(tmp_path, value):
+    photo, mask = scene(6311)
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    Image.fromarray(mask * np.uint8(value)).save(tmp_path / "mask.png")
+    refined = refine_files(tmp_path / "photo.png", tmp_path / "mask.png", tmp_path / "out.png", SETTINGS)
+    assert refined.failures == [] and refined.outcomes[0].form == "object"
+    expected = value * refine(photo, labels=mask, kernels=KERNELS).argmax(0)
+    assert np.array_equal(labels_in(tmp_path / "out.png"), expected)
+
+
+def test_more_than_255_labels_in_a_tiff_of_16_bits_stay_what_they_are(tmp_path):
+    photo, mask = scene(6323)
+    labels = np.where(mask == 1, 299, 255).astype(np.uint16)  # 255 is a label, since there are more than 255
+    labels[0, :5] = [7, 256, 257, 1, 30]
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    Image.fromarray(labels).save(tmp_path / "mask.tif")
+    refined = refine_files(
+        tmp_path / "photo.png", tmp_path / "mask.tif", tmp_path / "out.tif", Settings(CRF(KERNELS), num_labels=300)
+    )
+    assert refined.failures == []
+    with Image.open(tmp_path / "out.tif") as picture:
+        assert picture.format == "TIFF" and picture.mode == "I;16"
+        result = np.asarray(picture)
+    assert np.array_equal(result, refine(photo, labels=labels, num_labels=300, kernels=KERNELS).argmax(0))
+    assert set(np.unique(result)) <= set(np.unique(labels)) and {255, 299} <= set(np.unique(result))
+
+
+@pytest.mark.parametrize("brightest", [1, 255])
+def test_images_are_read_as_0_to_255_so_there_is_no_warning_of_their_range(tmp_path, brightest):
+    """Warnings are errors in these tests: a float image that goes up to 1 would be one."""
+    photo, mask = scene(6329)
+    deep = (photo[..., 0].astype(np.uint16) // 255 + 1) * 257 * brightest // 2
+    Image.fromarray(deep.astype(np.uint16)).save(tmp_path / "photo.tif")
+    Image.fromarray(mask).save(tmp_path / "mask.png")
+    settings = Settings(CRF(KERNELS), explain=True)
+    assert refine_files(tmp_path / "photo.tif", tmp_path / "mask.png", tmp_path / "out.png", settings).failures == []
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, IndexError, TypeError, MemoryError, ZeroDivisionError, OSError])
+def test_no_error_of_one_pair_ends_the_others(folders, monkeypatch, kind):
+    images, masks, out = folders
+    real = refining.read_image
+
+    def sometimes(path: Path, size: tuple[int, int]) -> object:
+        if path.name == "2.png":
+            raise kind("two\nlines")
+        return real(path, size)
+
+    monkeypatch.setattr(refining, "read_image", sometimes)
+    refined = refine_files(images, masks, out, SETTINGS)
+    assert sorted(path.name for path in out.iterdir()) == ["0.png", "1.png", "3.png", "4.png"]
+    (failure,) = refined.failures
+    assert failure.startswith(f"{masks / '2.png'}: ") and "two lines" in failure
+
+
+def test_failures_are_reported_as_they_happen(folders):
+    images, masks, out = folders
+    (masks / "1.png").write_bytes(b"broken")
+    Image.fromarray(np.zeros((2, 2), np.uint8)).save(masks / "alone.png")
+    calls: list[object] = []
+    refined = refine_files(
+        images, masks, out, SETTINGS, threads=1, progress=lambda done, _: calls.append(done), failed=calls.append
+    )
+    alone, first, broken, *rest = calls
+    assert f"{masks / 'alone.png'}: no image" in alone and str(masks / "1.png") in broken
+    assert [first, *rest] == [1, 2, 3, 4, 5]
+    assert set(refined.failures) == {alone, broken}
+
+
+def test_subfolders_and_names_with_a_suffix_reach_the_pairing(folders):
+    images, masks, out = folders
+    (images / "in").mkdir()
+    for number in range(5):
+        (images / f"{number}.png").rename(images / "in" / f"{number}.png")
+        (masks / f"{number}.png").rename(images / "in" / f"{number}_m.png")
+    refined = refine_files(images, images, out, SETTINGS, recursive=True, mask_suffix="_m")
+    assert refined.failures == []
+    assert sorted(path.name for path in (out / "in").iterdir()) == [f"{number}_m.png" for number in range(5)]

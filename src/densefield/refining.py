@@ -4,33 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from densefield.crf.crf import PHOTO_KERNELS
+from densefield.crf.crf import CRF
 from densefield.crf.doctor import explain
 from densefield.crf.doctor_inputs import axes_in_wrong_order
 from densefield.crf.finding import Finding
-from densefield.crf.kernels import Kernel
 from densefield.crf.refine import refine
 from densefield.errors import DensefieldError, InputError
-from densefield.files.images import Pixels, read_image
+from densefield.files.images import Pixels, cause, read_image
 from densefield.files.masks import Form, Mask, read_mask
 from densefield.files.outputs import write_result
 from densefield.files.pairs import Pair, Pairing, pair_up
 from densefield.files.preview import preview, write_preview
 from densefield.filters.threads import check_threads
+from densefield.label_values import Void
+
+COLOURS = 255.0  # read_image() scales every image to 0…255
 
 
 @dataclass(frozen=True)
 class Settings:
     """How masks are read and refined; the same for every pair."""
 
-    kernels: Sequence[Kernel] = PHOTO_KERNELS
-    iterations: int = 5
+    crf: CRF = field(default_factory=CRF)
     confidence: float = 0.7
     num_labels: int | None = None
+    void: Void = "auto"
     logits: bool = False  # arrays hold logits
     soft: bool = False  # grey pictures hold the probability of label 1
     explain: bool = False
@@ -38,7 +40,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one pair: an error, or none; and what the doctor found, where asked for."""
+    """What became of one pair: an error or none, and the findings of `explain` where it was asked for."""
 
     pair: Pair
     form: Form | None = None  # of the mask, once it is read
@@ -48,18 +50,21 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Refined:
-    """What became of all pairs, in the order of their names, and of what was not a pair."""
+    """What became of all pairs, in the order of their names, and of the files that belong to no pair."""
 
     outcomes: tuple[Outcome, ...]
-    skipped: tuple[Pair, ...]  # whose results were there already
+    skipped: tuple[Pair, ...]  # whose results exist already
     pairing: Pairing
 
     @property
     def failures(self) -> list[str]:
-        """Why each failed pair failed, with its files' names; masks without an image are among them."""
-        alone = [f"{mask}: no image has this name." for mask in self.pairing.masks_alone]
-        failed = [outcome.error for outcome in self.outcomes if outcome.error is not None]
-        return [*failed, *self.pairing.ambiguous, *alone]
+        """One line for each failed file, with its name and the reason; masks without an image are among them."""
+        return [outcome.error for outcome in self.outcomes if outcome.error is not None] + unpaired(self.pairing)
+
+
+def unpaired(pairing: Pairing) -> list[str]:
+    """One line for each mask that has no image, or more than one."""
+    return [*pairing.ambiguous, *(f"{mask}: no image has this name." for mask in pairing.masks_alone)]
 
 
 def refine_files(
@@ -69,25 +74,47 @@ def refine_files(
     settings: Settings | None = None,
     *,
     preview: Path | None = None,
-    form: str = "png",
+    form: str | None = None,
+    recursive: bool = False,
+    mask_suffix: str = "",
     skip_existing: bool = False,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    failed: Callable[[str], None] | None = None,
 ) -> Refined:
     """Refines the mask of one image, or of every image of a folder, and writes the results.
 
-    A lone pair uses all threads. Of several pairs, as many as there are threads are refined at a time, each on one. A
-    pair that fails is reported in what is returned, and the others go on. `progress` is called with the number of
-    pairs done and of all pairs.
+    A single pair uses all threads. Of several pairs, as many as there are threads are refined at a time, each on one
+    thread. A pair that fails is reported in the result, and the others continue.
+
+    Parameters
+    ----------
+    image, mask, out, preview, form, recursive, mask_suffix
+        Those of `pair_up`.
+    settings
+        How masks are read and refined.
+    skip_existing
+        Pairs whose result exists are left out.
+    threads
+        All processors by default.
+    progress
+        Is called with the number of pairs done and the number of all pairs.
+    failed
+        Is called with one line for each failed file, as soon as it has failed.
     """
     how = settings or Settings()
     count = check_threads(threads)
-    pairing = pair_up(image, mask, out, preview, form)
+    pairing = pair_up(image, mask, out, preview, form, recursive=recursive, mask_suffix=mask_suffix)
     skipped = [pair for pair in pairing.pairs if skip_existing and pair.out.exists()]
     todo = sorted(set(pairing.pairs) - set(skipped), key=lambda pair: pair.out)
+    if failed is not None:
+        for line in unpaired(pairing):
+            failed(line)
     outcomes: list[Outcome] = []
     for outcome in _run(todo, how, count):
         outcomes.append(outcome)
+        if failed is not None and outcome.error is not None:
+            failed(outcome.error)
         if progress is not None:
             progress(len(outcomes), len(todo))
     return Refined(tuple(outcomes), tuple(skipped), pairing)
@@ -102,18 +129,24 @@ def _run(pairs: Sequence[Pair], settings: Settings, threads: int) -> Iterator[Ou
     try:
         yield from pool.map(lambda pair: refine_pair(pair, settings, 1), pairs)
     finally:
-        pool.shutdown(cancel_futures=True)  # after Ctrl-C, what has begun is finished, and no more is begun
+        pool.shutdown(cancel_futures=True)  # after Ctrl-C, pairs under way are finished, and no others start
 
 
 def refine_pair(pair: Pair, settings: Settings, threads: int | None = None) -> Outcome:
-    """Refines one pair; what goes wrong is in the outcome."""
+    """Refines one pair; an error of any type becomes one line of the outcome."""
     form: Form | None = None
     findings: tuple[Finding, ...] = ()
     try:
-        mask = read_mask(pair.mask, logits=settings.logits, soft=settings.soft, num_labels=settings.num_labels)
+        mask = read_mask(
+            pair.mask,
+            logits=settings.logits,
+            soft=settings.soft,
+            num_labels=settings.num_labels,
+            void=settings.void,
+        )
         form = mask.form
         image = read_image(pair.image, mask.size)
-        if settings.explain:  # before the size is checked: what is the matter may be the order of axes
+        if settings.explain:  # before the size is checked, since the order of axes may be wrong
             findings = tuple(axes_in_wrong_order(image, mask.values, mask.values.ndim == 3))
         _check_size(pair, image, mask)
         arguments = _arguments(mask, settings, threads)
@@ -122,24 +155,33 @@ def refine_pair(pair: Pair, settings: Settings, threads: int | None = None) -> O
         probabilities = refine(image, **arguments)
         write_result(pair.out, probabilities, mask)
         if pair.preview is not None:
-            after = probabilities.argmax(axis=0)
-            write_preview(pair.preview, preview(image, mask.labels(), after, mask.palette))
-    except (DensefieldError, OSError, MemoryError) as error:
-        reason = str(error) or type(error).__name__
-        named = str(pair.mask) in reason or str(pair.image) in reason
-        return Outcome(pair, form, findings, reason if named else f"{pair.mask}: {reason}")
+            write_preview(pair.preview, preview(image, mask.labels(), probabilities.argmax(axis=0), mask.palette))
+    except Exception as error:  # one damaged file does not end a folder, whatever a decoder or an array raises
+        return Outcome(pair, form, findings, _reason(pair, error))
     return Outcome(pair, form, findings)
 
 
+def _reason(pair: Pair, error: Exception) -> str:
+    """The name of a file of the pair and what went wrong, on one line."""
+    if isinstance(error, DensefieldError):
+        reason = " ".join(str(error).split())
+        return reason if str(pair.mask) in reason or str(pair.image) in reason else f"{pair.mask}: {reason}"
+    if isinstance(error, MemoryError):
+        return f"{pair.mask}: out of memory ({cause(error)})."
+    if isinstance(error, OSError):
+        return f"{error.filename or pair.mask}: {cause(error)}."
+    return f"{pair.mask}: {type(error).__name__}: {cause(error)}."
+
+
 def _arguments(mask: Mask, settings: Settings, threads: int | None) -> dict[str, Any]:
-    """What `refine` and `explain` are called with, the image apart."""
+    """The arguments of `refine` and `explain`, the image apart."""
     labels = 2 if mask.form == "object" and settings.num_labels is None else settings.num_labels
     return {
         **mask.unary(),
         "num_labels": labels,
         "confidence": settings.confidence,
-        "kernels": settings.kernels,
-        "iterations": settings.iterations,
+        "crf": settings.crf,
+        "data_range": COLOURS,
         "threads": threads,
     }
 
@@ -153,4 +195,4 @@ def _check_size(pair: Pair, image: Pixels, mask: Mask) -> None:
     )
     if mask.values.ndim == 3 and mask.values.shape[:2] == image.shape[:2]:
         raise InputError(f"{message} Its labels come last: use numpy.moveaxis(array, -1, 0).")
-    raise InputError(f"{message} Resize the mask without blending its labels.")
+    raise InputError(f"{message} Resize the mask without interpolating its labels.")

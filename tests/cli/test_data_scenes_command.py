@@ -30,10 +30,10 @@ def test_every_option_arrives(tmp_path):
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
-def test_the_same_command_goes_on(tmp_path):
+def test_the_same_command_resumes(tmp_path):
     command(tmp_path, "--images", 2, "--size", 96)
     answer = command(tmp_path, "--images", 3, "--size", 96)
-    assert answer.exit_code == 0 and answer.stderr == "densefield: scenes drawn: 1; there already: 2\n"
+    assert answer.exit_code == 0 and answer.stderr == "densefield: scenes drawn: 1; kept, since they exist: 2\n"
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_the_walk_through_runs(tmp_path, monkeypatch):
         command, *arguments = shlex.split(block)
         assert command == "densefield"
         answer = subprocess.run(
-            [sys.executable, "-m", "densefield.cli", *arguments],
+            [sys.executable, "-m", "densefield", *arguments],
             capture_output=True,
             text=True,
             encoding="utf-8",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import struct
+import warnings
 import zlib
 
 import numpy as np
 import pytest
 
 Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
+
+from PIL import PngImagePlugin  # noqa: E402
 
 from densefield.errors import InputError  # noqa: E402
 from densefield.files.images import image_suffixes, read_image  # noqa: E402
@@ -129,3 +132,46 @@ def test_errors_name_the_file(tmp_path):
 def test_endings_are_those_that_pillow_reads():
     assert {".png", ".jpg", ".jpeg", ".tif", ".webp"} <= image_suffixes()
     assert ".pdf" not in image_suffixes()  # which it only writes
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "tif", "bmp", "gif", "webp"])
+def test_pictures_with_damaged_bytes_raise_nothing_but_input_errors(tmp_path, suffix):
+    path = tmp_path / f"a.{suffix}"
+    Image.fromarray(np.kron(COLOURS, np.ones((4, 4, 1), np.uint8))).save(path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(52301)
+    messages = []
+    for _ in range(200):
+        damaged = bytearray(whole)
+        for place in rng.integers(0, min(len(whole), 400), 6):
+            damaged[place] = rng.integers(256)
+        path.write_bytes(damaged[: rng.integers(len(whole) // 2, len(whole) + 1)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow warns of some damage, and goes on
+            try:
+                read_image(path)
+            except InputError as error:
+                messages.append(str(error))
+    assert len(messages) > 20 and all(str(path) in message for message in messages)
+
+
+@pytest.mark.parametrize("kind", [struct.error, IndexError, zlib.error, EOFError, OverflowError, MemoryError])
+def test_any_error_of_a_decoder_names_the_file(tmp_path, monkeypatch, kind):
+    Image.fromarray(COLOURS).save(tmp_path / "a.png")
+
+    def broken(*_: object) -> None:
+        raise kind("bad\nblock.")
+
+    monkeypatch.setattr(PngImagePlugin.PngImageFile, "load", broken)
+    with pytest.raises(InputError, match=r"a\.png cannot be read: bad block\.$"):
+        read_image(tmp_path / "a.png")
+
+
+def test_damaged_exif_data_leaves_the_image_as_it_is(tmp_path, monkeypatch):
+    Image.fromarray(COLOURS).save(tmp_path / "a.png")
+
+    def broken(*_: object) -> None:
+        raise struct.error("unpack requires a buffer of 2 bytes")
+
+    monkeypatch.setattr(PngImagePlugin.PngImageFile, "getexif", broken)
+    assert np.array_equal(read_image(tmp_path / "a.png", (COLUMNS, ROWS)), COLOURS)

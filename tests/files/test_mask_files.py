@@ -8,7 +8,7 @@ import pytest
 Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
 from densefield.errors import InputError  # noqa: E402
-from densefield.files.masks import VOID, read_mask  # noqa: E402
+from densefield.files.masks import read_mask  # noqa: E402
 from densefield.files.palette import voc_palette  # noqa: E402
 
 LABELS = np.array([[0, 1, 2], [3, 255, 0]], np.uint8)
@@ -36,8 +36,8 @@ def save(tmp_path):
 def test_indices_of_a_palette_are_labels(save):
     palette = np.arange(768) % 251
     mask = read_mask(save(LABELS, palette=palette.tolist()))
-    assert mask.form == "indexed" and list(mask.unary()) == ["labels"]
-    assert np.array_equal(mask.values, LABELS)
+    assert mask.form == "indexed" and list(mask.unary()) == ["labels", "void"]
+    assert np.array_equal(mask.values, LABELS) and mask.void == 255
     assert np.array_equal(mask.palette, palette.reshape(256, 3))
 
 
@@ -77,7 +77,7 @@ def test_soft_grey_is_the_probability_of_label_1(save):
 
 def test_many_greys_are_questioned_unless_the_number_of_labels_is_given(save):
     path = save(np.arange(144, dtype=np.uint8).reshape(12, 12))
-    with pytest.raises(InputError, match=r"mask\.png has 144 different grey values.*--soft.*--labels"):
+    with pytest.raises(InputError, match=r"mask\.png has 144 different grey values.*soft=True.*num_labels="):
         read_mask(path)
     assert read_mask(path, num_labels=150).form == "labels"
     assert read_mask(path, soft=True).form == "soft"
@@ -107,7 +107,7 @@ def test_floating_point_arrays_are_probabilities_or_logits(save, suffix, dtype):
 
 def test_the_labels_of_soft_masks_are_the_best(save):
     assert np.array_equal(read_mask(save(SOFT, "mask.npy")).labels(), SOFT.argmax(0))
-    assert np.array_equal(read_mask(save(LABELS)).labels(), LABELS)
+    assert read_mask(save(LABELS)).labels().tolist() == [[0, 1, 2], [3, -1, 0]]
 
 
 def test_colours_of_voc_are_its_labels(save):
@@ -115,7 +115,7 @@ def test_colours_of_voc_are_its_labels(save):
     for mode in ("RGB", "RGBA"):
         path = save(np.asarray(Image.fromarray(voc_palette()[labels]).convert(mode)))
         mask = read_mask(path)
-        assert mask.form == "voc colours" and list(mask.unary()) == ["labels"]
+        assert mask.form == "voc colours" and list(mask.unary()) == ["labels", "void"]
         assert np.array_equal(mask.values, labels) and np.array_equal(mask.palette, voc_palette())
 
 
@@ -143,8 +143,8 @@ def test_too_many_colours_and_other_pixels_are_refused_with_what_to_do(save):
         InputError, match="three channels are equal: save one"
     ):  # 64 is grey in VOC's palette, of no class
         read_mask(save(np.full((2, 2, 3), 64, np.uint8)))
-    with pytest.raises(InputError, match=r"mode I;16.*convert it"):
-        read_mask(save(LABELS.astype(np.uint16)))
+    with pytest.raises(InputError, match=r"mode F.*convert it"):
+        read_mask(save(LABELS.astype(np.float32), "mask.tif"))
 
 
 def test_jpeg_is_refused_for_labels_but_not_for_soft_masks(save):
@@ -157,13 +157,13 @@ def test_jpeg_is_refused_for_labels_but_not_for_soft_masks(save):
 @pytest.mark.parametrize(
     "name, values, options, message",
     [
-        ("mask.npy", SOFT[0], {}, r"float64 of shape \(2, 3\), expected whole numbers \(rows, columns\)"),
+        ("mask.npy", SOFT[0, 0], {}, r"float64 of shape \(3,\), expected integers \(rows, columns\)"),
         ("mask.npy", LABELS[None], {}, r"uint8 of shape \(1, 2, 3\)"),
         ("mask.npy", LABELS, {"logits": True}, "holds labels"),
         ("mask.npy", SOFT, {"soft": True}, "is an array"),
-        ("mask.npy", SOFT, {"num_labels": 3}, "4 labels, but 3"),
+        ("mask.npy", SOFT, {"num_labels": 3}, "4 labels, but num_labels=3"),
         ("mask.png", LABELS, {"logits": True}, "is a picture"),
-        ("mask.png", LABELS, {"logits": True, "soft": True}, "not both"),
+        ("mask.png", LABELS, {"logits": True, "soft": True}, "logits=True and soft=True"),
     ],
 )
 def test_contradictions_are_refused(save, name, values, options, message):
@@ -172,7 +172,7 @@ def test_contradictions_are_refused(save, name, values, options, message):
 
 
 def test_a_soft_mask_must_be_grey(save):
-    with pytest.raises(InputError, match="mode P, but a soft mask is grey"):
+    with pytest.raises(InputError, match="mode P, but soft=True expects 8 bits of grey"):
         read_mask(save(LABELS, palette=[0] * 768), soft=True)
 
 
@@ -190,7 +190,75 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
         read_mask(tmp_path / "two.npz")
 
 
-def test_void_is_the_same_label_as_in_the_crf():
-    from densefield.crf.refine import VOID as VOID_OF_THE_CRF  # the layers do not know each other
+@pytest.mark.parametrize("value", [127, 128, 254, 255])
+@pytest.mark.parametrize("name", ["mask.png", "mask.tif", "mask.npy"])
+def test_two_values_are_a_binary_mask_by_one_rule(save, value, name):
+    mask = read_mask(save(np.array([[0, value, 0]], np.uint8), name))
+    assert mask.form == "object" and mask.foreground == value
+    assert mask.values.tolist() == [[0, 1, 0]] and mask.unary()["void"] is None
 
-    assert VOID == VOID_OF_THE_CRF
+
+def test_two_other_values_are_labels(save):
+    mask = read_mask(save(np.array([[0, 150]], np.uint8)))
+    assert mask.form == "labels" and mask.values.tolist() == [[0, 150]]
+
+
+def test_the_value_of_unknown_pixels_can_be_chosen(save):
+    mask = read_mask(save(np.array([[0, 1, 2]], np.uint8)), void=0)
+    assert mask.form == "labels" and mask.unary()["void"] == 0 and mask.labels().tolist() == [[-1, 1, 2]]
+    mask = read_mask(save(np.array([[0, 255]], np.uint8)), void=255)
+    assert mask.form == "labels" and mask.unary()["void"] == 255
+    assert read_mask(save(np.zeros((1, 2), np.uint8)), void=0).labels().tolist() == [[-1, -1]]
+
+
+def test_a_binary_mask_may_have_unknown_pixels_of_a_third_value(save):
+    mask = read_mask(save(np.array([[0, 128, 255]], np.uint8)), void=128)
+    assert mask.form == "object" and mask.foreground == 255
+    assert mask.labels().tolist() == [[0, -1, 1]] and mask.values[0, 1] == mask.unary()["void"]
+
+
+@pytest.mark.parametrize("name", ["mask.png", "mask.tif"])
+def test_pictures_of_16_bits_hold_more_than_255_labels(save, name):
+    labels = np.arange(300, dtype=np.uint16).reshape(15, 20)
+    mask = read_mask(save(labels, name), num_labels=300)
+    assert mask.form == "labels" and mask.deep and np.array_equal(mask.values, labels)
+    assert mask.unary()["void"] is None  # 255 is one of the labels
+    few = read_mask(save(labels[:3] % 60, name))
+    assert few.deep and few.void == 255
+    with pytest.raises(InputError, match="300 different grey values"):
+        read_mask(save(labels, name))
+
+
+def test_16_bits_of_black_and_white_are_refused_with_what_to_do(save):
+    with pytest.raises(InputError, match=r"only the values \{0, 65535\}: save it with 8 bits"):
+        read_mask(save(np.array([[0, 65535]], np.uint16), "mask.tif"))
+
+
+def test_one_floating_point_number_per_pixel_is_the_probability_of_the_foreground(save):
+    mask = read_mask(save(np.array([[0.25, 1.0]]), "mask.npy"))
+    assert mask.form == "probabilities" and mask.values.tolist() == [[[0.75, 0.0]], [[0.25, 1.0]]]
+
+
+def test_several_pictures_in_one_file_are_refused(tmp_path):
+    pages = [Image.fromarray(LABELS), Image.fromarray(LABELS)]
+    pages[0].save(tmp_path / "mask.tif", save_all=True, append_images=pages[1:])
+    with pytest.raises(InputError, match=r"mask\.tif holds 2 pictures, expected one"):
+        read_mask(tmp_path / "mask.tif")
+
+
+@pytest.mark.parametrize("name", ["mask.npy", "mask.npz"])
+def test_arrays_with_damaged_bytes_raise_nothing_but_input_errors(save, name):
+    path = save(SOFT, name)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(40127)
+    messages = []
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for place in rng.integers(0, min(len(whole), 130), 3):
+            damaged[place] = rng.integers(256)
+        path.write_bytes(damaged[: rng.integers(1, len(whole) + 1)])
+        try:
+            read_mask(path)
+        except InputError as error:
+            messages.append(str(error))
+    assert len(messages) > 200 and all(str(path) in message for message in messages)

@@ -14,7 +14,6 @@ from densefield.errors import InputError  # noqa: E402
 from densefield.files.masks import Mask  # noqa: E402
 from densefield.files.outputs import write_result  # noqa: E402
 from densefield.files.palette import voc_palette  # noqa: E402
-from densefield.files.preview import OPACITY, preview  # noqa: E402
 
 PROBABILITIES = np.random.default_rng(7753).dirichlet([1.0] * 3, (4, 5)).transpose(2, 0, 1).astype(np.float32)
 BEST = PROBABILITIES.argmax(0)
@@ -46,10 +45,13 @@ def test_an_indexed_picture_keeps_the_palette_of_the_mask(tmp_path, entries):
     assert np.array_equal(colours[entries:3], voc_palette()[entries:3])  # labels that the palette does not know
 
 
-def test_an_object_is_written_as_0_and_255(tmp_path):
-    write_result(tmp_path / "a.png", PROBABILITIES[:2], Mask("object", BEST))
-    with Image.open(tmp_path / "a.png") as picture:
-        assert np.array_equal(np.asarray(picture), 255 * PROBABILITIES[:2].argmax(0))
+@pytest.mark.parametrize("value", [127, 128, 254, 255])
+def test_a_binary_mask_is_written_with_the_values_it_came_with(tmp_path, value):
+    for deep, mode in ((False, "L"), (True, "I;16")):
+        write_result(tmp_path / "a.png", PROBABILITIES[:2], Mask("object", BEST, foreground=value, deep=deep))
+        with Image.open(tmp_path / "a.png") as picture:
+            assert picture.mode == mode
+            assert np.array_equal(np.asarray(picture), value * PROBABILITIES[:2].argmax(0))
 
 
 def test_a_soft_mask_is_written_soft(tmp_path):
@@ -58,13 +60,33 @@ def test_a_soft_mask_is_written_soft(tmp_path):
         assert abs(np.asarray(picture) - 255 * PROBABILITIES[1]).max() <= 0.5
 
 
-def test_more_labels_than_a_picture_can_hold_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"a\.png cannot hold 257 labels.*\.npy"):
-        write_result(tmp_path / "a.png", np.zeros((257, 1, 1), np.float32), LABELS)
+@pytest.mark.parametrize("name", ["a.png", "a.tif", "a.TIFF"])
+def test_more_than_256_labels_are_written_with_16_bits(tmp_path, name):
+    probabilities = np.eye(300, dtype=np.float32).reshape(300, 15, 20)
+    write_result(tmp_path / name, probabilities, LABELS)
+    with Image.open(tmp_path / name) as picture:
+        assert picture.mode == "I;16" and np.array_equal(np.asarray(picture).ravel(), np.arange(300))
+    with pytest.raises(InputError, match=r"cannot hold 65537 labels.*\.npy"):
+        write_result(tmp_path / name, np.zeros((65537, 1, 1), np.float32), LABELS)
+
+
+def test_tiff_holds_the_forms_that_png_holds(tmp_path):
+    palette = np.random.default_rng(977).integers(0, 256, (3, 3)).astype(np.uint8)
+    forms = {
+        "L": LABELS,
+        "P": Mask("indexed", BEST, palette),
+        "I;16": Mask("labels", BEST.astype(np.uint16), deep=True),
+    }
+    for mode, mask in forms.items():
+        write_result(tmp_path / "a.tif", PROBABILITIES, mask)
+        with Image.open(tmp_path / "a.tif") as picture:
+            assert picture.format == "TIFF" and picture.mode == mode
+            assert np.array_equal(np.asarray(picture), BEST)
+            assert mode != "P" or picture.getpalette()[:9] == palette.ravel().tolist()
 
 
 def test_other_endings_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"'\.jpg', expected one of \.png, \.npy, \.npz"):
+    with pytest.raises(InputError, match=r"'\.jpg', expected one of \.png, \.tif, \.tiff, \.npy, \.npz"):
         write_result(tmp_path / "a.jpg", PROBABILITIES, LABELS)
 
 
@@ -91,19 +113,3 @@ def test_the_palette_is_that_of_real_masks_of_voc(shared):
     folder = shared / "data" / "VOCdevkit" / "VOC2012" / "SegmentationClass"
     with Image.open(sorted(folder.glob("*.png"))[0]) as picture:
         assert np.array_equal(np.array(picture.getpalette("RGB")).reshape(-1, 3), voc_palette())
-
-
-def test_a_preview_shows_image_before_and_after():
-    photo = np.random.default_rng(5009).integers(0, 256, (4, 5, 3)).astype(np.uint8)
-    before = np.full((4, 5), 2)
-    before[0, 0] = 255
-    after = np.ones((4, 5), int)
-    palette = np.array([[0, 0, 0], [10, 20, 30]], np.uint8)  # knows label 1, but not 2
-    picture = preview(photo, before, after, palette)
-    assert picture.shape == (4, 3 * 5 + 2 * 2, 3)
-    assert np.array_equal(picture[:, :5], photo)
-    assert (picture[:, 5:7] == 255).all() and (picture[:, 12:14] == 255).all()
-    assert np.array_equal(picture[0, 7], photo[0, 0])  # unknown: bare
-    tinted = (1 - OPACITY) * photo[1, 1] + OPACITY * voc_palette()[2]
-    assert abs(picture[1, 8] - tinted).max() <= 0.5 + 1e-3  # rounding, and single precision
-    assert abs(picture[:, 14:] - ((1 - OPACITY) * photo + OPACITY * palette[1])).max() <= 0.5 + 1e-3

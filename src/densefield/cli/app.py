@@ -1,10 +1,12 @@
 """The command `densefield` and its verbs.
 
-One file per verb. At the top it imports nothing but typer: what the verb needs is imported when the verb runs, so that
-help is quick and no verb pays for another.
+One file per verb. Its top imports nothing but typer: what the verb needs is imported when the verb runs, so that help
+is quick and no verb pays for another.
 """
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 
@@ -16,11 +18,23 @@ from densefield.cli.report import report_verb
 from densefield.cli.train import train_verb
 from densefield.cli.tune import tune_verb
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"densefield {version('densefield')}")
+        raise typer.Exit
 
 
 @app.callback()
-def densefield() -> None:
+def densefield(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Fully connected conditional random fields."""
 
 

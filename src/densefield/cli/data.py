@@ -1,4 +1,4 @@
-"""`densefield data`: fetching and checking datasets."""
+"""`densefield data`: downloading and checking datasets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from densefield.cli.bar import Bar
 from densefield.cli.data_scenes import scenes_command
+from densefield.cli.failing import stop
 from densefield.cli.stages import Stages
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all processor
 
 
 def voc2012_verb(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to put it.", show_default=False)],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", file_okay=False, help="The folder for it.", show_default=False)
+    ],
     voc_url: Annotated[
         str | None, typer.Option(help="A mirror of VOCtrainval_11-May-2012.tar; its checksum must be the same.")
     ] = None,
@@ -30,8 +33,8 @@ def voc2012_verb(
 ) -> None:
     """Download PASCAL VOC 2012 and SBD (2.0 and 1.4 GB), unpack and check them.
 
-    An interrupted download goes on where it stopped, and what is complete is not fetched again. Exit status: 0 if all
-    is there and sound, 1 if something is missing or bad, 2 if nothing could be begun.
+    An interrupted download resumes where it stopped, and complete files are not downloaded again. Exit status: 0 if
+    the dataset is complete and valid, 1 if files are missing or damaged, 2 if nothing could be started.
     """
     from densefield.data import voc_download
     from densefield.errors import DensefieldError
@@ -46,9 +49,8 @@ def voc2012_verb(
                 threads=threads,
                 progress=lambda what, done, total: stages.advance(what, done, total, in_bytes=what != "check"),
             )
-    except DensefieldError as error:
-        typer.echo(f"densefield: {error}", err=True)
-        raise typer.Exit(2) from error
+    except (DensefieldError, OSError) as error:
+        raise stop(error) from error
     _tell(fetched.report)
     for failure in fetched.failures:
         typer.echo(f"missing: {failure}")
@@ -61,28 +63,32 @@ def check_verb(
         Path,
         typer.Argument(
             metavar="DIR",
+            exists=True,
+            file_okay=False,
             help="A folder with images/ and masks/, or PASCAL VOC 2012 in its own layout, whole or in part.",
             show_default=False,
         ),
     ],
     sbd: Annotated[
-        Path | None, typer.Option(help="The folder of SBD, where it is not in DIR.", show_default=False)
+        Path | None,
+        typer.Option(
+            exists=True, file_okay=False, help="The folder of SBD, where it is not in DIR.", show_default=False
+        ),
     ] = None,
     threads: Threads = None,
 ) -> None:
     """Read every image and mask of every split, and list what is wrong.
 
-    Exit status: 0 if all is sound, 1 if a file is bad or missing, 2 if DIR holds no dataset.
+    Exit status: 0 if all files are valid, 1 if one is damaged or missing, 2 if DIR holds no dataset.
     """
     from densefield.data.check import check_data
     from densefield.errors import DensefieldError
 
     try:
-        with Bar("check") as bar:
+        with Bar("check", unit="images") as bar:
             report = check_data(folder, sbd=sbd, threads=threads, progress=bar.advance)
-    except DensefieldError as error:
-        typer.echo(f"densefield: {error}", err=True)
-        raise typer.Exit(2) from error
+    except (DensefieldError, OSError) as error:
+        raise stop(error) from error
     _tell(report)
     if report.problems:
         raise typer.Exit(1)
@@ -100,7 +106,7 @@ def _tell(report: Report) -> None:
     typer.echo(f"images checked: {report.checked}; problems: {len(report.problems)}")
 
 
-data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Fetch, draw and check images with labels.")
+data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Download, draw and check images with labels.")
 data_app.command("voc2012")(voc2012_verb)
 data_app.command("check")(check_verb)
 data_app.command("scenes")(scenes_command)

@@ -8,18 +8,22 @@ from typing import Annotated
 import typer
 
 from densefield.cli.bar import Bar
+from densefield.cli.failing import say, stop
 
 
 def scenes_command(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A new or empty folder, or one to go on with.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="DIR", file_okay=False, help="A new or empty folder, or one to resume.", show_default=False
+        ),
     ],
-    images: Annotated[int, typer.Option(min=1, help="How many scenes.")] = 1000,
-    size: Annotated[int, typer.Option(min=96, max=512, help="Pixels of a side.")] = 128,
-    classes: Annotated[int, typer.Option(min=2, max=20, help="Classes of objects, the background apart.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="What the scenes depend on: others for another seed.")] = 0,
+    images: Annotated[int, typer.Option(min=1, help="Number of scenes.")] = 1000,
+    size: Annotated[int, typer.Option(min=96, max=512, help="Height and width in pixels.")] = 128,
+    classes: Annotated[int, typer.Option(min=2, max=20, help="Number of classes, without the background.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     val_share: Annotated[
-        float, typer.Option(min=0, max=0.9, help="The share of scenes that are kept for validation.")
+        float, typer.Option(min=0, max=0.9, help="Fraction of the scenes that is kept for validation.")
     ] = 0.2,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; as many as processors by default. Scenes do not depend on it.")
@@ -27,15 +31,15 @@ def scenes_command(
 ) -> None:
     """Draw scenes with exact labels, in the layout of PASCAL VOC.
 
-    The same options draw the same scenes on any machine. Scenes that are there already are kept: a run that was
-    interrupted is gone on with by the same command, and a larger number of images adds to the folder.
+    The same options draw the same scenes on any machine. Existing scenes are kept: the same command resumes an
+    interrupted run, and a larger number of images adds to the folder.
     """
     from densefield.data.scene_files import write_scenes
     from densefield.errors import DensefieldError
     from densefield.filters.threads import default_threads
 
     try:
-        with Bar("scenes") as bar:
+        with Bar("scenes", unit="scenes") as bar:
             drawn = write_scenes(
                 directory,
                 images,
@@ -47,7 +51,6 @@ def scenes_command(
                 progress=bar.advance,
             )
     except (DensefieldError, OSError) as error:
-        typer.echo(f"densefield: {error}", err=True)
-        raise typer.Exit(2) from error
-    kept = f"; there already: {images - drawn}" if drawn < images else ""
-    typer.echo(f"densefield: scenes drawn: {drawn}{kept}", err=True)
+        raise stop(error) from error
+    kept = f"; kept, since they exist: {images - drawn}" if drawn < images else ""
+    say(f"scenes drawn: {drawn}{kept}")

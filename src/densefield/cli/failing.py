@@ -1,23 +1,67 @@
-"""How verbs end that cannot go on."""
+"""Errors and warnings on the terminal: one line on stderr, in the words of the command line."""
 
 from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import typer
 
 
-def stop(error: Exception, status: int = 2) -> typer.Exit:
-    """Tells of the error on stderr, and gives what ends the process with the status: ``raise stop(error) from error``.
+def stop(error: Exception, status: int = 2, flags: Mapping[str, str] | None = None) -> typer.Exit:
+    """Prints the error and returns the exception that ends the process: ``raise stop(error) from error``.
+
+    `flags` are the options of the verb by the Python arguments that messages of the library name, as in as_flags().
 
     >>> stop(ValueError("nothing to do")).exit_code
     2
     """
-    told = str(error)
+    message = str(error)
     if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
-        told = f"{error.filename}: {error.strerror}."
-    typer.echo(f"densefield: {told}", err=True)
+        message = f"{error.filename}: {error.strerror}."
+    say(message, flags)
     return typer.Exit(status)
 
 
+def say(message: str, flags: Mapping[str, str] | None = None) -> None:
+    """Prints a message on stderr."""
+    typer.echo(f"densefield: {as_flags(message, flags or {})}", err=True)
+
+
+def as_flags(message: str, flags: Mapping[str, str]) -> str:
+    """A message of the library with options in place of Python arguments.
+
+    A flag that ends in a space takes a value: the space is kept only where the message gives one.
+
+    >>> table = {"soft=True": "--soft", "num_labels=": "--labels "}
+    >>> as_flags("pass soft=True, or num_labels=21, or the number of labels: num_labels=.", table)
+    'pass --soft, or --labels 21, or the number of labels: --labels.'
+    """
+    if not flags:
+        return message
+    longest_first = sorted(flags, key=len, reverse=True)
+    pattern = re.compile(rf"(?<!\w)({'|'.join(re.escape(key) for key in longest_first)})(?=([\w'\"\[-])?)")
+
+    def flag(found: re.Match[str]) -> str:
+        return flags[found[1]] if found[2] else flags[found[1]].rstrip(" ")
+
+    return pattern.sub(flag, message)
+
+
+@contextmanager
+def told_warnings(flags: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Within it, each warning is one line on stderr, without the line of code that it came from."""
+
+    def show(message: Warning | str, *_: object) -> None:
+        say(f"warning: {message}", flags)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
 def missing(what: str, error: ModuleNotFoundError) -> typer.Exit:
-    """Tells what to install for it."""
+    """Prints what to install for it."""
     return stop(ImportError(f"{what} needs {error.name}. Install with: pip install 'densefield[train]'"))

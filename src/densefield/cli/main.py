@@ -1,4 +1,4 @@
-"""Where the command `densefield` begins."""
+"""The entry point of the command `densefield`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def main() -> None:
         sys.exit(
             f"densefield: the command line needs {', '.join(missing)}. Install with: pip install 'densefield[cli]'"
         )
-    # Threads of torch that wait for each other would spin, and on a machine that others use too be many times as slow.
+    # Waiting threads of torch would spin, which is many times as slow on a machine that is used by others too.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from densefield.cli.app import app
 

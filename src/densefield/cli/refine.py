@@ -2,39 +2,64 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from densefield.cli.bar import Bar
+from densefield.cli.failing import say, stop, told_warnings
+from densefield.cli.refine_summary import FLAGS, FLAGS_OF_KERNELS, FailureLog, print_findings, print_summary
 
 if TYPE_CHECKING:
-    from densefield.crf.kernels import Kernel
-    from densefield.refining import Refined
+    from densefield.crf.crf import CRF
 
-MOST_NAMES = 10  # of images without a mask: folders of images often hold many more
+OF_THE_CRF = ("iterations", "sigma", "weight", "sigma_xy", "sigma_rgb", "bilateral_weight")
+INTERRUPTED = 130  # the exit status after Ctrl-C, by convention
 
 
 class Format(str, Enum):
-    """What results are written as."""
+    """The format of a folder's results."""
 
     png = "png"
+    tif = "tif"
     npy = "npy"
     npz = "npz"
 
 
+def _above_0(value: float) -> float:
+    if not 0 < value < math.inf:
+        raise typer.BadParameter(f"{value} is not a finite number above 0.")
+    return value
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number.")
+    return value
+
+
+def _probability(value: float) -> float:
+    if not 0 < value < 1:
+        raise typer.BadParameter(f"{value} is not between 0 and 1.")
+    return value
+
+
 def refine_verb(
+    context: typer.Context,
     image: Annotated[
-        Path, typer.Argument(metavar="IMAGE", help="The image, or a folder of images.", show_default=False)
+        Path,
+        typer.Argument(metavar="IMAGE", exists=True, help="The image, or a folder of images.", show_default=False),
     ],
     mask: Annotated[
         Path,
         typer.Argument(
             metavar="MASK",
-            help="Its mask: an indexed or grey PNG of labels (255: unknown), a grey PNG of 0 and 255 (255: object), a "
-            "PNG in colours, or .npy/.npz with labels (H, W) or probabilities (L, H, W). For folders: a folder of "
+            exists=True,
+            help="Its mask: an indexed or grey picture of labels (255: unknown), a binary picture such as 0/255, a "
+            "picture in colours, or .npy/.npz with labels (H, W) or probabilities (L, H, W). For folders: a folder of "
             "masks with the names of the images.",
             show_default=False,
         ),
@@ -44,117 +69,160 @@ def refine_verb(
         typer.Option(
             "--out",
             "-o",
-            help="Where to write: .png for labels in the form of the mask, .npy or .npz for probabilities (L, H, W). "
-            "For folders: a folder. Existing files are overwritten.",
+            help="The result: .png or .tif for labels in the form of the mask, .npy or .npz for probabilities "
+            "(L, H, W). For folders: a folder. Existing files are overwritten.",
             show_default=False,
         ),
     ],
-    iterations: Annotated[int, typer.Option(min=0, max=1 << 20, help="Updates of mean field.")] = 5,
-    sigma: Annotated[float, typer.Option(help="Width of the spatial kernel in pixels.")] = 3.0,
-    weight: Annotated[float, typer.Option(help="Weight of the spatial kernel; 0 leaves it out.")] = 3.0,
-    sigma_xy: Annotated[float, typer.Option(help="Width of the bilateral kernel in pixels.")] = 60.0,
-    sigma_rgb: Annotated[float, typer.Option(help="Width of the bilateral kernel in colours 0…255.")] = 10.0,
-    bilateral_weight: Annotated[float, typer.Option(help="Weight of the bilateral kernel; 0 leaves it out.")] = 5.0,
-    confidence: Annotated[float, typer.Option(help="How far a mask's label is believed, below 1.")] = 0.7,
+    iterations: Annotated[int, typer.Option(min=0, max=1 << 20, help="Mean-field updates.")] = 5,
+    sigma: Annotated[float, typer.Option(callback=_above_0, help="Width of the spatial kernel in pixels.")] = 3.0,
+    weight: Annotated[
+        float, typer.Option(callback=_finite, help="Weight of the spatial kernel; 0 leaves it out.")
+    ] = 3.0,
+    sigma_xy: Annotated[float, typer.Option(callback=_above_0, help="Width of the bilateral kernel in pixels.")] = 60.0,
+    sigma_rgb: Annotated[
+        float, typer.Option(callback=_above_0, help="Width of the bilateral kernel in colours 0…255.")
+    ] = 10.0,
+    bilateral_weight: Annotated[
+        float, typer.Option(callback=_finite, help="Weight of the bilateral kernel; 0 leaves it out.")
+    ] = 5.0,
+    crf: Annotated[
+        Path | None,
+        typer.Option(
+            "--crf",
+            exists=True,
+            dir_okay=False,
+            help="A CRF that `densefield tune` or CRF.save wrote, in place of --iterations and all widths and weights.",
+            show_default=False,
+        ),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(callback=_probability, help="Probability that a label of the mask is correct.")
+    ] = 0.7,
     labels: Annotated[
-        int | None, typer.Option(min=2, help="Number of labels, where masks need not show the highest.")
+        int | None,
+        typer.Option(min=2, max=1 << 16, help="Number of labels; by default one more than the highest in the mask."),
+    ] = None,
+    void: Annotated[
+        int | None,
+        typer.Option(help="Value of unknown pixels in masks; 255 by default, unless there are more than 255 labels."),
     ] = None,
     logits: Annotated[bool, typer.Option("--logits", help="Arrays hold logits, not probabilities.")] = False,
     soft: Annotated[
         bool, typer.Option("--soft", help="Grey masks hold the probability of label 1, 0…255, and so do results.")
     ] = False,
-    format: Annotated[Format, typer.Option(help="What a folder's results are written as.")] = Format.png,
+    recursive: Annotated[bool, typer.Option("--recursive", help="Search subfolders too; results mirror them.")] = False,
+    mask_suffix: Annotated[
+        str, typer.Option(help="What the names of masks end in: with _mask, cat.jpg goes with cat_mask.png.")
+    ] = "",
+    format: Annotated[
+        Format | None,
+        typer.Option(help="Format of a folder's results.", show_default="tif for masks that are, else png"),
+    ] = None,
     skip_existing: Annotated[
-        bool, typer.Option("--skip-existing", help="Keep results that are there, to go on after an interruption.")
+        bool, typer.Option("--skip-existing", help="Keep existing results, to resume an interrupted run.")
     ] = False,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads; all processors by default. Folders: pairs at a time.")
     ] = None,
     preview: Annotated[
         Path | None,
-        typer.Option(help="Also draw image, mask and result side by side, to this .png. For folders: a folder."),
+        typer.Option(
+            help="Also draw image, mask, result and what changed, to this .png. For folders: a folder.",
+            show_default=False,
+        ),
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False, help="Write one line for each failed file to this file, as it fails.", show_default=False
+        ),
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say in words what was seen: why a result is blank or unchanged.")
+        bool, typer.Option("--explain", help="Say in words why a result is blank or unchanged.")
     ] = False,
 ) -> None:
     """Sharpen masks: labels follow the edges of the image.
 
     Images of 16 bits are scaled to 0…255, alpha is dropped, and pixels are taken as stored: EXIF's rotation is applied
-    only where the mask fits no other way. Exit status: 0 if all went well, 1 if a pair failed, 2 if nothing could be
-    begun.
+    only where the mask fits no other way. Exit status: 0 if all pairs were refined, 1 if one failed, 2 if none could be
+    started, 130 after Ctrl-C.
     """
+    _check_crf_alone(context, crf)
+    flags = FLAGS if crf is not None else FLAGS | FLAGS_OF_KERNELS
+
     from densefield.errors import DensefieldError
     from densefield.refining import Settings, refine_files
 
+    counts = (0, 0)
+
+    def progress(done: int, total: int) -> None:
+        nonlocal counts
+        counts = (done, total)
+        bar.advance(done, total)
+
     try:
-        kernels = _kernels(sigma, weight, sigma_xy, sigma_rgb, bilateral_weight)
-        settings = Settings(kernels, iterations, confidence, labels, logits, soft, explain)
-        with Bar("refine", shown=image.is_dir()) as bar:
-            refined = refine_files(
-                image,
-                mask,
-                out,
-                settings,
-                preview=preview,
-                form=format.value,
-                skip_existing=skip_existing,
-                threads=threads,
-                progress=bar.advance,
-            )
-    except DensefieldError as error:
-        typer.echo(f"densefield: {error}", err=True)
-        raise typer.Exit(2) from error
-    _tell(refined, explain)
+        model = (
+            _kernels(sigma, weight, sigma_xy, sigma_rgb, bilateral_weight, iterations) if crf is None else _load(crf)
+        )
+        settings = Settings(
+            model, confidence, labels, void="auto" if void is None else void, logits=logits, soft=soft, explain=explain
+        )
+        with told_warnings(flags), FailureLog(log, flags) as failures:
+            with Bar("refine", shown=image.is_dir(), unit="images") as bar:
+                refined = refine_files(
+                    image,
+                    mask,
+                    out,
+                    settings,
+                    preview=preview,
+                    form=None if format is None else format.value,
+                    recursive=recursive,
+                    mask_suffix=mask_suffix,
+                    skip_existing=skip_existing,
+                    threads=threads,
+                    progress=progress,
+                    failed=failures.add,
+                )
+    except (DensefieldError, OSError, ModuleNotFoundError) as error:
+        raise stop(error, flags=flags) from error
+    except KeyboardInterrupt:
+        say(f"interrupted after {counts[0]} of {counts[1]} pairs. To resume, add --skip-existing.")
+        raise typer.Exit(INTERRUPTED) from None
+    if explain:
+        print_findings(refined, flags)
+    print_summary(refined, log, flags)
     if refined.failures:
         raise typer.Exit(1)
 
 
+def _check_crf_alone(context: typer.Context, crf: Path | None) -> None:
+    """Raises where --crf comes together with options that it replaces."""
+    if crf is None:
+        return
+    given = [name for name in OF_THE_CRF if _is_given(context, name)]
+    if given:
+        names = " and ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise typer.BadParameter(f"{crf} has kernels and iterations of its own: leave out {names}.", param_hint="--crf")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source: Any = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def _load(path: Path) -> CRF:
+    from densefield.crf.crf import CRF
+
+    return CRF.load(path)
+
+
 def _kernels(
-    sigma: float, weight: float, sigma_xy: float, sigma_rgb: float, bilateral_weight: float
-) -> tuple[Kernel, ...]:
-    """Those kernels that count."""
+    sigma: float, weight: float, sigma_xy: float, sigma_rgb: float, bilateral_weight: float, iterations: int
+) -> CRF:
+    """The CRF of the options, without kernels of weight 0."""
+    from densefield.crf.crf import CRF
     from densefield.crf.kernels import Bilateral, Spatial
 
     kernels = (Spatial(sigma, weight=weight), Bilateral(sigma_xy, sigma_rgb, weight=bilateral_weight))
-    return tuple(kernel for kernel in kernels if kernel.weight != 0)
-
-
-def _tell(refined: Refined, explain: bool) -> None:
-    """Findings on stdout; what failed, and what was not a pair, on stderr."""
-    several = len(refined.pairing.pairs) != 1
-    if explain:
-        for outcome in refined.outcomes:
-            if several:
-                typer.echo(f"{outcome.pair.image}:")
-            for finding in outcome.findings:
-                typer.echo(str(finding))
-    forms = [outcome.form for outcome in refined.outcomes]
-    objects, grey_labels = forms.count("object"), forms.count("labels")
-    if objects and grey_labels:
-        typer.echo(
-            f"densefield: masks of only 0 and 255, read as objects: {objects}; masks read as labels: {grey_labels}. If "
-            "all hold labels pass their number as --labels.",
-            err=True,
-        )
-    if "voc colours" in forms:
-        typer.echo(
-            f"densefield: masks in the colours of PASCAL VOC, numbered as VOC does: {forms.count('voc colours')}",
-            err=True,
-        )
-    if "colours" in forms:
-        typer.echo(
-            f"densefield: masks in other colours: {forms.count('colours')}. In each of them, labels are numbered from "
-            "0 in the order of its colours, by r, then g, then b.",
-            err=True,
-        )
-    alone = refined.pairing.images_alone
-    if alone:
-        names = ", ".join(path.name for path in alone[:MOST_NAMES]) + (", …" if alone[MOST_NAMES:] else "")
-        typer.echo(f"densefield: images without a mask: {len(alone)} ({names})", err=True)
-    if several or refined.skipped:
-        done = sum(outcome.error is None for outcome in refined.outcomes)
-        kept = f"; there already: {len(refined.skipped)}" if refined.skipped else ""
-        typer.echo(f"densefield: masks refined: {done}{kept}", err=True)
-    for failure in refined.failures:
-        typer.echo(f"densefield: {failure}", err=True)
+    return CRF([kernel for kernel in kernels if kernel.weight != 0], iterations=iterations)

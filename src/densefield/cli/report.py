@@ -1,4 +1,4 @@
-"""`densefield report`: one page that shows what came out."""
+"""`densefield report`: one page with the results of runs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,16 @@ def report_verb(
 ) -> None:
     """Write one page of HTML with the curves, tables and pictures of runs, and the figures as PNG beside it.
 
-    The page needs nothing but itself. Exit status: 0 when written, 2 if nothing could be shown.
+    The page is complete in itself. Exit status: 0 when written, 2 if there is nothing to show.
     """
     from densefield.errors import DensefieldError
 
+    for run in runs:
+        folder = Path(run.partition("=")[2] or run)
+        if not (folder.is_dir() or Path(run).is_dir()):  # before the imports, which take seconds
+            raise typer.BadParameter(f"there is no folder {folder}.", param_hint="RUN")
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise typer.BadParameter(f"{out} ends in {out.suffix or 'nothing'!r}, expected .html.", param_hint="--out")
     try:
         from densefield.report.page import write_report
 

@@ -1,4 +1,4 @@
-"""Writing results, whole or not at all."""
+"""Writing results, each file completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,37 +14,49 @@ from densefield.errors import InputError
 from densefield.files.masks import Mask
 from densefield.files.palette import voc_palette
 
-FORMATS = (".png", ".npy", ".npz")
+TIFF = (".tif", ".tiff")
+FORMATS = (".png", *TIFF, ".npy", ".npz")
+MOST_LABELS = 1 << 16  # of a grey picture with 16 bits
 
 
 def check_format(path: Path) -> None:
-    """Raises where the ending of the name is none that results can be written to."""
+    """Raises where results cannot be written to a file with this suffix."""
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"{path} ends in {path.suffix or 'nothing'!r}, expected one of {', '.join(FORMATS)}.")
 
 
 def write_result(path: Path, probabilities: npt.NDArray[np.float32], mask: Mask) -> None:
-    """Probabilities (L, H, W): as they are in .npy and .npz; in .png the best label, in the form of the mask."""
+    """Writes probabilities (L, H, W) to .npy and .npz, and the best label to pictures, in the form of the mask."""
     check_format(path)
+    suffix = path.suffix.lower()
     buffer = BytesIO()
-    if path.suffix.lower() == ".npy":
+    if suffix == ".npy":
         np.save(buffer, probabilities)
-    elif path.suffix.lower() == ".npz":
+    elif suffix == ".npz":
         np.savez_compressed(buffer, probabilities=probabilities)
-    else:
+    elif suffix == ".png":
         result_picture(path, probabilities, mask).save(buffer, "PNG")
+    else:
+        result_picture(path, probabilities, mask).save(buffer, "TIFF", compression="tiff_lzw")
     write_atomically(path, buffer.getvalue())
 
 
 def result_picture(path: Path, probabilities: npt.NDArray[np.float32], mask: Mask) -> Image.Image:
-    """The picture of the mask's own form: indexed with its palette, 0 and 255, soft, or grey labels."""
+    """The picture in the form of the mask: indexed with its palette, binary with its two values, soft, or grey labels.
+
+    Grey labels have 16 bits where the mask has, or where there are more than 256 of them.
+    """
     if mask.form == "soft":
         return Image.fromarray(np.rint(probabilities[1] * 255).astype(np.uint8))
+    labels = probabilities.argmax(axis=0)
+    if mask.form == "object":
+        return Image.fromarray((labels * mask.foreground).astype(np.uint16 if mask.deep else np.uint8))
     count = len(probabilities)
-    if count > 256:
-        raise InputError(f"{path} cannot hold {count} labels, since PNG has 256: write .npy or .npz.")
-    labels = probabilities.argmax(axis=0).astype(np.uint8)
-    picture = Image.fromarray(labels * np.uint8(255) if mask.form == "object" else labels)
+    if count > MOST_LABELS:
+        raise InputError(f"{path} cannot hold {count} labels, since pictures have 16 bits: write .npy or .npz.")
+    if mask.deep or count > 256:
+        return Image.fromarray(labels.astype(np.uint16))
+    picture = Image.fromarray(labels.astype(np.uint8))
     if mask.palette is not None:
         # Labels beyond the mask's own palette get the colours of VOC.
         more = voc_palette()[len(mask.palette) : count]
