@@ -167,7 +167,7 @@ def test_how_colours_were_numbered_is_said_and_results_keep_the_colours(here):
         (["photo.png", "labels.png", "-o", "out.png", "--weight", "inf"], "'--weight': inf is not a finite number"),
         (
             ["photo.png", "labels.png", "-o", "out.png", "--confidence", "1"],
-            "'--confidence': 1.0 is not between 0 and 1",
+            "'--confidence': 1.0 is not between 0",
         ),
         (["photo.png", "labels.png", "-o", "out.png", "--recursive"], "--recursive is for folders"),
         (["photo.png", "labels.png", "-o", "out.png", "--mask-suffix", "_m"], "--mask-suffix '_m' is for folders"),

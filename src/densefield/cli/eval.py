@@ -1,4 +1,4 @@
-"""`densefield eval`: how good a network is alone, and with a CRF."""
+"""`densefield eval`: the metrics of a network alone, and with a CRF."""
 
 from __future__ import annotations
 
@@ -10,28 +10,23 @@ import typer
 
 from densefield.cli.bar import Bar
 from densefield.cli.failing import missing, stop
-from densefield.cli.sources import Data, Scores, Split
+from densefield.cli.sources import CRFFile, Data, Probabilities, Scores, Split
 
 
 class MethodChoice(str, Enum):
-    """What is judged."""
+    """What is evaluated."""
 
     network = "network"
     crf = "crf"
     both = "both"
 
 
-CRFFile = Annotated[
-    Path | None,
-    typer.Option("--crf", help="A CRF as `densefield tune` writes it; by default that of the run.", show_default=False),
-]
-
-
 def eval_verb(
     scores: Scores,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for results.", show_default=False)],
     data: Data = None,
-    split: Split = "val",
+    split: Split = None,
+    probabilities: Probabilities = False,
     crf: CRFFile = None,
     method: Annotated[
         MethodChoice | None,
@@ -39,25 +34,32 @@ def eval_verb(
     ] = None,
     cases: Annotated[int, typer.Option(min=0, help="Draw so many of the best and of the worst images.")] = 4,
 ) -> None:
-    """Judge a network alone and with a CRF, with intervals over images.
+    """Evaluate a network alone and with a CRF, with confidence intervals over images.
 
-    OUT gets result.json, the counts of each image and pictures of those that gain and lose most. What was counted
-    before an interruption is not counted again. Under torchrun the images are shared among the processes. Exit status:
-    0 when done, 2 if nothing could be begun.
+    OUT gets result.json, the counts of each image and pictures of those that gain and lose most. After an interruption
+    the same command resumes. Under torchrun the images are shared among the processes. Exit status: 0 when done, 2 if
+    nothing could be started.
     """
     from densefield.cli.tables import print_classes, print_comparison
     from densefield.errors import DensefieldError
 
     try:
+        _check(scores, data, split, probabilities, crf, method, out)
+        from densefield.crf.layer import DenseCRF
         from densefield.evaluation.evaluate import evaluate
-        from densefield.training.crf_file import read_crf
         from densefield.training.opening import open_scores
         from densefield.training.processes import leave, this_process
+        from densefield.training.source_checks import read_photo_crf
     except ModuleNotFoundError as error:
-        raise missing("judging", error) from error
+        raise missing("evaluation", error) from error
+    except (DensefieldError, OSError) as error:
+        raise stop(error) from error
     try:
-        opened = open_scores(scores, data, split)
-        chosen = opened.crf if crf is None else read_crf(crf, len(opened.source.classes))
+        opened = open_scores(scores, data, split, probabilities=probabilities)
+        for note in opened.notes:
+            typer.echo(f"densefield: skipped: {note}", err=True)
+        labels = len(opened.source.classes)
+        chosen = opened.crf if crf is None else DenseCRF.from_numpy(read_photo_crf(crf, labels), labels)
         methods: Any = ("network", "crf") if method is MethodChoice.both else (method.value,) if method else None
         if methods is None:
             methods = ("network",) if chosen is None else ("network", "crf")
@@ -74,3 +76,25 @@ def eval_verb(
         if "verdict" in result:
             typer.echo(result["verdict"])
     leave()
+
+
+def _check(
+    scores: Path,
+    data: Path | None,
+    split: str | None,
+    probabilities: bool,
+    crf: Path | None,
+    method: MethodChoice | None,
+    out: Path,
+) -> None:
+    """Raises for arguments that cannot be used, before torch is loaded."""
+    from densefield.errors import InputError
+    from densefield.training.run_files import check_result_folder
+    from densefield.training.source_checks import check_sources, names_score_files, read_photo_crf
+
+    check_sources(scores, data, split, probabilities)
+    if crf is not None:
+        read_photo_crf(crf)
+    elif method in (MethodChoice.crf, MethodChoice.both) and names_score_files(scores, probabilities):
+        raise InputError(f'{scores} holds scores without a CRF: pass crf=, or methods=("network",).')
+    check_result_folder(out)

@@ -58,7 +58,7 @@ def told_warnings(flags: Mapping[str, str] | None = None) -> Iterator[None]:
         say(f"warning: {message}", flags)
 
     with warnings.catch_warnings():
-        warnings.showwarning = show
+        warnings.showwarning = show  # type: ignore[assignment]
         yield
 
 

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from densefield.cli.bar import Bar
-from densefield.cli.eval import CRFFile
 from densefield.cli.failing import missing, stop
+from densefield.cli.sources import CRFFile
 
 
 class PredictChoice(str, Enum):
@@ -39,29 +39,34 @@ def predict_verb(
         bool, typer.Option("--probabilities", help="Also write probabilities (labels, rows, columns) as .npz.")
     ] = False,
     skip_existing: Annotated[
-        bool, typer.Option("--skip-existing", help="Keep results that are there, to go on after an interruption.")
+        bool, typer.Option("--skip-existing", help="Keep results that exist, to resume after an interruption.")
     ] = False,
 ) -> None:
     """Label every pixel of images: OUT/NAME.png, an indexed picture.
 
-    Under torchrun the images are shared among the processes. Exit status: 0 if all went well, 1 if an image failed, 2
-    if nothing could be begun.
+    Subfolders are not searched. Under torchrun the images are shared among the processes. Exit status: 0 if all images
+    were predicted, 1 if one failed, 2 if nothing could be started.
     """
     from densefield.errors import DensefieldError, InputError
 
     try:
+        _check(run, images, out, crf)
+        from densefield.crf.layer import DenseCRF
         from densefield.evaluation.predict import Predictor, predict_files
         from densefield.training.build import colour_scale
         from densefield.training.checkpoint import load_segmenter
-        from densefield.training.crf_file import read_crf
         from densefield.training.processes import gathered, leave, this_process
+        from densefield.training.source_checks import read_photo_crf
     except ModuleNotFoundError as error:
-        raise missing("predicting", error) from error
+        raise missing("prediction", error) from error
+    except (DensefieldError, OSError) as error:
+        raise stop(error) from error
     try:
         segmenter, config = load_segmenter(run)
-        chosen = segmenter.crf if crf is None else read_crf(crf, config.network.labels)
+        labels = config.network.labels
+        chosen = segmenter.crf if crf is None else DenseCRF.from_numpy(read_photo_crf(crf, labels), labels)
         if method is PredictChoice.crf and chosen is None:
-            raise InputError(f"{run} has no CRF: name one with --crf.")
+            raise InputError(f"{run} has no CRF: pass crf=.")
         predictor = Predictor(
             segmenter.scores,
             colour_scale(segmenter.network),
@@ -80,9 +85,11 @@ def predict_verb(
             )
     except (DensefieldError, OSError) as error:
         raise stop(error) from error
+    for line in predicted.ignored:
+        typer.echo(f"densefield: skipped: {line}", err=True)
     for failure in predicted.failures:
-        typer.echo(f"densefield: {failure}", err=True)
-    kept = f"; there already: {len(predicted.skipped)}" if predicted.skipped else ""
+        typer.echo(f"densefield: failed: {failure}", err=True)
+    kept = f"; kept: {len(predicted.skipped)}" if predicted.skipped else ""
     typer.echo(f"densefield: images predicted: {len(predicted.done)}{kept}", err=True)
     # torchrun ends all processes when one has failed: until the others are done none does.
     failures = {str(this_process()[0]): predicted.failures} if predicted.failures else {}
@@ -90,3 +97,16 @@ def predict_verb(
     leave(status)
     if status:
         raise typer.Exit(status)
+
+
+def _check(run: Path, images: list[Path], out: Path, crf: Path | None) -> None:
+    """Raises for arguments that cannot be used, before torch is loaded."""
+    from densefield.evaluation.image_files import find_images
+    from densefield.training.run_files import check_result_folder, checkpoint_file
+    from densefield.training.source_checks import read_photo_crf
+
+    checkpoint_file(run)
+    find_images(images)
+    if crf is not None:
+        read_photo_crf(crf)
+    check_result_folder(out)

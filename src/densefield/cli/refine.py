@@ -162,28 +162,32 @@ def refine_verb(
         bar.advance(done, total)
 
     try:
-        model = (
-            _kernels(sigma, weight, sigma_xy, sigma_rgb, bilateral_weight, iterations) if crf is None else _load(crf)
-        )
+        if crf is None:
+            model = _of_options(sigma, weight, sigma_xy, sigma_rgb, bilateral_weight, iterations)
+        else:
+            model = _of_file(crf)
         settings = Settings(
             model, confidence, labels, void="auto" if void is None else void, logits=logits, soft=soft, explain=explain
         )
-        with told_warnings(flags), FailureLog(log, flags) as failures:
-            with Bar("refine", shown=image.is_dir(), unit="images") as bar:
-                refined = refine_files(
-                    image,
-                    mask,
-                    out,
-                    settings,
-                    preview=preview,
-                    form=None if format is None else format.value,
-                    recursive=recursive,
-                    mask_suffix=mask_suffix,
-                    skip_existing=skip_existing,
-                    threads=threads,
-                    progress=progress,
-                    failed=failures.add,
-                )
+        with (
+            told_warnings(flags),
+            FailureLog(log, flags) as failures,
+            Bar("refine", shown=image.is_dir(), unit="images") as bar,
+        ):
+            refined = refine_files(
+                image,
+                mask,
+                out,
+                settings,
+                preview=preview,
+                form=None if format is None else format.value,
+                recursive=recursive,
+                mask_suffix=mask_suffix,
+                skip_existing=skip_existing,
+                threads=threads,
+                progress=progress,
+                failed=failures.add,
+            )
     except (DensefieldError, OSError, ModuleNotFoundError) as error:
         raise stop(error, flags=flags) from error
     except KeyboardInterrupt:
@@ -211,13 +215,13 @@ def _is_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name != "DEFAULT"
 
 
-def _load(path: Path) -> CRF:
+def _of_file(path: Path) -> CRF:
     from densefield.crf.crf import CRF
 
     return CRF.load(path)
 
 
-def _kernels(
+def _of_options(
     sigma: float, weight: float, sigma_xy: float, sigma_rgb: float, bilateral_weight: float, iterations: int
 ) -> CRF:
     """The CRF of the options, without kernels of weight 0."""

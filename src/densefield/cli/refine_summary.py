@@ -112,6 +112,6 @@ def _print_forms(refined: Refined) -> None:
         say(f"masks in the colours of PASCAL VOC, numbered as VOC does: {forms.count('voc colours')}")
     if "colours" in forms:
         say(
-            f"masks in other colours: {forms.count('colours')}. In each of them, labels are numbered from 0 in the order "
-            "of its colours, by r, then g, then b."
+            f"masks in other colours: {forms.count('colours')}. In each of them, labels are numbered from 0 in the "
+            "order of its colours, by r, then g, then b."
         )

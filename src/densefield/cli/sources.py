@@ -11,7 +11,8 @@ Scores = Annotated[
     Path,
     typer.Argument(
         metavar="SCORES",
-        help="A run or a checkpoint of `densefield train`, or a folder of logits (labels, rows, columns) as ID.npz.",
+        help="A run or a checkpoint of `densefield train`, or a folder of scores (labels, rows, columns) as ID.npz or "
+        "ID.npy.",
         show_default=False,
     ),
 ]
@@ -23,4 +24,24 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-Split = Annotated[str, typer.Option(help="The split whose images are taken.")]
+Split = Annotated[
+    str | None,
+    typer.Option(help="The split; by default val, or all images of a folder without split lists.", show_default=False),
+]
+Probabilities = Annotated[
+    bool, typer.Option("--probabilities", help="The files of SCORES hold probabilities rather than logits.")
+]
+CRFFile = Annotated[
+    Path | None,
+    typer.Option("--crf", help="A CRF file such as `densefield tune` writes; by default the CRF of the run."),
+]
+
+# How the arguments in messages of the library are spelled on the command line.
+FLAGS = {
+    "probabilities=True": "--probabilities",
+    'methods=("network",)': "--method network",
+    "crf=": "--crf",
+    "split=None": "no --split",
+    "resume=True": "--resume",
+    "training.start_from": "--from",
+}

@@ -29,31 +29,39 @@ def train_verb(
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="Changes a setting, such as optimizer.lr_top=0.02; repeatable."
+            "--set",
+            metavar="KEY=VALUE",
+            help="Override a setting, such as optimizer.lr_top=0.02 or crf.kernels.0.weight=2; repeatable.",
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the run's last checkpoint.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the run's last checkpoint.")] = False,
 ) -> None:
     """Train a network alone (stage 1), or a network and a CRF together (stage 2).
 
     Under torchrun the same command trains on several processes or machines. Exit status: 0 when done, 1 when the loss
-    diverged, 2 if nothing could be begun.
+    diverged, 2 if nothing could be started.
     """
     from densefield.errors import DensefieldError
 
-    try:
-        from densefield.training.loop import Diverged, train
-        from densefield.training.processes import leave, this_process
-        from densefield.training.settings import read_config
-    except ModuleNotFoundError as error:
-        raise missing("training", error) from error
     chosen = list(settings or [])
     if stage is not None:
         chosen.append(f"training.stage={stage}")
     if start is not None:
         chosen.append(f"training.start_from={json.dumps(str(start.resolve()))}")
     try:
-        best = train(read_config(config, chosen), run, resume=resume)
+        from densefield.training.run_checks import check_run
+        from densefield.training.settings import read_config
+
+        resolved = read_config(config, chosen)
+        check_run(resolved, run, resume)
+        from densefield.training.loop import Diverged, train
+        from densefield.training.processes import leave, this_process
+    except ModuleNotFoundError as error:
+        raise missing("training", error) from error
+    except (DensefieldError, OSError) as error:
+        raise stop(error) from error
+    try:
+        best = train(resolved, run, resume=resume)
     except (DensefieldError, OSError, ModuleNotFoundError) as error:
         raise stop(error, 1 if isinstance(error, Diverged) else 2) from error
     if this_process()[0] == 0:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from densefield.cli.failing import missing, stop
-from densefield.cli.sources import Data, Scores, Split
+from densefield.cli.sources import Data, Probabilities, Scores, Split
 from densefield.cli.stages import Stages
 
 
@@ -36,11 +36,12 @@ def tune_verb(
     scores: Scores,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for results.", show_default=False)],
     data: Data = None,
-    split: Split = "val",
+    split: Split = None,
+    probabilities: Probabilities = False,
     search: Annotated[SearchChoice, typer.Option(help="Settings at random, on a grid, or none.")] = SearchChoice.random,
     trials: Annotated[int, typer.Option(min=1, help="How many settings a random search tries.")] = 24,
     criterion: Annotated[
-        CriterionChoice, typer.Option(help="The measure on the learning images that decides.")
+        CriterionChoice, typer.Option(help="The metric on the learning images that decides.")
     ] = CriterionChoice.nll,
     evaluations: Annotated[
         int, typer.Option(min=0, help="How often learning may evaluate the likelihood; 0 learns nothing.")
@@ -48,30 +49,31 @@ def tune_verb(
     shrink: Annotated[int, typer.Option(min=1, help="Search, and begin to learn, at 1/N of the images' size.")] = 2,
     iterations: Annotated[int, typer.Option(min=1, max=1 << 20, help="Updates of mean field.")] = 5,
     images: Annotated[int | None, typer.Option(min=4, help="Take so many images; all by default.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="What the halves and the random settings depend on.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed, of the halves and of the settings that are tried.")
+    ] = 0,
     spatial_sigma: Annotated[str, typer.Option(help="Widths in pixels: values of a grid, or ends.")] = "1,3,9",
     spatial_weight: Annotated[str, typer.Option(help="The same for its weight.")] = "0.1,1,6",
     bilateral_sigma_xy: Annotated[str, typer.Option(help="… for the bilateral kernel, in pixels.")] = "10,40,120",
     bilateral_sigma_rgb: Annotated[str, typer.Option(help="… in colours 0…255.")] = "3,10,30",
     bilateral_weight: Annotated[str, typer.Option(help="… for its weight.")] = "0.1,1,8",
 ) -> None:
-    """Tune the CRF alone on half of the images, and judge it on the other half.
+    """Tune a CRF for fixed scores on half of the images, and evaluate it on the other half.
 
     Settings are searched, and from the best one all widths and weights are learnt on the log-likelihood. OUT gets
-    crf.toml, result.json, trials.csv and learning.csv. A search that was interrupted goes on with the same command.
-    Exit status: 0 whether or not the CRF helps, 2 if nothing could be begun.
+    crf.toml, result.json, trials.csv and learning.csv. A search that was interrupted is resumed by the same command.
+    Exit status: 0 whether or not the CRF helps, 2 if nothing could be started.
     """
     from densefield.cli.tables import print_comparison
     from densefield.errors import DensefieldError, InputError
 
     try:
-        from densefield.training.crf_search import Space
-        from densefield.training.opening import open_scores
+        from densefield.training.crf_space import Space
         from densefield.training.processes import this_process
-        from densefield.training.tuning import Tuning, tune_crf
-    except ModuleNotFoundError as error:
-        raise missing("tuning", error) from error
-    try:
+        from densefield.training.run_files import check_result_folder
+        from densefield.training.source_checks import check_sources
+        from densefield.training.tuning_options import Tuning
+
         if this_process()[1] > 1:
             raise InputError("tuning runs on one process, which uses all processors: leave torchrun out.")
         space = Space(
@@ -91,9 +93,18 @@ def tune_verb(
             images=images,
             seed=seed,
         )
-        opened = open_scores(scores, data, split)
+        check_sources(scores, data, split, probabilities)
+        check_result_folder(out)
+        from densefield.training.opening import open_scores
+        from densefield.training.tuning import tune_crf
+
+        opened = open_scores(scores, data, split, probabilities=probabilities)
+        for note in opened.notes:
+            typer.echo(f"densefield: skipped: {note}", err=True)
         with Stages() as stages:
             result = tune_crf(opened.source, out, tuning, stages.advance, about=opened.about)
+    except ModuleNotFoundError as error:
+        raise missing("tuning", error) from error
     except (DensefieldError, OSError) as error:
         raise stop(error) from error
     held_out = f"{len(result['held_out_images'])} images that were not learnt from"
@@ -108,4 +119,4 @@ def _numbers(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"{text!r} is no list of numbers, expected such as 1,3,9.") from None
+        raise InputError(f"{text!r} is not a list of numbers, expected one such as 1,3,9.") from None
