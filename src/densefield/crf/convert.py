@@ -1,18 +1,18 @@
-"""Parameters of other packages' CRFs as kernels of ours."""
+"""CRF layers of other packages as CRFs of ours, with the same marginals."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from densefield.crf.kernels import Bilateral, Kernel, Spatial, checked_widths
-from densefield.errors import InputError, InputTypeError
+from densefield.crf.crf import CRF
+from densefield.crf.kernels import Bilateral, Spatial, Widths, checked_widths
+from densefield.errors import InputError, InputTypeError, warn
 
 Array = npt.NDArray[np.float64]
-Sign = Literal["energy", "score"]
+Framework = Literal["caffe", "keras", "pytorch"]
 
 _ROUNDING = 1e-5  # as much asymmetry, relative to the matrix, as float32 leaves
 
@@ -25,75 +25,112 @@ def from_crfasrnn(
     spatial_weights: npt.ArrayLike = 3.0,  # (), (L,) or (L, L)
     bilateral_weights: npt.ArrayLike = 5.0,
     compatibility: npt.ArrayLike | None = None,  # (L, L); None where labels only attract themselves
-    sign: Sign = "energy",
-) -> tuple[Kernel, ...]:
-    """The kernels of a CRF-as-RNN layer (Zheng et al., ICCV 2015).
+    framework: Framework | None = None,
+    iterations: int = 10,
+) -> CRF:
+    """The CRF of a CRF-as-RNN layer (Zheng et al., ICCV 2015), on its lattice.
 
-    That layer iterates z = f ∓ C Σ_m W_m (D_m⁻¹ K_m q) with K = exp(-½‖Δ‖²/θ²): θ_γ is the width of the spatial
-    kernel, θ_α and θ_β are those of the bilateral one in position and in colour. Its Caffe and Keras versions subtract
-    (``sign="energy"``, C = -I at first), its PyTorch version adds (``sign="score"``, C = I at first). Hence
-    μ_m = ∓C W_m with the normalisation "after".
+    * ``theta_alpha``, ``theta_beta``: widths of the bilateral kernel, in pixels and in colour levels.
+    * ``theta_gamma``: width of the spatial kernel in pixels.
+    * ``spatial_weights``, ``bilateral_weights``: a number, one per label, or the layer's matrices (L, L).
+    * ``compatibility``: the layer's compatibility matrix (L, L), with ``framework``; None is that of a new layer.
+    * ``framework``: "caffe", "keras" or "pytorch". The first two subtract the pairwise term, the last adds it, so that
+      their matrices have opposite signs.
+    * ``iterations``: 10 in the published networks of all three; ``CrfRnn`` of the PyTorch version by itself has 5.
 
-    It returns z, the logits, where densefield returns their log softmax. Its image is 0…255, less a mean, which makes
-    no difference. A learnt μ is seldom symmetric, as ours must be. The same number added to a column of μ changes no
-    marginal, so columns are first shifted to leave as little asymmetry as can be; of what is left, (μ + μᵀ)/2 is taken,
-    with a warning that says how much that changes.
+    The layer iterates z = f ∓ C Σ_m W_m (D_m⁻¹ K_m q), q = softmax z, with K = exp(-½‖Δ‖²/θ²). Hence μ_m = ∓C W_m with
+    the normalisation "after". It returns the logits z, where densefield returns their softmax or log softmax.
 
-    >>> spatial, bilateral = from_crfasrnn()
-    >>> spatial.sigma, spatial.weight, spatial.normalization, bilateral.sigma_xy, bilateral.sigma_rgb
-    (3.0, 3.0, 'after', 160.0, 3.0)
+    Pass the image that the layer was given: BGR, 0…255 less the means. Means and the order of channels do not change
+    the kernel, but the lattice that approximates it.
+
+    A learnt μ is seldom symmetric, as ours must be. The same number added to a column of μ changes no marginal, so that
+    columns are shifted first to leave the least asymmetry; then (μ + μᵀ)/2 is taken, with a warning of its size.
+
+    >>> print(from_crfasrnn(iterations=5))
+    CRF: 5 iterations, operator 'pydensecrf'
+      spatial: sigma 3, weight 3, after
+      bilateral: sigma_xy 160, sigma_rgb 3, weight 5, after
     """
-    if sign not in get_args(Sign):
-        raise InputError(f"sign is {sign!r}, expected one of {', '.join(get_args(Sign))}.")
-    mix = None if compatibility is None else _array(compatibility) * (-1 if sign == "energy" else 1)
-    return (
-        Spatial(theta_gamma, weight=_symmetric(_product(mix, spatial_weights), "spatial"), normalization="after"),
-        Bilateral(
-            theta_alpha,
-            theta_beta,
-            weight=_symmetric(_product(mix, bilateral_weights), "bilateral"),
-            normalization="after",
-        ),
+    if framework is not None and framework not in get_args(Framework):
+        raise InputError(f"framework is {framework!r}, expected one of {', '.join(get_args(Framework))}.")
+    if compatibility is not None and framework is None:
+        raise InputError(
+            "compatibility is given without framework. Add framework='caffe', 'keras' or 'pytorch': their matrices "
+            "have different signs."
+        )
+    mix = None if compatibility is None else _array(compatibility) * (1 if framework == "pytorch" else -1)
+    other = "'caffe' or 'keras'" if framework == "pytorch" else "'pytorch'"
+    hint = (
+        f"Check the signs of the weights, or use framework={other}." if framework else "Check the signs of the weights."
     )
+    spatial, bilateral = (
+        _checked_mu(_product(mix, weights), name, hint)
+        for weights, name in ((spatial_weights, "spatial"), (bilateral_weights, "bilateral"))
+    )
+    kernels = (
+        Spatial(theta_gamma, weight=spatial, normalization="after"),
+        Bilateral(theta_alpha, theta_beta, weight=bilateral, normalization="after"),
+    )
+    return CRF(kernels, iterations=iterations, operator="pydensecrf")
 
 
 def from_monai(
     *,
+    iterations: int = 5,
     bilateral_weight: float = 1.0,
     gaussian_weight: float = 1.0,
-    bilateral_spatial_sigma: float = 5.0,
+    bilateral_spatial_sigma: Widths = 5.0,
     bilateral_color_sigma: float = 0.5,
-    gaussian_spatial_sigma: float = 5.0,
+    gaussian_spatial_sigma: Widths = 5.0,
     update_factor: float = 3.0,
     compatibility_matrix: npt.ArrayLike | None = None,  # (L, L)
-    colour_range: float = 1.0,  # what is 255 here was this there
-) -> tuple[Kernel, ...]:
-    """The kernels of MONAI's CRF block; its other argument, iterations, is that of CRF and DenseCRF.
+    data_range: float = 1.0,
+) -> CRF:
+    """The CRF of MONAI's CRF block, on its lattice; the arguments are the block's, and ``data_range``.
 
-    That block iterates q = softmax(f + u Cᵀ Σ_m w_m (D_m⁻¹ K_m q)), so μ_m = u w_m Cᵀ with the normalisation "after";
-    without a matrix labels attract themselves. It returns q, where DenseCRF returns log q. Asymmetry of C is dealt with
-    as in from_crfasrnn.
+    * ``bilateral_spatial_sigma``, ``gaussian_spatial_sigma``: one width, or one per axis, rows before columns (planes
+      before both in volumes).
+    * ``data_range``: the range of the images there, usually 0…1. Pass the same images here. For images 0…255 use
+      ``from_monai(…).replace(data_range=255)``.
 
-    Its colour width refers to the image as it was given there, usually 0…1, and is converted to colours 0…255; with
-    ``colour_range=255`` it is left as it is. Its order of axes is (row, column), ours (x, y): with one width for all
-    axes that is the same kernel, though lattices of the two differ a little.
+    The block iterates q = softmax(f + u Cᵀ Σ_m w_m (D_m⁻¹ K_m q)), so that μ_m = u w_m Cᵀ with the normalisation
+    "after"; without a matrix labels attract themselves. It takes logits and returns marginals q, as ``CRF.marginals``
+    does. Asymmetry of C is treated as in ``from_crfasrnn``.
 
-    >>> spatial, bilateral = from_monai()
-    >>> spatial.weight, bilateral.sigma_rgb
-    (3.0, 127.5)
+    >>> print(from_monai())
+    CRF: 5 iterations, operator 'pydensecrf', data_range 1.0, axis_order 'yx'
+      spatial: sigma 5, weight 3, after
+      bilateral: sigma_xy 5, sigma_rgb 127.5, weight 3, after
     """
-    if not (np.isfinite(colour_range) and colour_range > 0):
-        raise InputError(f"colour_range is {colour_range!r}, expected a number above 0, such as 1 or 255.")
-    mix = None if compatibility_matrix is None else _array(compatibility_matrix).T
+    if not (np.ndim(data_range) == 0 and np.isfinite(data_range) and data_range > 0):
+        raise InputError(f"data_range is {data_range!r}, expected a number above 0, such as 1 or 255.")
     colour = checked_widths(bilateral_color_sigma)
     if colour.ndim:
         raise InputError(f"bilateral_color_sigma is {bilateral_color_sigma!r}, expected one number, as MONAI has it.")
-    sigma_rgb = float(colour) * 255 / colour_range
-    spatial, bilateral = (_product(mix, update_factor * weight) for weight in (gaussian_weight, bilateral_weight))
-    return (
-        Spatial(gaussian_spatial_sigma, weight=_symmetric(spatial, "spatial"), normalization="after"),
-        Bilateral(bilateral_spatial_sigma, sigma_rgb, weight=_symmetric(bilateral, "bilateral"), normalization="after"),
+    mix = None if compatibility_matrix is None else _array(compatibility_matrix).T
+    hint = "MONAI does that too with these arguments; positive entries of its matrix attract."
+    spatial, bilateral = (
+        _checked_mu(_product(mix, _array(update_factor) * _array(weight)), name, hint)
+        for weight, name in ((gaussian_weight, "spatial"), (bilateral_weight, "bilateral"))
     )
+    kernels = (
+        Spatial(gaussian_spatial_sigma, weight=spatial, normalization="after"),
+        Bilateral(bilateral_spatial_sigma, float(colour) * 255 / data_range, weight=bilateral, normalization="after"),
+    )
+    return CRF(kernels, iterations=iterations, operator="pydensecrf", data_range=data_range, axis_order="yx")
+
+
+def _checked_mu(mu: Array, name: str, hint: str) -> float | Array:
+    """μ as our kernels take it, with a warning where equal labels repel each other on average."""
+    weight = _symmetric(mu, name)
+    own = float(np.mean(np.diagonal(weight) if np.ndim(weight) == 2 else weight))
+    others = (float(np.sum(weight)) - own * len(mu)) / max(len(mu) * (len(mu) - 1), 1) if np.ndim(weight) == 2 else 0.0
+    if own < others:
+        warn(
+            f"the {name} weights drive equal labels apart: their mean is {own:.3g}, that of pairs {others:.3g}. {hint}"
+        )
+    return weight
 
 
 def _product(mix: Array | None, weights: npt.ArrayLike) -> Array:
@@ -121,10 +158,9 @@ def _symmetric(mu: Array, name: str) -> float | Array:
     size = np.linalg.norm(symmetric)
     lost = np.linalg.norm(mu - symmetric)
     if lost > _ROUNDING * size:
-        warnings.warn(
+        warn(
             f"the compatibility of the {name} kernel is not symmetric; its symmetric part is taken, which leaves out "
-            f"{lost / max(size, np.finfo(np.float64).tiny):.0%} of its size. Check the result against the original.",
-            stacklevel=3,
+            f"{lost / max(size, np.finfo(np.float64).tiny):.0%} of its size. Check the result against the original."
         )
     return symmetric
 
