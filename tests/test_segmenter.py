@@ -30,6 +30,18 @@ def test_with_a_crf_they_are_those_of_the_crf_on_the_scores_and_the_colours():
     assert torch.equal(Segmenter(network, crf)(input, colours), crf(network(input), colours))
 
 
+def test_pixels_to_ignore_are_those_of_the_crf():
+    network, crf = nn.Conv2d(3, 4, 1), DenseCRF(labels=4)
+    input, colours = photo() / 255, photo()
+    ignore = torch.zeros(2, 9, 11, dtype=torch.bool)
+    ignore[1, :, 7:] = True
+    found = Segmenter(network, crf)(input, colours, ignore)
+    assert torch.equal(found, crf(network(input), colours, ignore=ignore))
+    assert not torch.equal(found[1], Segmenter(network, crf)(input, colours)[1])
+    alone = Segmenter(network)
+    assert torch.equal(alone(input, colours, ignore), alone(input))
+
+
 def test_the_loss_has_gradients_in_every_parameter_of_network_and_crf():
     segmenter = Segmenter(small_network(labels=4, width=32), DenseCRF(labels=4))
     segmenter(photo() / 255, photo())[:, 0].sum().backward()

@@ -43,12 +43,12 @@ class Segmenter(nn.Module):
         self,
         input: Tensor,  # (B, 3, H, W), as the network is used to
         image: Tensor | None = None,  # (B, 3, H, W), colours 0…255; not needed without a CRF
+        ignore: Tensor | None = None,  # (B, H, W) bool: pixels that send and receive no messages of the CRF
     ) -> Tensor:
-        """Log marginals (B, L, H, W)."""
+        """Log marginals (B, L, H, W); those of ignored pixels are the softmax of their scores."""
         scores = self.scores(input)  # 1. forward pass: the scores f
         if self.crf is None:
             return torch.log_softmax(scores.float() if scores.dtype != torch.float64 else scores, dim=1)
         if image is None:
             raise InputError("the CRF needs the image in colours 0…255 (B, 3, H, W) as well: call with (input, image).")
-        log_q: Tensor = self.crf(scores, image)  # 2. T mean-field iterations by filtering: the marginals
-        return log_q
+        return self.crf(scores, image, ignore=ignore)  # 2. T mean-field iterations by filtering: the marginals

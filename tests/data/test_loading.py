@@ -42,7 +42,14 @@ class Photos:
 
 def same(one, two) -> bool:
     tensors = all(torch.equal(getattr(one, name), getattr(two, name)) for name in ("input", "image", "label"))
-    return tensors and one.ids == two.ids and one.position == two.position
+    if one.padding is not None and two.padding is not None:
+        tensors = tensors and torch.equal(one.padding, two.padding)
+    return (
+        tensors
+        and (one.padding is None) == (two.padding is None)
+        and one.ids == two.ids
+        and one.position == two.position
+    )
 
 
 class TestTraining:
@@ -58,6 +65,21 @@ class TestTraining:
             assert np.array_equal(batch.image[row].numpy().transpose(1, 2, 0), seen.image)
             assert np.array_equal(batch.label[row].numpy(), seen.label)
         assert torch.equal(batch.input, ColourScale()(batch.image))
+
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_padding_is_where_crops_reach_beyond_the_image(self, workers):
+        """Scenes have no void of their own. Images scaled to 56 pixels or more are not padded."""
+        how = Augmentation((48, 56), scales=(0.3, 0.65))
+        batches = list(islice(training_batches(SCENES, how, 3, seed=77, workers=workers), 4))
+        for batch in batches:
+            assert batch.padding.dtype == torch.bool
+            assert torch.equal(batch.padding, batch.label == 255)
+        padded = torch.cat([batch.padding for batch in batches]).flatten(1).any(1)
+        assert padded.any() and not padded.all()
+
+    def test_batches_without_padding_carry_no_mask(self):
+        how = Augmentation((48, 56), scales=(1.0, 1.2))
+        assert all(batch.padding is None for batch in islice(training_batches(SCENES, how, 3, seed=77), 3))
 
     @pytest.mark.parametrize("workers", [1, 2])
     def test_batches_do_not_depend_on_the_number_of_workers(self, workers):

@@ -76,6 +76,16 @@ class TestInStep:
             outside[here] = False
             assert (labels[outside] == VOID).all() and (image[outside] == FILL).all()
 
+    @pytest.mark.parametrize("index", range(24))
+    def test_the_rectangle_inside_is_what_is_not_padding(self, index):
+        """No label of the sample is void, so padding is where labels are; some crops are mirrored, some not padded."""
+        seen = augment(telling_sample(), Augmentation((50, 60), (0.5, 1.5), jitter=0), 17, 0, index, FILL)
+        expected = np.full((50, 60), False)
+        top, bottom, left, right = seen.inside or (0, 50, 0, 60)
+        expected[top:bottom, left:right] = True
+        assert np.array_equal(seen.label != VOID, expected)
+        assert (seen.inside is None) == (seen.label != VOID).all()
+
     def test_a_window_beyond_the_image_is_void(self):
         image, label = cut_out(PHOTO, PHOTO[..., 0], Window((47, 61), 60, 0, (4, 5)), FILL)
         assert (image == FILL).all() and (label == VOID).all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -74,6 +75,28 @@ class TestStep:
         assert one == pytest.approx(two, rel=1e-6) and torch.equal(counted, counted_parts)
         for (name, a), b in zip(whole.named_parameters(), parts.parameters(), strict=True):
             assert (a.grad - b.grad).norm() <= 1e-10 * a.grad.norm(), name
+
+    @pytest.mark.parametrize("parts", [1, 2])
+    def test_padding_takes_no_part_in_the_crf(self, tiny, parts):
+        """The step is that of a loss on marginals for which padding was ignored, and not that of others."""
+        config, batch = read_config(tiny, ["training.stage=2"]), a_batch()
+        padding = torch.zeros(4, 16, 24, dtype=torch.bool)
+        padding[1, :, 15:], padding[2, :6] = True, True
+        batch = replace(batch, padding=padding, label=batch.label.where(~padding, 255))
+        loss, segmenter, _ = step_on(config, batch, parts)
+        torch.manual_seed(41)
+        twin = build_segmenter(config).double()
+        scores = twin.scores(batch.input)
+        for ignore, agrees in ((padding, True), (None, False)):
+            twin.zero_grad()
+            expected = log_likelihood_loss(twin.crf(scores, batch.image, ignore=ignore), batch.label)
+            expected.backward(retain_graph=True)
+            assert (loss == pytest.approx(float(expected.detach()), rel=1e-6)) is agrees
+            close = [
+                bool((one.grad - two.grad).norm() <= 1e-10 * two.grad.norm())
+                for one, two in zip(segmenter.parameters(), twin.parameters(), strict=True)
+            ]
+            assert all(close) if agrees else not any(close)
 
     def test_in_stage_2_all_nine_parameters_of_the_crf_move(self, tiny):
         config = read_config(tiny, ["training.stage=2"])
@@ -230,7 +253,7 @@ class TestErrors:
 
     def test_what_fails_before_anything_is_learnt_is_not_blamed_on_the_rates(self, tiny, tmp_path):
         train(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
-        settings = ["training.stage=2", f"training.start_from={tmp_path / 'one'}", "crf.bilateral.sigma_rgb=1e-12"]
+        settings = ["training.stage=2", f"training.start_from={tmp_path / 'one'}", "crf.kernels.1.sigma_rgb=1e-12"]
         with pytest.raises(Diverged, match="Nothing was learnt yet: look at the CRF's widths"):
             train(read_config(tiny, settings), tmp_path / "two")
 
@@ -247,7 +270,7 @@ class TestErrors:
             train(read_config(tiny, settings), tmp_path / "two")
 
     def test_stage_2_needs_the_weights_of_stage_1(self, tiny, tmp_path):
-        with pytest.raises(InputError, match="--from RUN"):
+        with pytest.raises(InputError, match=r"starts from the weights of stage 1: .*start_from"):
             train(read_config(tiny, ["training.stage=2"]), tmp_path / "run")
         assert not (tmp_path / "run").exists()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from os import PathLike
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, get_args, overload
 
@@ -16,7 +15,8 @@ from densefield.crf.crf import CRF, PHOTO_KERNELS
 from densefield.crf.kernels import Kernel, Normalization
 from densefield.crf.mean_field_torch import fastest_mean_field
 from densefield.crf.native_torch import Adjoint
-from densefield.crf.parameters import Array, KernelParameters, check_devices, check_parameters, kernel_dimensions
+from densefield.crf.parameter_checks import check_devices, check_parameters, matching_parameters
+from densefield.crf.parameters import Array, KernelParameters, kernel_dimensions
 from densefield.crf.positions_torch import GridPositions
 from densefield.crf.sites import AxisOrder
 from densefield.crf.sites_torch import (
@@ -243,11 +243,15 @@ class DenseCRF(nn.Module):
         >>> [name for name, parameter in crf.named_parameters() if parameter.requires_grad]
         ['bilateral.log_sigma']
         """
-        return self._set_learning(patterns, False)
+        for parameter in matching_parameters(self, patterns):
+            parameter.requires_grad_(False)
+        return self
 
     def learn(self: Self, *patterns: str) -> Self:
         """Learns the parameters whose names match, which is what all do at first; returns self."""
-        return self._set_learning(patterns, True)
+        for parameter in matching_parameters(self, patterns):
+            parameter.requires_grad_()
+        return self
 
     def values(self) -> dict[str, float | Array]:
         """What the parameters stand for now, in their own units: widths, covariances and weights by name.
@@ -283,20 +287,12 @@ class DenseCRF(nn.Module):
         for parameters in self._kernel_parameters().values():
             parameters.reset_parameters()
 
+    def __prepare_scriptable__(self) -> None:
+        """What torch.jit.script calls first."""
+        raise NotImplementedError("DenseCRF does not support torch.jit.script. Use torch.export or torch.compile.")
+
     def _kernel_parameters(self) -> dict[str, KernelParameters]:
         return {name: getattr(self, name) for name in self._names}
-
-    def _set_learning(self: Self, patterns: tuple[str, ...], learning: bool) -> Self:
-        known = dict(self.named_parameters())
-        matched: list[nn.Parameter] = []
-        for pattern in patterns or ("",):
-            found = [parameter for name, parameter in known.items() if fnmatchcase(name, pattern)]
-            if not found:
-                raise InputError(f"no parameter is called {pattern!r}, expected one of {', '.join(known)}; or '*'.")
-            matched += found
-        for parameter in matched:
-            parameter.requires_grad_(learning)
-        return self
 
 
 def _checked_size(size: object, name: str) -> int:

@@ -182,45 +182,6 @@ class KernelParameters(nn.Module):
         return f"σ {', '.join(widths)}, {weight}"
 
 
-def check_parameters(
-    kernels: Mapping[str, KernelParameters],
-    shapes: Sequence[Tensor],
-    weights: Sequence[Tensor],
-    dtype: torch.dtype,
-) -> None:
-    """Raises, and names the parameter, where a width or weight is not a finite number of this precision, or 0."""
-    divisors = [1 / (shape if shape.ndim == 1 else shape.diagonal()).detach() for shape in shapes]
-    numbers = [each.detach().flatten() for each in (*shapes, *weights, *divisors)]
-    if not numbers or bool(torch.cat(numbers).to(dtype).isfinite().all()):
-        return
-    for kernel, parameters in kernels.items():
-        for name, parameter in parameters.named_parameters():
-            value = parameters.value(name).detach().to(dtype)
-            good = value.isfinite() & ((value != 0) | (name not in ("log_sigma", "log_diagonal")))
-            if bool(good.all()):
-                continue
-            what = f", which stands for {value[~good][0].item():g}" if name.startswith("log_") else ""
-            raise InputError(
-                f"the parameter {kernel}.{name} holds {parameter.detach()[~good][0].item():g}{what}: expected finite "
-                "numbers, and widths above 0. Lower the learning rate, and go back to an earlier checkpoint, or start "
-                "again by crf.reset_parameters()."
-            )
-
-
-def check_devices(kernels: Mapping[str, KernelParameters], device: torch.device) -> None:
-    """Raises where a parameter is not on the device of the scores."""
-    for kernel, parameters in kernels.items():
-        for name, parameter in parameters.named_parameters():
-            if parameter.device == device:
-                continue
-            if parameter.is_meta:
-                raise InputError(f"the parameter {kernel}.{name} is on the meta device and has no value: {META_CURE}")
-            raise InputError(
-                f"the parameter {kernel}.{name} is on {parameter.device}, but the scores are on {device}: use "
-                f"crf.to({str(device)!r})."
-            )
-
-
 def kernel_dimensions(kernel: Kernel, axes: int, channels: int) -> dict[str, int]:
     """How many numbers each part of the kernel has; those of a Custom kernel are told by its widths or covariance."""
     known = {"position": axes, "channel": channels}

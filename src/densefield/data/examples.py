@@ -53,6 +53,7 @@ class Batch:
     label: Tensor | None  # (B, H, W) int64, 255 is void; None where unknown
     ids: tuple[str, ...]
     position: Position | None = None
+    padding: Tensor | None = None  # (B, H, W) bool: beyond the image; None where no sample is padded
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Stack:
     image: Tensor  # (B, 3, H, W) uint8
     label: Tensor | None  # (B, H, W) uint8
     ids: tuple[str, ...]
+    inside: tuple[tuple[int, int, int, int] | None, ...]  # of each sample
 
 
 def stack_samples(samples: Sequence[Sample]) -> Stack:
@@ -82,6 +84,7 @@ def stack_samples(samples: Sequence[Sample]) -> Stack:
         torch.from_numpy(images),
         torch.from_numpy(np.stack(labels)) if labels else None,
         tuple(sample.id for sample in samples),
+        tuple(sample.inside for sample in samples),
     )
 
 
@@ -98,4 +101,17 @@ def to_batch(stack: Stack, scale: ColourScale | None = None, position: Position 
     seen -= np.array(colours.mean, np.float32)[:, None, None]
     seen /= np.array(colours.deviation, np.float32)[:, None, None]
     label = None if stack.label is None else torch.from_numpy(stack.label.numpy().astype(np.int64))
-    return Batch(torch.from_numpy(seen), stack.image, label, stack.ids, position)
+    return Batch(torch.from_numpy(seen), stack.image, label, stack.ids, position, _padding(stack))
+
+
+def _padding(stack: Stack) -> Tensor | None:
+    """True beyond the images, (B, H, W); None where no sample is padded."""
+    if all(inside is None for inside in stack.inside):
+        return None
+    padding = np.zeros((len(stack.inside), *stack.image.shape[2:]), bool)
+    for mask, inside in zip(padding, stack.inside, strict=True):
+        if inside is not None:
+            top, bottom, left, right = inside
+            mask[...] = True
+            mask[top:bottom, left:right] = False
+    return torch.from_numpy(padding)

@@ -14,7 +14,8 @@ import numpy.typing as npt
 class Sample:
     """One image (H, W, 3) of colours 0…255, its labels (H, W) from 0 to L-1 with 255 for void, and its name.
 
-    The label is None where it is unknown, as in test splits.
+    The label is None where it is unknown, as in test splits. Where the image is padded, `inside` is the rectangle that
+    is not padding: its first row and the row after its last, its first column and the column after its last.
 
     >>> sample = Sample(np.zeros((2, 3, 3), np.uint8), np.array([[0, 1, 255]] * 2, np.uint8), "2007_000032")
     >>> sample.image.shape[:2] == sample.label.shape
@@ -24,6 +25,7 @@ class Sample:
     image: npt.NDArray[np.uint8]
     label: npt.NDArray[np.uint8] | None
     id: str
+    inside: tuple[int, int, int, int] | None = None  # top, bottom, left, right; None where nothing is padding
 
 
 @dataclass(frozen=True)

@@ -48,12 +48,23 @@ class Window:
     """A part of an image that has been scaled to (rows, columns): `size` pixels from (top, left) on.
 
     It may reach beyond the image, so top and left may be below 0.
+
+    >>> Window((4, 6), -2, 1, (8, 5)).inside
+    (2, 6, 0, 5)
     """
 
     scaled: tuple[int, int]
     top: int
     left: int
     size: tuple[int, int]
+
+    @property
+    def inside(self) -> tuple[int, int, int, int]:
+        """Which rows and columns of the window show the image: top, bottom, left, right."""
+        (rows, columns), (height, width) = self.scaled, self.size
+        top, left = max(-self.top, 0), max(-self.left, 0)
+        bottom, right = min(rows - self.top, height), min(columns - self.left, width)
+        return top, max(bottom, top), left, max(right, left)
 
 
 def augment(
@@ -64,15 +75,19 @@ def augment(
     index: int,
     fill: tuple[int, int, int] = (124, 116, 104),
 ) -> Sample:
-    """The sample as it is seen in this epoch; it depends on the arguments alone, not on who calls or when.
+    """The sample as it is seen in this epoch; it depends on the arguments alone.
 
     Where the crop reaches beyond the image, labels are void and the colour is `fill`. That should be the mean colour
-    of what the network is used to, by default ImageNet's: then the network sees nothing there.
+    of what the network is used to, by default ImageNet's: then the network sees nothing there. `inside` of the result
+    says which part is not padding.
 
     >>> sample = Sample(np.zeros((4, 6, 3), np.uint8), np.ones((4, 6), np.uint8), "a")
     >>> seen = augment(sample, Augmentation(crop=(8, 8), scales=(1, 1)), seed=3, epoch=0, index=0)
     >>> seen.image.shape, int((seen.label == 1).sum()), int((seen.label == 255).sum())
     ((8, 8, 3), 24, 40)
+    >>> top, bottom, left, right = seen.inside
+    >>> bool((seen.label[top:bottom, left:right] == 1).all())
+    True
     """
     label = known_label(sample)
     draws = Draws(_TRANSFORMS, seed, epoch, index)
@@ -80,9 +95,12 @@ def augment(
     swapped = how.mirror and draws.chance(0.5)
     brightness, saturation, contrast = (draws.number(1 - how.jitter, 1 + how.jitter) for _ in range(3))
     image, label = cut_out(sample.image, label, window, fill, (brightness, saturation, contrast))
+    top, bottom, left, right = window.inside
     if swapped:
         image, label = mirror(image), mirror(label)
-    return Sample(image, label, sample.id)
+        left, right = how.crop[1] - right, how.crop[1] - left
+    whole = (top, bottom, left, right) == (0, how.crop[0], 0, how.crop[1])
+    return Sample(image, label, sample.id, None if whole else (top, bottom, left, right))
 
 
 def known_label(sample: Sample) -> Labels:
@@ -125,14 +143,15 @@ def cut_out(
     labels are those of the nearest pixel.
     """
     (rows, columns), (height, width) = window.scaled, window.size
-    top, bottom = max(window.top, 0), min(window.top + height, rows)
-    left, right = max(window.left, 0), min(window.left + width, columns)
     seen = np.empty((height, width, 3), np.uint8)
     seen[...] = fill
     labels = np.full((height, width), VOID, np.uint8)
-    if top >= bottom or left >= right:
+    first_row, last_row, first_column, last_column = window.inside
+    if first_row == last_row or first_column == last_column:
         return seen, labels
-    here = (slice(top - window.top, bottom - window.top), slice(left - window.left, right - window.left))
+    here = (slice(first_row, last_row), slice(first_column, last_column))
+    top, bottom = first_row + window.top, last_row + window.top
+    left, right = first_column + window.left, last_column + window.left
     full = label.shape
     if window.scaled == full:
         part = image[top:bottom, left:right]

@@ -50,4 +50,6 @@ torch.autograd.grad; it takes batches as they are. torch.func.functional_call is
 
 def is_transformed(tensor: Tensor) -> bool:
     """Whether torch.func, or a backward pass of several cotangents at once, has wrapped the tensor."""
-    return _functorch is not None and bool(_functorch.is_functorch_wrapped_tensor(tensor))
+    if _functorch is None:
+        return False
+    return bool(_functorch.is_functorch_wrapped_tensor(tensor) or _functorch.is_legacy_batchedtensor(tensor))

@@ -133,10 +133,11 @@ def training_step(
     pixels = total(fabric, (batch.label != VOID).sum().to(fabric.device)).clamp(min=1)
     mean = torch.zeros((), device=fabric.device)
     optimizer.zero_grad()
-    for number, (input, image, label) in enumerate(_split(batch, parts, fabric.device), start=1):
+    for number, (input, image, label, padding) in enumerate(_split(batch, parts, fabric.device), start=1):
         with fabric.no_backward_sync(model, enabled=number < parts):
             # 1. Forward pass: scores f. 2. Marginals by T mean-field iterations of filtering. See Segmenter.forward.
-            log_q = _marginals(model, input, image)
+            # Padding takes no part in them.
+            log_q = _marginals(model, input, image, padding)
             # The mean over pixels of all parts and processes (Eq. 6); DDP will divide by the number of processes.
             loss = log_likelihood_loss(log_q, label, reduction="sum") / pixels
             # 3. Back-tracking through the iterations, which gives ∂L/∂f and the CRF's own gradients (Eq. 7 and 8).
@@ -161,9 +162,9 @@ def validate(fabric: Fabric, segmenter: Segmenter, dataset: Dataset, workers: in
     labels, share = len(dataset.classes), range(fabric.global_rank, len(dataset), fabric.world_size)
     counts = torch.zeros(labels, labels, dtype=torch.int64, device=fabric.device)
     for batch in evaluation_batches(Part(dataset, share), workers=workers, scale=colour_scale(segmenter.network)):
-        for input, image, label in _split(batch, 1, fabric.device):
+        for input, image, label, padding in _split(batch, 1, fabric.device):
             with fabric.autocast():
-                counts += confusion(_marginals(segmenter, input, image), label)
+                counts += confusion(_marginals(segmenter, input, image, padding), label)
     segmenter.train()
     return mean_iou(total(fabric, counts))
 
@@ -175,19 +176,20 @@ def set_rates(optimizer: torch.optim.Optimizer, config: Config, step: int) -> No
         group["lr"] = group["rate"] * (left**POWER if config.optimizer.schedule == "poly" else 1.0)
 
 
-def _split(batch: Batch, parts: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """The batch in equal parts, on the device."""
+def _split(batch: Batch, parts: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor | None]]:
+    """Input, image, label and padding of the batch in equal parts, on the device."""
     assert batch.label is not None
     size = len(batch.label) // parts
     for start in range(0, parts * size, size):
         here = slice(start, start + size)
-        yield batch.input[here].to(device), batch.image[here].to(device), batch.label[here].to(device)
+        padding = None if batch.padding is None else batch.padding[here].to(device)
+        yield batch.input[here].to(device), batch.image[here].to(device), batch.label[here].to(device), padding
 
 
-def _marginals(model: Any, input: Tensor, image: Tensor) -> Tensor:
-    """log q; what the CRF refuses, such as scores that are no numbers, is what training has made of it."""
+def _marginals(model: Any, input: Tensor, image: Tensor, padding: Tensor | None) -> Tensor:
+    """log q; what the CRF refuses, such as scores that are not finite, is a result of training."""
     try:
-        log_q: Tensor = model(input, image)
+        log_q: Tensor = model(input, image, padding)
     except InputError as error:
         raise Diverged(str(error)) from error
     return log_q

@@ -1,0 +1,67 @@
+"""Parameters of kernels sought by name, and those that mean field cannot compute with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+import torch
+from torch import Tensor, nn
+
+from densefield.crf.parameters import META_CURE, KernelParameters
+from densefield.errors import InputError
+
+
+def matching_parameters(module: nn.Module, patterns: Sequence[str]) -> list[nn.Parameter]:
+    """Those whose names match one of the patterns, as in a shell; each pattern must match at least one.
+
+    >>> [tuple(found.shape) for found in matching_parameters(nn.Linear(2, 3), ["b*"])]
+    [(3,)]
+    """
+    known = dict(module.named_parameters())
+    matched: list[nn.Parameter] = []
+    for pattern in patterns or ("",):
+        found = [parameter for name, parameter in known.items() if fnmatchcase(name, pattern)]
+        if not found:
+            raise InputError(f"no parameter is called {pattern!r}, expected one of {', '.join(known)}; or '*'.")
+        matched += found
+    return matched
+
+
+def check_parameters(
+    kernels: Mapping[str, KernelParameters],
+    shapes: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    dtype: torch.dtype,
+) -> None:
+    """Raises, and names the parameter, where a width or weight is not a finite number of this precision, or 0."""
+    divisors = [1 / (shape if shape.ndim == 1 else shape.diagonal()).detach() for shape in shapes]
+    numbers = [each.detach().flatten() for each in (*shapes, *weights, *divisors)]
+    if not numbers or bool(torch.cat(numbers).to(dtype).isfinite().all()):
+        return
+    for kernel, parameters in kernels.items():
+        for name, parameter in parameters.named_parameters():
+            value = parameters.value(name).detach().to(dtype)
+            good = value.isfinite() & ((value != 0) | (name not in ("log_sigma", "log_diagonal")))
+            if bool(good.all()):
+                continue
+            what = f", which stands for {value[~good][0].item():g}" if name.startswith("log_") else ""
+            raise InputError(
+                f"the parameter {kernel}.{name} holds {parameter.detach()[~good][0].item():g}{what}: expected finite "
+                "numbers, and widths above 0. Lower the learning rate, and go back to an earlier checkpoint, or start "
+                "again by crf.reset_parameters()."
+            )
+
+
+def check_devices(kernels: Mapping[str, KernelParameters], device: torch.device) -> None:
+    """Raises where a parameter is not on the device of the scores."""
+    for kernel, parameters in kernels.items():
+        for name, parameter in parameters.named_parameters():
+            if parameter.device == device:
+                continue
+            if parameter.is_meta:
+                raise InputError(f"the parameter {kernel}.{name} is on the meta device and has no value: {META_CURE}")
+            raise InputError(
+                f"the parameter {kernel}.{name} is on {parameter.device}, but the scores are on {device}: use "
+                f"crf.to({str(device)!r})."
+            )
