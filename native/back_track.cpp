@@ -71,7 +71,9 @@ class Backwards {
   bool with_slopes(std::size_t m) const { return wanted(m).slopes != nullptr; }
   int arrays(std::size_t m) const { return with_slopes(m) ? 1 + dimension(m) : 1; }
   int dimension(std::size_t m) const { return couplings_[m].filter->lattice().embedding.dimension; }
-  int mu_count(std::size_t m) const { return couplings_[m].rank == 2 ? tiling_.labels * tiling_.labels : tiling_.labels; }
+  std::int64_t mu_count(std::size_t m) const {
+    return std::int64_t{tiling_.labels} * (couplings_[m].rank == 2 ? tiling_.labels : 1);
+  }
 
   // What the shape of a kernel, or its features, need besides.
   struct ShapeFields {

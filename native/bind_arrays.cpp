@@ -22,7 +22,7 @@ constexpr std::int64_t piece_points = 1 << 15;  // a multiple of kTile
 // Calls task(first point read, first point written, how many) for points that lie side by side in both.
 template <class Task>
 void for_points(std::int64_t points, const Walk* walk, int threads, const Task& task) {
-  const nb::gil_scoped_release release;
+  const Released released;
   parallel_for(threads, (points + piece_points - 1) / piece_points, [&](std::int64_t piece, int) {
     const std::int64_t first = piece * piece_points, last = std::min(first + piece_points, points);
     if (!walk) return task(first, first, last - first);
@@ -75,7 +75,7 @@ bool all_pieces(std::int64_t count, int threads, const Task& task) {
   if (threads < 1 || threads > 1024) throw std::invalid_argument("threads must be 1 to 1024");
   const std::int64_t piece = 1 << 18;
   std::atomic<bool> good{true};
-  const nb::gil_scoped_release release;
+  const Released released;
   parallel_for(threads, (count + piece - 1) / piece, [&](std::int64_t i, int) {
     if (!task(i * piece, std::min((i + 1) * piece, count))) good.store(false, std::memory_order_relaxed);
   });
@@ -111,9 +111,10 @@ nb::ndarray<nb::numpy, float, nb::ndim<2>> new_array(std::size_t rows, std::size
 }  // namespace
 
 void bind_arrays(nb::module_& module) {
+  module.def("release_blocks", &release_blocks);
   module.def("new_array", &new_array, nb::arg("rows"), nb::arg("columns"));
-  module.def("all_finite", &all_finite, nb::arg("values"), nb::arg("threads"));
-  module.def("fill_features", &fill_features, nb::arg("part"), nb::arg("widths"), nb::arg("out"), nb::arg("offset"),
+  module.def("all_finite", &all_finite, array_arg("values"), nb::arg("threads"));
+  module.def("fill_features", &fill_features, array_arg("part"), nb::arg("widths"), array_arg("out"), nb::arg("offset"),
              nb::arg("walk").none(), nb::arg("threads"));
 }
 

@@ -45,25 +45,25 @@ void bind_grid(nb::module_& module) {
       .def("__init__",
            [](GridAxis* self, std::int64_t pixels, Floats taps, Floats derivative, Indices cells,
               Weights weights) { new (self) GridAxis(bind_axis(pixels, taps, derivative, cells, weights)); },
-           nb::arg("pixels"), nb::arg("taps"), nb::arg("derivative_taps"), nb::arg("cells"),
-           nb::arg("weights"));
+           nb::arg("pixels"), array_arg("taps"), array_arg("derivative_taps"), array_arg("cells"),
+           array_arg("weights"));
   nb::class_<GridFilter>(module, "GridFilter", "The Gaussian on a pixel grid, on several threads.")
       .def(nb::init<std::vector<GridAxis>, const std::string&>(), nb::arg("axes"), nb::arg("simd"))
       .def("apply",
            [](GridFilter& self, Values values, Output out, int threads) {
              check_sizes(self, values, out, threads);
-             const nb::gil_scoped_release released;
+             const Released released;
              self.apply(values.data(), out.data(), values.shape(0), values.shape(2), threads);
            },
-           nb::arg("values"), nb::arg("out"), nb::arg("threads"))
+           array_arg("values"), array_arg("out"), nb::arg("threads"))
       .def("sigma_gradient",
            [](GridFilter& self, Values cotangent, Values values, int threads) {
              check_sizes(self, values, cotangent, threads);
-             const nb::gil_scoped_release released;
+             const Released released;
              return self.sigma_gradient(cotangent.data(), values.data(), values.shape(0), values.shape(2),
                                         threads);
            },
-           nb::arg("cotangent"), nb::arg("values"), nb::arg("threads"));
+           array_arg("cotangent"), array_arg("values"), nb::arg("threads"));
 }
 
 }  // namespace densefield

@@ -64,7 +64,7 @@ std::unique_ptr<LatticeFilter> make_filter(const FeatureSource& source, int dime
     passes.push_back({axes[i], static_cast<float>(taps[i])});
   }
   const LatticeKernels& chosen = kernels(simd).lattice;
-  const nb::gil_scoped_release release;
+  const Released released;
   return std::make_unique<LatticeFilter>(build_lattice(embedding, source, halo, chosen, threads), std::move(passes),
                                          chosen);
 }
@@ -97,7 +97,7 @@ void apply(const LatticeFilter& filter, const Values& values, const Out& out, bo
   check_threads(threads);
   const Shape shape = shape_of(filter, values);
   check_same_shape(values, out);
-  const nb::gil_scoped_release release;
+  const Released released;
   filter.apply(values.data(), out.data(), shape, adjoint, static_cast<float>(magnitude), threads);
 }
 
@@ -110,7 +110,7 @@ void gradients(const LatticeFilter& filter, const Values& cotangent, const Value
   if (static_cast<std::int64_t>(slope.shape(0)) != filter.lattice().points ||
       static_cast<int>(slope.shape(1)) != filter.lattice().embedding.dimension)
     throw std::invalid_argument("slope must be (points, dimension)");
-  const nb::gil_scoped_release release;
+  const Released released;
   filter.gradients(cotangent.data(), values.data(), shape, back.data(), slope.data(),
                    static_cast<float>(magnitude), threads);
 }
@@ -123,14 +123,14 @@ void pair_moments(const LatticeFilter& filter, const Numbers& sums, std::optiona
   if (present) check_points(filter, *present);
   const auto d = static_cast<std::size_t>(filter.lattice().embedding.dimension);
   if (moments.shape(0) != d || moments.shape(1) != d) throw std::invalid_argument("moments must be (d, d)");
-  const nb::gil_scoped_release release;
+  const Released released;
   filter.pair_moments(sums.data(), more ? more->data() : nullptr, present ? present->data() : nullptr, factor,
                       static_cast<float>(magnitude), moments.data(), threads);
 }
 
 double calibrated_magnitude(const LatticeFilter& filter, int threads) {
   check_threads(threads);
-  const nb::gil_scoped_release release;
+  const Released released;
   return filter.calibrated_magnitude(threads);
 }
 
@@ -147,7 +147,7 @@ void diagonal(const LatticeFilter& filter, const Vector& out, double magnitude, 
   check_threads(threads);
   if (static_cast<std::int64_t>(out.shape(0)) != filter.lattice().points)
     throw std::invalid_argument("out is for another number of points");
-  const nb::gil_scoped_release release;
+  const Released released;
   filter.diagonal(out.data(), static_cast<float>(magnitude), threads);
 }
 
@@ -155,7 +155,7 @@ std::vector<double> time_phases(const LatticeFilter& filter, const Values& value
   check_threads(threads);
   const Shape shape = shape_of(filter, values);
   check_same_shape(values, out);
-  const nb::gil_scoped_release release;
+  const Released released;
   LatticeFilter::Times times;
   filter.apply(values.data(), out.data(), shape, false, 1.0f, threads, &times);
   return {times.splat, times.blur, times.slice};
@@ -165,28 +165,28 @@ std::vector<double> time_phases(const LatticeFilter& filter, const Values& value
 
 void bind_lattice(nb::module_& module) {
   nb::class_<LatticeFilter>(module, "Lattice")
-      .def(nb::new_(&filter_of_pixels), nb::arg("points"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
+      .def(nb::new_(&filter_of_pixels), array_arg("points"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
            nb::arg("single_precision"), nb::arg("halo"), nb::arg("threads"), nb::arg("simd"))
-      .def(nb::new_(&filter_of_points), nb::arg("points"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
+      .def(nb::new_(&filter_of_points), array_arg("points"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
            nb::arg("single_precision"), nb::arg("halo"), nb::arg("threads"), nb::arg("simd"))
       .def_prop_ro("vertices", [](const LatticeFilter& filter) { return filter.lattice().vertices; })
       .def_prop_ro("features", &features, nb::rv_policy::reference_internal)
-      .def("apply", &apply, nb::arg("values"), nb::arg("out"), nb::arg("adjoint"), nb::arg("magnitude"),
+      .def("apply", &apply, array_arg("values"), array_arg("out"), nb::arg("adjoint"), nb::arg("magnitude"),
            nb::arg("threads"))
-      .def("gradients", &gradients, nb::arg("cotangent"), nb::arg("values"), nb::arg("back"), nb::arg("slope"),
+      .def("gradients", &gradients, array_arg("cotangent"), array_arg("values"), array_arg("back"), array_arg("slope"),
            nb::arg("magnitude"), nb::arg("threads"))
-      .def("pair_moments", &pair_moments, nb::arg("sums"), nb::arg("more").none(), nb::arg("present").none(),
-           nb::arg("moments").noconvert(), nb::arg("factor"), nb::arg("magnitude"), nb::arg("threads"))
+      .def("pair_moments", &pair_moments, array_arg("sums"), array_arg("more").none(), array_arg("present").none(),
+           array_arg("moments"), nb::arg("factor"), nb::arg("magnitude"), nb::arg("threads"))
       .def("calibrated_magnitude", &calibrated_magnitude, nb::arg("threads"))
-      .def("diagonal", &diagonal, nb::arg("out"), nb::arg("magnitude"), nb::arg("threads"))
-      .def("time_phases", &time_phases, nb::arg("values"), nb::arg("out"), nb::arg("threads"));
+      .def("diagonal", &diagonal, array_arg("out"), nb::arg("magnitude"), nb::arg("threads"))
+      .def("time_phases", &time_phases, array_arg("values"), array_arg("out"), nb::arg("threads"));
   module.def(
       "calibration_samples",
       [](const Points& points, int threads) {
         check_threads(threads);
         return calibration_samples(features_of(points), static_cast<int>(points.shape(1)), threads);
       },
-      nb::arg("points"), nb::arg("threads"));
+      array_arg("points"), nb::arg("threads"));
 }
 
 }  // namespace densefield

@@ -103,7 +103,7 @@ int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes&
                        residuals ? residuals->data() : nullptr,
                        walk};
   const TileKernels& chosen = kernels(simd).tile;
-  const nb::gil_scoped_release release;
+  const Released released;
   return mean_field(couplings, tiling, task, chosen, threads);
 }
 
@@ -120,7 +120,7 @@ struct BoundRows {
     const Sizes sizes = sizes_of(energies, 0, threads);
     demand(!walk || walk->points() == sizes.points, "the walk is through another number of points");
     const TileKernels& chosen = kernels(simd).tile;
-    const nb::gil_scoped_release release;
+    const Released released;
     return EnergyRows(energies.data(), sizes.points, sizes.labels, walk, chosen, threads);
   }
 
@@ -134,7 +134,7 @@ struct BoundRows {
     demand_like_rows(out, "out must be (labels, points)");
     demand(threads >= 1 && threads <= 1024, "threads must be 1 to 1024");
     const TileKernels& chosen = kernels(simd).tile;
-    const nb::gil_scoped_release release;
+    const Released released;
     rows.fill_scores(chosen, threads, out.data());
   }
 
@@ -151,7 +151,7 @@ struct BoundRows {
                          nullptr, nullptr,     nullptr,                         rows.walk()};
     const Tiling tiling(couplings, sizes.points, sizes.labels);
     const TileKernels& chosen = kernels(simd).tile;
-    const nb::gil_scoped_release release;
+    const Released released;
     mean_field(couplings, tiling, task, chosen, threads);
   }
 };
@@ -209,7 +209,7 @@ void run_back_track(const std::vector<const BoundCoupling*>& bound, const Planes
   for (std::size_t m = 0; m < couplings.size(); ++m)
     task.gradients.push_back(checked(*wanted[m], couplings[m], sizes.labels));
   const TileKernels& chosen = kernels(simd).tile;
-  const nb::gil_scoped_release release;
+  const Released released;
   back_track(couplings, tiling, task, chosen, threads);
 }
 
@@ -218,29 +218,29 @@ void run_back_track(const std::vector<const BoundCoupling*>& bound, const Planes
 void bind_mean_field(nb::module_& module) {
   nb::class_<BoundCoupling>(module, "Coupling")
       .def(nb::init<nb::object, double, Vector, Vector, std::optional<Vector>, Weights>(), nb::arg("lattice"),
-           nb::arg("magnitude"), nb::arg("before"), nb::arg("after"), nb::arg("own").none(), nb::arg("mu"));
+           nb::arg("magnitude"), array_arg("before"), array_arg("after"), array_arg("own").none(), array_arg("mu"));
   nb::class_<BoundRows>(module, "ScoreRows")
-      .def(nb::init<const Planes&, nb::object, int, const std::string&>(), nb::arg("energies"), nb::arg("walk").none(),
+      .def(nb::init<const Planes&, nb::object, int, const std::string&>(), array_arg("energies"), nb::arg("walk").none(),
            nb::arg("threads"), nb::arg("simd"))
       .def_prop_ro("finite", [](const BoundRows& self) { return self.rows.finite(); })
-      .def("fill_scores", &BoundRows::fill_scores, nb::arg("out"), nb::arg("threads"), nb::arg("simd"))
-      .def("infer", &BoundRows::infer, nb::arg("couplings"), nb::arg("start").none(), nb::arg("iterations"),
-           nb::arg("marginals"), nb::arg("threads"), nb::arg("simd"));
+      .def("fill_scores", &BoundRows::fill_scores, array_arg("out"), nb::arg("threads"), nb::arg("simd"))
+      .def("infer", &BoundRows::infer, nb::arg("couplings"), array_arg("start").none(), nb::arg("iterations"),
+           array_arg("marginals"), nb::arg("threads"), nb::arg("simd"));
   nb::class_<BoundGradients>(module, "Gradients")
       .def(nb::init<std::optional<Doubles>, std::optional<Doubles>, std::optional<VectorOut>, std::optional<VectorOut>,
                     std::optional<VectorOut>, std::optional<Planes>, std::optional<PlanesOut>>(),
-           nb::arg("mu").none(), nb::arg("moments").none(), nb::arg("sent").none(), nb::arg("received").none(),
-           nb::arg("own").none(), nb::arg("features").none(), nb::arg("slopes").none());
+           array_arg("mu").none(), array_arg("moments").none(), array_arg("sent").none(), array_arg("received").none(),
+           array_arg("own").none(), array_arg("features").none(), array_arg("slopes").none());
   module.def(
       "state_floats",
       [](std::int64_t points, int labels) { return (points + kTile - 1) / kTile * kTile * labels; },
       nb::arg("points"), nb::arg("labels"));
-  module.def("mean_field", &run_mean_field, nb::arg("couplings"), nb::arg("scores"), nb::arg("start").none(),
-             nb::arg("iterations"), nb::arg("marginals").none(), nb::arg("log_marginals").none(), nb::arg("kept").none(),
-             nb::arg("residuals").none(), nb::arg("tolerance"), nb::arg("walk").none(), nb::arg("threads"),
+  module.def("mean_field", &run_mean_field, nb::arg("couplings"), array_arg("scores"), array_arg("start").none(),
+             nb::arg("iterations"), array_arg("marginals").none(), array_arg("log_marginals").none(), array_arg("kept").none(),
+             array_arg("residuals").none(), nb::arg("tolerance"), nb::arg("walk").none(), nb::arg("threads"),
              nb::arg("simd"));
-  module.def("back_track", &run_back_track, nb::arg("couplings"), nb::arg("cotangent"), nb::arg("log_marginals"),
-             nb::arg("kept"), nb::arg("iterations"), nb::arg("scores"), nb::arg("gradients"), nb::arg("threads"),
+  module.def("back_track", &run_back_track, nb::arg("couplings"), array_arg("cotangent"), array_arg("log_marginals"),
+             array_arg("kept"), nb::arg("iterations"), array_arg("scores"), nb::arg("gradients"), nb::arg("threads"),
              nb::arg("simd"));
 }
 

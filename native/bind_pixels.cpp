@@ -57,11 +57,11 @@ void bind_pixels(nb::module_& module) {
   nb::class_<Walk>(module, "Walk")
       .def(nb::new_(&make_walk), nb::arg("height"), nb::arg("width"))
       .def_prop_ro("points", &Walk::points)
-      .def("fill_order", &fill_order, nb::arg("out"));
+      .def("fill_order", &fill_order, array_arg("out"));
   nb::class_<BoundPixels>(module, "PixelFeatures")
-      .def(nb::new_(&make_pixels), nb::arg("pixels"), nb::arg("width"), nb::arg("position_widths"),
+      .def(nb::new_(&make_pixels), array_arg("pixels"), nb::arg("width"), nb::arg("position_widths"),
            nb::arg("channel_widths"), nb::arg("walk").none())
-      .def("fill", &fill_features, nb::arg("out"));
+      .def("fill", &fill_features, array_arg("out"));
 }
 
 }  // namespace densefield

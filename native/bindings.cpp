@@ -3,9 +3,30 @@
 
 #include "dispatch.hpp"
 
+namespace densefield {
+
+bool Released::on_main_thread() {
+  try {
+    const nanobind::module_ threading = nanobind::module_::import_("threading");
+    return threading.attr("current_thread")().is(threading.attr("main_thread")());
+  } catch (nanobind::python_error&) {  // as while the interpreter shuts down
+    return false;
+  }
+}
+
+}  // namespace densefield
+
 NB_MODULE(_core, module) {
   // A graph of torch that is alive at exit holds its lattices; that is no leak.
   nanobind::set_leak_warnings(false);
+  nanobind::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const densefield::Interrupted&) {
+      // The exception of the signal's handler is set already.
+      if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
+    }
+  });
   module.def("available_simd", &densefield::available_simd,
              "Instruction sets this processor runs, slowest first.");
   densefield::bind_pixels(module);

@@ -7,7 +7,65 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "interrupt.hpp"
+
+#if defined(__GLIBCXX__) && defined(__linux__)
+#include <cxxabi.h>
+#include <unistd.h>
+#define DENSEFIELD_FORCED_UNWIND 1
+#endif
+
 namespace densefield {
+
+// Lets other Python threads run during a native call, and Ctrl-C end it.
+class Released {
+ public:
+  Released() : state_(PyEval_SaveThread()), interrupt_(&Released::ask, this), outer_(current_interrupt) {
+    current_interrupt = &interrupt_;
+  }
+  ~Released() {
+    current_interrupt = outer_;
+    restore(state_);
+  }
+  Released(const Released&) = delete;
+  Released& operator=(const Released&) = delete;
+
+ private:
+  // Python ends threads that ask for its lock while the interpreter shuts down. On Linux that unwinds the stack, which
+  // would end the process at the first destructor; such a thread sleeps instead until the process ends.
+  static void restore(PyThreadState* state) {
+#ifdef DENSEFIELD_FORCED_UNWIND
+    try {
+      PyEval_RestoreThread(state);
+    } catch (const abi::__forced_unwind&) {
+      for (;;) ::pause();
+    }
+#else
+    PyEval_RestoreThread(state);
+#endif
+  }
+
+  // Whether a signal handler raised an exception. Python runs them on its main thread alone: others need not ask again.
+  static bool ask(void* self) {
+    Released& call = *static_cast<Released*>(self);
+    if (call.asks_no_more_) return false;
+    restore(call.state_);
+    const bool raised = PyErr_CheckSignals() != 0;
+    call.asks_no_more_ = raised || !on_main_thread();
+    call.state_ = PyEval_SaveThread();
+    return raised;
+  }
+
+  static bool on_main_thread();
+
+  PyThreadState* state_;
+  Interrupt interrupt_;
+  Interrupt* outer_;
+  bool asks_no_more_ = false;
+};
+
+// An array as it is: one that had to be converted would be a copy, and what is written to it lost.
+inline auto array_arg(const char* name) { return nanobind::arg(name).noconvert(); }
 
 void bind_pixels(nanobind::module_& module);
 void bind_lattice(nanobind::module_& module);

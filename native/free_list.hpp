@@ -7,25 +7,28 @@
 
 namespace densefield {
 
-// Calls that run at once lease an item each, calls in turn the same one.
+// Calls that run at once lease an item each, calls in turn the same one. Nobody waits for the lock: whoever finds it taken
+// makes an item of its own and drops it afterwards. So a process that was forked while it was taken goes on.
 template <class Item>
 class FreeList {
  public:
   class Lease {
    public:
     explicit Lease(FreeList& owner) : owner_(owner) {
-      const std::lock_guard<std::mutex> lock(owner_.mutex_);
-      if (owner_.idle_.empty()) {
-        item_ = std::make_unique<Item>();
-        owner_.idle_.reserve(++owner_.made_);  // so that giving back cannot throw
-      } else {
+      if (const std::unique_lock lock(owner_.mutex_, std::try_to_lock); lock && !owner_.idle_.empty()) {
         item_ = std::move(owner_.idle_.back());
         owner_.idle_.pop_back();
+      } else {
+        item_ = std::make_unique<Item>();
       }
     }
     ~Lease() {
-      const std::lock_guard<std::mutex> lock(owner_.mutex_);
-      owner_.idle_.push_back(std::move(item_));
+      const std::unique_lock lock(owner_.mutex_, std::try_to_lock);
+      if (!lock) return;
+      try {
+        owner_.idle_.push_back(std::move(item_));
+      } catch (...) {  // no memory to note it down
+      }
     }
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
@@ -41,7 +44,6 @@ class FreeList {
  private:
   std::mutex mutex_;
   std::vector<std::unique_ptr<Item>> idle_;
-  std::size_t made_ = 0;
 };
 
 }  // namespace densefield

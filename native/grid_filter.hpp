@@ -97,7 +97,7 @@ class GridFilter {
     parallel(threads, [&](const Worker& worker) {
       float* own = workspace + shared + scratch * worker.index;
       for (std::size_t p = 0; p < items.size(); ++p) {
-        queues[p].drain(worker.index, [&](std::int64_t item) { items[p].run(item, own); });
+        queues[p].drain(worker, [&](std::int64_t item) { items[p].run(item, own); });
         worker.sync();
       }
     });

@@ -1,5 +1,8 @@
 #include "helpers.hpp"
 
+#include "memory.hpp"
+#include "waiting.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cfenv>
@@ -23,10 +26,6 @@
 namespace densefield {
 
 namespace {
-
-// A helper that has nothing to do looks out for work for so long, then sleeps: phases of one call, and calls of one
-// inference, follow each other sooner.
-constexpr auto patience = std::chrono::microseconds(50);
 
 #ifdef DENSEFIELD_AFFINITY
 struct Processors {
@@ -82,39 +81,45 @@ class Helper {
     wake();
   }
 
-  bool is_done() const {
-    return done_.load(std::memory_order_acquire) == given_.load(std::memory_order_relaxed);
+  // Waits until it has done what it was given.
+  void wait() const {
+    const std::uint32_t given = given_.load(std::memory_order_relaxed);
+    for (std::uint32_t done; (done = done_.load(std::memory_order_acquire)) != given;) wait_while(done_, done);
   }
 
  private:
   void wake() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    given_.store(given_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    given_.fetch_add(1, std::memory_order_release);
     condition_.notify_one();
   }
 
   void run() {
     for (std::uint32_t seen = 0;; ++seen) {
-      look_out(seen);
-      if (given_.load(std::memory_order_acquire) == seen) {
-        std::unique_lock<std::mutex> lock(mutex_);
-        condition_.wait(lock, [&] { return given_.load(std::memory_order_acquire) != seen; });
-      }
+      if (!changes_soon(given_, seen)) sleep(seen);
       if (!task_) break;
       if (moves_) surroundings_.processors.keep_to();
       std::fesetenv(&surroundings_.arithmetic);
       task_(context_, index_);
       done_.store(seen + 1, std::memory_order_release);
+      done_.notify_one();
     }
     mutex_.lock();  // whoever woke it has let go
     mutex_.unlock();
     delete this;
   }
 
-  void look_out(std::uint32_t seen) const {
-    const auto end = std::chrono::steady_clock::now() + patience;
-    while (given_.load(std::memory_order_acquire) == seen && std::chrono::steady_clock::now() < end)
-      std::this_thread::yield();  // to whoever has something to do
+  // Until there is something to do. Now and then it looks after memory that nobody uses any more.
+  void sleep(std::uint32_t seen) {
+    const auto woken = [&] { return given_.load(std::memory_order_acquire) != seen; };
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (bool tidies = true; !woken();) {
+      if (!tidies) {
+        condition_.wait(lock, woken);
+      } else if (!condition_.wait_for(lock, std::chrono::seconds(2), woken)) {
+        tidies = release_old_blocks() > 0;
+      }
+    }
   }
 
   std::atomic<std::uint32_t> given_{0}, done_{0};  // tasks so far
@@ -188,9 +193,7 @@ void Team::start(Task task, const void* context) {
 }
 
 void Team::wait() {
-  for (Helper* helper : helpers_)
-    for (int spin = 0; !helper->is_done(); ++spin)
-      if (spin > 2000) std::this_thread::yield();
+  for (const Helper* helper : helpers_) helper->wait();
 }
 
 }  // namespace densefield

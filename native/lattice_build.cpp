@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::int64_t max_chunk_slots = 1 << 16;  // slots are 16-bit numbers
 constexpr std::int64_t usual_chunk = 8192;
+constexpr std::size_t most_ring_vertices = std::size_t{1} << 27;  // whose keys alone take 2 GB
 constexpr std::uint64_t most_codes = 1 << 20;  // keys that are places themselves: 4 MB for each thread
 
 // Takes the features over and returns the box around them.
@@ -125,7 +126,9 @@ void join_chunks(Lattice& lattice, const std::vector<std::vector<Key>>& chunk_ke
       std::copy(chunk_keys[chunk].begin(), chunk_keys[chunk].end(), keys + lattice.chunk_slots[chunk]);
     worker.sync();
     const auto [first, last] = worker.share(slots);
-    for (std::int64_t slot = first; slot < last; ++slot) places[slot] = table.insert(static_cast<std::int32_t>(slot));
+    worker.for_pieces(first, last, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t slot = begin; slot < end; ++slot) places[slot] = table.insert(static_cast<std::int32_t>(slot));
+    });
     worker.sync();
     std::int64_t count = 0;
     for (std::int64_t slot = first; slot < last; ++slot) {
@@ -158,6 +161,12 @@ void add_rings(Lattice& lattice, int halo, int threads) {
   for (int round = 0; round < halo; ++round) {
     const std::size_t end = all.keys().size();
     for (std::size_t vertex = ring; vertex < end; ++vertex) {
+      if (all.keys().size() > most_ring_vertices)
+        throw std::length_error("the halo has more than " + std::to_string(most_ring_vertices) + " vertices");
+      if (Interrupt* const interrupt = current_interrupt; interrupt && vertex % 1024 == 0) {
+        interrupt->poll();
+        if (interrupt->requested()) throw Interrupted{};
+      }
       const Key key = all.keys()[vertex];
       const int remainder = code.remainder(key);
       for (int axis = 0; axis < corners; ++axis) {
@@ -167,8 +176,6 @@ void add_rings(Lattice& lattice, int halo, int threads) {
     }
     ring = end;
   }
-  if (all.keys().size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
-    throw std::length_error("the halo has more vertices than 32-bit indices reach");
   lattice.vertices = static_cast<std::int64_t>(all.keys().size());
   lattice.keys = Buffer<Key>(all.keys().size());
   std::copy(all.keys().begin(), all.keys().end(), lattice.keys.data());

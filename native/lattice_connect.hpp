@@ -26,7 +26,9 @@ class SlotLists {
     std::int32_t* mine = counts_.data() + worker.index * vertices;
     std::fill_n(mine, vertices, 0);
     const auto [first, last] = worker.share(lattice_.slots());
-    for (std::int64_t slot = first; slot < last; ++slot) ++mine[lattice_.vertex_of_slot[slot]];
+    worker.for_pieces(first, last, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t slot = begin; slot < end; ++slot) ++mine[lattice_.vertex_of_slot[slot]];
+    });
     worker.sync();
     const auto [low, high] = worker.share(vertices);
     std::int64_t total = 0;
@@ -46,8 +48,10 @@ class SlotLists {
       }
     }
     worker.sync();
-    for (std::int64_t slot = first; slot < last; ++slot)
-      lattice_.slots_of_vertex[mine[lattice_.vertex_of_slot[slot]]++] = static_cast<std::int32_t>(slot);
+    worker.for_pieces(first, last, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t slot = begin; slot < end; ++slot)
+        lattice_.slots_of_vertex[mine[lattice_.vertex_of_slot[slot]]++] = static_cast<std::int32_t>(slot);
+    });
   }
 
  private:
@@ -110,7 +114,8 @@ class Linker {
   std::int32_t ended_[most_heads];
 };
 
-inline void link(const std::int32_t* next, const std::uint8_t* has_previous, std::int64_t vertices, Chains& chains) {
+inline void link(const Worker& worker, const std::int32_t* next, const std::uint8_t* has_previous,
+                 std::int64_t vertices, Chains& chains) {
   const auto leads = [&](std::int64_t vertex) { return !has_previous[vertex] & (next[vertex] >= 0); };
   std::int64_t count = 0, linked = 0;
   for (std::int64_t vertex = 0; vertex < vertices; ++vertex) {
@@ -129,6 +134,7 @@ inline void link(const std::int32_t* next, const std::uint8_t* has_previous, std
     if (found < in_block) continue;
     linker.add_block(heads, found);
     found = 0;
+    if (chains.blocks.size() % 64 == 0 && worker.is_interrupted()) return;
   }
   if (found > 0) linker.add_block(heads, found);
 }
@@ -163,6 +169,7 @@ void connect(Lattice& lattice, const Finder& finder, int threads) {
       std::int64_t axis, vertex;
     } hopes[batch * max_corners];
     for (std::int64_t begin = low; begin < high; begin += batch) {
+      if (begin % (1 << 14) < batch && worker.is_interrupted()) break;
       const std::int64_t here = std::min(batch, high - begin);
       for (std::int64_t i = 0; i < here; ++i) {
         const Key key = lattice.keys[begin + i];
@@ -189,8 +196,8 @@ void connect(Lattice& lattice, const Finder& finder, int threads) {
       }
     }
     worker.sync();
-    axes.drain(worker.index, [&](std::int64_t axis) {
-      link(next.data() + axis * vertices, has_previous.data() + axis * vertices, vertices, lattice.chains[axis]);
+    axes.drain(worker, [&](std::int64_t axis) {
+      link(worker, next.data() + axis * vertices, has_previous.data() + axis * vertices, vertices, lattice.chains[axis]);
     });
   });
 }

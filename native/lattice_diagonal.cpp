@@ -1,7 +1,9 @@
 // The diagonal of K = S·B·Sᵀ: k(i,i) = bᵢᵀ·G·bᵢ, G being B among the corners of the simplex that holds point i.
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <numeric>
+#include <optional>
 
 #include "lattice_filter.hpp"
 
@@ -38,6 +40,8 @@ class Spread {
   using Columns = std::array<double, W>;
 
   explicit Spread(const Neighbours& neighbours) : neighbours_(neighbours), place_(neighbours.vertices, -1) {}
+  Spread(const Spread&) = delete;
+  Spread& operator=(const Spread&) = delete;
 
   void start(const std::int32_t* simplex, int corners) {
     for (const std::int32_t vertex : reached_) place_[vertex] = -1;
@@ -105,7 +109,8 @@ void LatticeFilter::diagonal_of(float* out, float magnitude, int threads) const 
   const bool half = palindromic(passes_);
   const std::size_t steps = half ? passes_.size() / 2 : passes_.size();
 
-  parallel_for(threads, lattice_.chunks(), [&](std::int64_t index, int) {
+  std::deque<std::optional<Spread<W>>> spreads(threads);  // one for each worker: they are as large as the lattice
+  parallel_for(threads, lattice_.chunks(), [&](std::int64_t index, int worker) {
     const Chunk chunk = lattice_.chunk(index);
     // Points of one simplex come together, so that each simplex is done once.
     std::vector<std::int32_t> points(chunk.points);
@@ -114,7 +119,8 @@ void LatticeFilter::diagonal_of(float* out, float magnitude, int threads) const 
     std::sort(points.begin(), points.end(), [&](std::int32_t a, std::int32_t b) {
       return std::lexicographical_compare(ids(a), ids(a) + corners, ids(b), ids(b) + corners);
     });
-    Spread<W> spread(neighbours);
+    if (!spreads[worker]) spreads[worker].emplace(neighbours);
+    Spread<W>& spread = *spreads[worker];
     double gram[W][W];
     for (std::size_t i = 0; i < points.size(); ++i) {
       if (i == 0 || !std::equal(ids(points[i]), ids(points[i]) + corners, ids(points[i - 1]))) {

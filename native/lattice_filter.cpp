@@ -62,7 +62,7 @@ std::vector<LatticeFilter::Block> LatticeFilter::blocks(Shape shape) const {
 
 void LatticeFilter::splat(const Worker& worker, Queue& queue, const Block& block, const float* values,
                           float* local) const {
-  queue.drain(worker.index, [&](std::int64_t index) {
+  queue.drain(worker, [&](std::int64_t index) {
     const std::int64_t first = lattice_.chunk_slots[index], slots = lattice_.chunk_slots[index + 1] - first;
     kernels_.splat[block.kind](lattice_.chunk(index),
                                values + block.offset + lattice_.chunk_begin(index) * block.stride, block.stride,
@@ -103,7 +103,7 @@ void LatticeFilter::blur(const Worker& worker, int kind, float* rows, bool adjoi
 }
 
 void LatticeFilter::slice(const Worker& worker, Queue& queue, const Block& block, const float* rows, float* out) const {
-  queue.drain(worker.index, [&](std::int64_t index) {
+  queue.drain(worker, [&](std::int64_t index) {
     kernels_.slice[block.kind](lattice_.chunk(index), Columns<const float>::of(rows, lattice_.vertices),
                                out + block.offset + lattice_.chunk_begin(index) * block.stride, block.stride,
                                block.channels);
@@ -169,7 +169,7 @@ void LatticeFilter::gradients(const float* cotangent, const float* values, Shape
       blur(worker, block.kind, rows_cotangent, true);
       worker.sync();
       slice(worker, queues[4 * i + 2], block, rows_cotangent, back);
-      queues[4 * i + 3].drain(worker.index, [&](std::int64_t index) {
+      queues[4 * i + 3].drain(worker, [&](std::int64_t index) {
         const std::int64_t first = lattice_.chunk_begin(index), at = block.offset + first * block.stride;
         kernels_.slopes[block.kind](lattice_.chunk(index), cotangent + at, values + at, block.stride,
                                     block.channels, Columns<const float>::of(rows_cotangent, lattice_.vertices),

@@ -1,5 +1,8 @@
 #include "memory.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <new>
 #include <vector>
@@ -12,20 +15,47 @@ namespace densefield {
 
 namespace {
 
-constexpr std::size_t most_kept = std::size_t{512} << 20;  // what a batch in training takes; of others, what they took
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kept_for = std::chrono::seconds(5);
+constexpr std::size_t usual_megabytes = 512;  // what a batch in training takes
 
 struct Block {
   void* memory;
   std::size_t bytes;
+  Clock::time_point given;
 };
 
-void release(const Block& block) noexcept { ::operator delete(block.memory, std::align_val_t{huge_page}); }
+void release(void* memory) noexcept { ::operator delete(memory, std::align_val_t{huge_page}); }
+
+// DENSEFIELD_CACHE_MB, a number of megabytes; 0 keeps nothing.
+std::size_t most_bytes() {
+  const char* given = std::getenv("DENSEFIELD_CACHE_MB");
+  std::size_t megabytes = usual_megabytes;
+  if (given && *given) {
+    char* end = nullptr;
+    const unsigned long long number = std::strtoull(given, &end, 10);
+    if (*end == 0 && *given != '-') megabytes = std::min<std::size_t>(number, std::size_t{1} << 30);
+  }
+  return megabytes << 20;
+}
 
 // Never destroyed, since buffers may outlive static objects.
 struct Kept {
+  const std::size_t most = most_bytes();
   std::mutex mutex;
   std::vector<Block> blocks;  // least recently given first
   std::size_t bytes = 0;
+
+  void drop_first() noexcept {
+    bytes -= blocks.front().bytes;
+    release(blocks.front().memory);
+    blocks.erase(blocks.begin());
+  }
+  void drop_old() noexcept {
+    const auto before = Clock::now() - kept_for;
+    while (!blocks.empty() && blocks.front().given < before) drop_first();
+  }
 };
 Kept& kept() {
   static Kept* const instance = new Kept;
@@ -60,20 +90,34 @@ void* take_block(std::size_t& bytes) {
 
 void give_block(void* block, std::size_t bytes) noexcept {
   Kept& cache = kept();
-  if (std::unique_lock lock(cache.mutex, std::try_to_lock); lock && bytes <= most_kept) {
+  if (std::unique_lock lock(cache.mutex, std::try_to_lock); lock && bytes <= cache.most) {
     try {
-      cache.blocks.push_back({block, bytes});
+      cache.drop_old();
+      cache.blocks.push_back({block, bytes, Clock::now()});
       cache.bytes += bytes;
-      while (cache.bytes > most_kept) {
-        cache.bytes -= cache.blocks.front().bytes;
-        release(cache.blocks.front());
-        cache.blocks.erase(cache.blocks.begin());
-      }
+      while (cache.bytes > cache.most) cache.drop_first();
       return;
     } catch (...) {  // no memory to note it down
     }
   }
-  release({block, bytes});
+  release(block);
+}
+
+std::size_t release_old_blocks() noexcept {
+  Kept& cache = kept();
+  const std::unique_lock lock(cache.mutex, std::try_to_lock);
+  if (!lock) return 1;  // somebody is at it
+  cache.drop_old();
+  return cache.bytes;
+}
+
+std::size_t release_blocks() noexcept {
+  Kept& cache = kept();
+  const std::unique_lock lock(cache.mutex, std::try_to_lock);
+  if (!lock) return 0;
+  const std::size_t bytes = cache.bytes;
+  while (!cache.blocks.empty()) cache.drop_first();
+  return bytes;
 }
 
 }  // namespace densefield

@@ -134,7 +134,7 @@ class PairMoments {
     float* memory = chunks_.data() + worker.index * chunk_floats_;
     float* filtered = memory + lattice_.chunk_points * row_;
     float* weights = filtered + lattice_.chunk_points * row_;
-    queues_[pass].drain(worker.index, [&](std::int64_t chunk) {
+    queues_[pass].drain(worker, [&](std::int64_t chunk) {
       task({chunk, lattice_.chunk_begin(chunk), lattice_.chunk(chunk).points, memory, filtered, weights,
             weights + lattice_.chunk_points});
     });

@@ -10,26 +10,33 @@
 #include <utility>
 
 #include "helpers.hpp"
+#include "interrupt.hpp"
+#include "waiting.hpp"
 
 namespace densefield {
 
-// Spins briefly, then yields: the phases of a filter are tens of microseconds apart.
+// Where workers wait for each other. All of them leave with the same answer: whether the call is to end here.
 class Barrier {
  public:
-  void wait(int workers) {
+  bool wait(int workers, bool stop) {
     const std::uint32_t round = round_.load(std::memory_order_acquire);
+    if (stop) stops_.store(true, std::memory_order_relaxed);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == workers) {
       arrived_.store(0, std::memory_order_relaxed);
+      stopped_ = stops_.load(std::memory_order_relaxed);  // nobody is past this barrier yet, nor at the next
       round_.fetch_add(1, std::memory_order_release);
-      return;
+      round_.notify_all();
+    } else {
+      wait_while(round_, round);
     }
-    for (int spin = 0; round_.load(std::memory_order_acquire) == round; ++spin)
-      if (spin > 2000) std::this_thread::yield();
+    return stopped_;
   }
 
  private:
   std::atomic<int> arrived_{0};
   std::atomic<std::uint32_t> round_{0};
+  std::atomic<bool> stops_{false};
+  bool stopped_ = false;
 };
 
 // One worker's view of a parallel region.
@@ -37,10 +44,27 @@ struct Worker {
   int index;
   int count;
   Barrier* barrier;
+  Interrupt* interrupt;  // of the call, or null
 
-  // Waits until every worker has come here.
+  // Waits until every worker has come here; throws in all of them where the call is interrupted.
   void sync() const {
-    if (count > 1) barrier->wait(count);
+    const bool stop = is_interrupted();
+    if (count > 1 ? barrier->wait(count, stop) : stop) throw Interrupted{};
+  }
+
+  // Whether work may be left out, since a sync() or the end of the region will throw.
+  bool is_interrupted() const {
+    if (!interrupt) return false;
+    if (index == 0) interrupt->poll();
+    return interrupt->requested();
+  }
+
+  // Calls run(begin, end) for pieces of [first, last), and leaves out the rest where the call is interrupted.
+  template <class Run>
+  void for_pieces(std::int64_t first, std::int64_t last, const Run& run) const {
+    constexpr std::int64_t piece = 1 << 16;
+    for (std::int64_t begin = first; begin < last && !is_interrupted(); begin += piece)
+      run(begin, std::min(begin + piece, last));
   }
 
   // This worker's share [first, last) of n items, cut at multiples of `grain`.
@@ -68,12 +92,15 @@ class Queue {
     for (int w = 0; w < workers_; ++w) segments_[w].next.store(segments_[w].begin, std::memory_order_relaxed);
   }
 
-  // Calls run(item) until no item is left.
+  // Calls run(item) until no item is left, or the call is interrupted.
   template <class Run>
-  void drain(int worker, const Run& run) {
+  void drain(const Worker& worker, const Run& run) {
     for (int turn = 0; turn < workers_; ++turn) {
-      Segment& segment = segments_[(worker + turn) % workers_];
-      for (std::int64_t item; (item = segment.next.fetch_add(1, std::memory_order_relaxed)) < segment.end;) run(item);
+      Segment& segment = segments_[(worker.index + turn) % workers_];
+      for (std::int64_t item; (item = segment.next.fetch_add(1, std::memory_order_relaxed)) < segment.end;) {
+        if (worker.is_interrupted()) return;
+        run(item);
+      }
     }
   }
 
@@ -97,7 +124,7 @@ class PassQueues {
   template <class Run>
   void drain(const Worker& worker, int pass, const Run& run) {
     if (worker.index == 0) queues_[(pass + 1) % 2].refill();
-    queues_[pass % 2].drain(worker.index, run);
+    queues_[pass % 2].drain(worker, run);
   }
 
  private:
@@ -105,20 +132,28 @@ class PassQueues {
 };
 
 // Runs body(worker) on up to `threads` threads, the caller's among them, and returns when all have ended.
-// The body must not throw: allocate before the region. Where the system refuses a thread, fewer run.
+// The body must throw nothing but what sync() does: allocate before the region. Where the system refuses a thread, fewer
+// run. Throws Interrupted where the call is.
 template <class Body>
 void parallel(int threads, const Body& body) {
+  Interrupt* const interrupt = current_interrupt;
   if (threads <= 1) {
-    body(Worker{0, 1, nullptr});
-    return;
+    body(Worker{0, 1, nullptr, interrupt});
+  } else {
+    Team team(threads - 1);
+    Barrier barrier;
+    const int count = team.size() + 1;
+    const auto work = [&](int index) noexcept {
+      try {
+        body(Worker{index, count, &barrier, interrupt});
+      } catch (const Interrupted&) {  // thrown again below, on the caller's thread
+      }
+    };
+    team.start([](const void* context, int index) { (*static_cast<decltype(&work)>(context))(index); }, &work);
+    work(0);
+    team.wait();
   }
-  Team team(threads - 1);
-  Barrier barrier;
-  const int count = team.size() + 1;
-  const auto work = [&](int index) noexcept { body(Worker{index, count, &barrier}); };
-  team.start([](const void* context, int index) { (*static_cast<decltype(&work)>(context))(index); }, &work);
-  work(0);
-  team.wait();
+  if (interrupt && interrupt->requested()) throw Interrupted{};
 }
 
 // Runs task(item, worker) for items 0…n-1 on up to `threads` threads; the first exception of a task reaches the caller.
@@ -129,7 +164,7 @@ void parallel_for(int threads, std::int64_t items, const Task& task) {
   std::exception_ptr failure;
   std::atomic_flag failed = ATOMIC_FLAG_INIT;
   parallel(threads, [&](const Worker& worker) {
-    queue.drain(worker.index, [&](std::int64_t item) {
+    queue.drain(worker, [&](std::int64_t item) {
       if (failed.test(std::memory_order_relaxed)) return;
       try {
         task(item, worker.index);

@@ -210,7 +210,7 @@ inline void mix(const float* message, const float* mu, int rank, bool transposed
     float* to = planes + l * kTile;
     const int begin = rank == 2 ? 0 : l, end = rank == 2 ? labels : l + 1;
     for (int other = begin; other < end; ++other) {
-      const int at = transposed ? other * labels + l : l * labels + other;
+      const std::int64_t at = std::int64_t{transposed ? other : l} * labels + (transposed ? l : other);
       const float weight = rank == 0 ? mu[0] : rank == 1 ? mu[l] : mu[at];
       const float* from = message + other * kTile;
       DENSEFIELD_SIMD
@@ -257,7 +257,7 @@ inline void softmax_adjoint(const float* h, const float* q, int labels, float* g
 }
 
 inline float distance(const float* a, const float* b, int labels, int points) {
-  float largest[kTile] = {};
+  float largest[kTile] = {}, poison[kTile] = {};  // which stays zero unless a number is NaN or infinite
   for (int l = 0; l < labels; ++l) {
     const float* left = a + l * kTile;
     const float* right = b + l * kTile;
@@ -265,11 +265,15 @@ inline float distance(const float* a, const float* b, int labels, int points) {
     for (int p = 0; p < kTile; ++p) {
       const float difference = fabsf(left[p] - right[p]);
       largest[p] = difference > largest[p] ? difference : largest[p];
+      poison[p] += difference * 0.0f;
     }
   }
-  float result = 0;
-  for (int p = 0; p < points; ++p) result = largest[p] > result ? largest[p] : result;
-  return result;
+  float result = 0, wrong = 0;
+  for (int p = 0; p < points; ++p) {
+    result = largest[p] > result ? largest[p] : result;
+    wrong += poison[p];
+  }
+  return result + wrong;
 }
 
 // Sixteen sums side by side, so that the loop vectorises without reordering a single sum.
@@ -295,7 +299,7 @@ inline void couple(const float* a, const float* b, int rank, int labels, int poi
   for (int l = 0; l < labels; ++l) {
     const int begin = rank == 2 ? 0 : l, end = rank == 2 ? labels : l + 1;
     for (int other = begin; other < end; ++other)
-      total[rank == 2 ? l * labels + other : l] += inner(a + l * kTile, b + other * kTile, points);
+      total[rank == 2 ? std::int64_t{l} * labels + other : l] += inner(a + l * kTile, b + other * kTile, points);
   }
 }
 

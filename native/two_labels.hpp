@@ -71,7 +71,7 @@ class TwoLabels final : public Updates {
   float remember(int pass, std::int64_t first, int points, const float* delta) {
     float change = 0;
     float* last = last_.data() + first;
-    for (int p = 0; pass > 0 && p < points; ++p) change = std::max(change, std::abs(delta[p] - last[p]) / 2);
+    for (int p = 0; pass > 0 && p < points; ++p) change = larger_change(change, std::abs(delta[p] - last[p]) / 2);
     std::copy_n(delta, points, last);
     return change;
   }

@@ -32,6 +32,9 @@ class LastMarginals {
   Buffer<float> state_;
 };
 
+// The larger of two changes, or NaN where either is: what is no number has not converged.
+inline float larger_change(float a, float b) { return a > b || a != a ? a : b; }
+
 class Updates {
  public:
   // `channels` of the tiling are what the lattices filter.
@@ -97,7 +100,7 @@ class Updates {
         for (std::size_t m = 0; m < couplings_.size(); ++m)
           fetch_rows(couplings_[m].filter->lattice(), channels_, unit, fields_[m].rows());
       for_tiles(channels_, unit, [&](std::int64_t first, int points) {
-        change = std::max(change, tile_pass(worker, pass, first, points));
+        change = larger_change(change, tile_pass(worker, pass, first, points));
       });
     });
     changes_[worker.index] = change;
@@ -113,7 +116,7 @@ class Updates {
   // All workers answer alike: changes are written before a barrier, and again only after the next.
   bool is_done(const Worker& worker, int pass) {
     float change = 0;
-    for (int other = 0; other < worker.count; ++other) change = std::max(change, changes_[other]);
+    for (int other = 0; other < worker.count; ++other) change = larger_change(change, changes_[other]);
     if (worker.index == 0) {
       steps_ = pass;
       if (task_.residuals && pass > 0) task_.residuals[pass - 1] = change;

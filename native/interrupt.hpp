@@ -1,0 +1,42 @@
+// How a call is ended before its time, as Ctrl-C does: the caller's own thread asks now and then whether it should be.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+
+namespace densefield {
+
+// Thrown by every worker of an interrupted call.
+struct Interrupted {};
+
+class Interrupt {
+ public:
+  using Ask = bool (*)(void* context);
+
+  Interrupt(Ask ask, void* context) : ask_(ask), context_(context), next_(Clock::now() + interval) {}
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  // Asks if it is time to. To be called on the caller's own thread.
+  void poll() {
+    if (Clock::now() < next_) return;
+    if (ask_(context_)) requested_.store(true, std::memory_order_relaxed);
+    next_ = Clock::now() + interval;
+  }
+
+  bool requested() const { return requested_.load(std::memory_order_relaxed); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr auto interval = std::chrono::milliseconds(50);
+
+  Ask ask_;
+  void* context_;
+  Clock::time_point next_;
+  std::atomic<bool> requested_{false};
+};
+
+// That of the call which this thread is in, or null.
+inline thread_local Interrupt* current_interrupt = nullptr;
+
+}  // namespace densefield
