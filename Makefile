@@ -7,7 +7,7 @@ NATIVE := CMakeLists.txt native $(wildcard native/*)
 READY  := $(VENV)/.ready
 
 .DELETE_ON_ERROR:
-.PHONY: demo picture test pytest test-slow lint docs wheel clean
+.PHONY: demo picture test pytest test-slow lint docs wheel stress clean
 
 # Other scenes and weights: make demo SEED=1.
 SEED ?= 0
@@ -39,6 +39,14 @@ wheel: $(READY)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 	.ci/test-wheel $(BIN)/python dist/*.whl
+
+# Random cases of the native core under AddressSanitizer with UBSan, and under ThreadSanitizer: make stress SECONDS=600.
+SECONDS ?= 30
+stress:
+	for kind in address,undefined thread; do \
+		cmake -S native/stress -B build/stress-$$kind -DSANITIZE=$$kind && cmake --build build/stress-$$kind && \
+		build/stress-$$kind/stress $(SECONDS) || exit 1; \
+	done
 
 clean:
 	rm -rf $(VENV) build dist demo docs/_build .mypy_cache .pytest_cache .ruff_cache

@@ -269,7 +269,7 @@ class Backwards {
     here.collect_slopes(sending_[m].rows(1), stride, d, coupling.before, weight(m), at.rows, slopes);
   }
 
-  static void sum_up(const std::vector<double>& parts, double* total, int count, bool into_one) {
+  static void sum_up(const std::vector<double>& parts, double* total, std::int64_t count, bool into_one) {
     if (!total) return;
     for (int i = 0; i < (into_one ? 1 : count); ++i) total[i] = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) total[into_one ? 0 : i % count] += parts[i];

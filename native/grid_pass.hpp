@@ -155,19 +155,19 @@ class GridItems {
   // The runs of memory that make up the block starting at `lane`, in the input and in the output.
   void cut(std::int64_t lane, Block& block) const {
     const std::int64_t stop = std::min(lane + width_, lanes_);
-    std::int64_t outer = lane / pass_.inner, column = lane % pass_.inner;
+    std::int64_t outer = lane / pass_.inner, offset = lane % pass_.inner;
     block.pieces = block.lanes = 0;
     while (lane < stop) {
-      const int length = static_cast<int>(std::min(pass_.inner - column, stop - lane));
+      const int length = static_cast<int>(std::min(pass_.inner - offset, stop - lane));
       const std::int64_t row_in = outer * pass_.n_in + block.in_begin;
       const std::int64_t row_out = outer * pass_.n_out + block.out_begin;
-      block.from[block.pieces] = {row_in * pass_.inner + column, block.lanes, length};
-      block.to[block.pieces] = {row_out * pass_.inner + column, block.lanes, length};
+      block.from[block.pieces] = {row_in * pass_.inner + offset, block.lanes, length};
+      block.to[block.pieces] = {row_out * pass_.inner + offset, block.lanes, length};
       ++block.pieces;
       block.lanes += length;
       lane += length;
       ++outer;
-      column = 0;
+      offset = 0;
     }
   }
 

@@ -12,8 +12,11 @@ struct Interrupted {};
 class Interrupt {
  public:
   using Ask = bool (*)(void* context);
+  using Clock = std::chrono::steady_clock;
 
-  Interrupt(Ask ask, void* context) : ask_(ask), context_(context), next_(Clock::now() + interval) {}
+  // Asks no more often than every `interval`.
+  Interrupt(Ask ask, void* context, Clock::duration interval = std::chrono::milliseconds(50))
+      : ask_(ask), context_(context), interval_(interval), next_(Clock::now() + interval) {}
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
@@ -21,17 +24,15 @@ class Interrupt {
   void poll() {
     if (Clock::now() < next_) return;
     if (ask_(context_)) requested_.store(true, std::memory_order_relaxed);
-    next_ = Clock::now() + interval;
+    next_ = Clock::now() + interval_;
   }
 
   bool requested() const { return requested_.load(std::memory_order_relaxed); }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr auto interval = std::chrono::milliseconds(50);
-
   Ask ask_;
   void* context_;
+  Clock::duration interval_;
   Clock::time_point next_;
   std::atomic<bool> requested_{false};
 };

@@ -9,8 +9,8 @@
 
 namespace densefield {
 
-Tiling::Tiling(const std::vector<Coupling>& couplings, std::int64_t points, int labels)
-    : points(points), labels(labels), width(row_width(labels)), unit_points(64 * kTile) {
+Tiling::Tiling(const std::vector<Coupling>& couplings, std::int64_t all_points, int all_labels)
+    : points(all_points), labels(all_labels), width(row_width(labels)), unit_points(64 * kTile) {
   for (const Coupling& coupling : couplings) {
     const Lattice& lattice = coupling.filter->lattice();
     if (lattice.points != points) throw std::invalid_argument("a lattice is for another number of points");

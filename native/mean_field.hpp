@@ -31,7 +31,7 @@ struct Tiling {
   int width;                 // floats of a row of all labels
   std::int64_t unit_points;  // a multiple of kTile, and of every lattice's chunk
 
-  Tiling(const std::vector<Coupling>& couplings, std::int64_t points, int labels);
+  Tiling(const std::vector<Coupling>& couplings, std::int64_t all_points, int all_labels);
 
   int blocks() const { return (labels - 1) / max_row + 1; }
   int block_row(int block) const { return block + 1 < blocks() ? max_row : width - block * max_row; }

@@ -81,9 +81,9 @@ struct Place {
   std::int64_t within;  // first point of the tile, counted from the chunk's
   std::int64_t chunk_slot;
 
-  Place(const Lattice& lattice, std::int64_t first, int points)
-      : first(first),
-        points(points),
+  Place(const Lattice& lattice, std::int64_t first_point, int count)
+      : first(first_point),
+        points(count),
         chunk(lattice.chunk(first / lattice.chunk_points)),
         within(first % lattice.chunk_points),
         chunk_slot(lattice.chunk_slots[first / lattice.chunk_points]) {}

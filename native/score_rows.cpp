@@ -30,9 +30,9 @@ EnergyRows::EnergyRows(const float* energies, std::int64_t points, int labels, c
       last_(static_cast<std::size_t>(tiling_.tiles() * kTile)),
       largest_(last_.size()) {
   std::atomic<bool> finite{true};
-  for_all_tiles(tiling_, threads, [&](std::int64_t first, int points, float* planes) {
+  for_all_tiles(tiling_, threads, [&](std::int64_t first, int here, float* planes) {
     float* rows = rows_.data() + first * channels_.width;
-    load_tile(kernels, tiling_, walk, energies, first, points, planes);
+    load_tile(kernels, tiling_, walk, energies, first, here, planes);
     fetch_planes(energies, tiling_, walk, first + kTile);
     if (first + kTile < tiling_.points) fetch(rows + kTile * channels_.width, kTile * channels_.width);
     if (!kernels.take_from_least(planes, tiling_.labels, largest_.data() + first))
