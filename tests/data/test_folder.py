@@ -8,7 +8,7 @@ import pytest
 Image = pytest.importorskip("PIL.Image", reason="data need Pillow")
 
 from densefield import FolderDataset, InputError, InputTypeError  # noqa: E402
-from densefield.data.layout import open_dataset  # noqa: E402
+from densefield.data.layout import list_split, open_dataset  # noqa: E402
 from tests.data.tiny_voc import write_list, write_voc  # noqa: E402
 
 NAMES = ("ant", "bee", "cat")
@@ -46,10 +46,10 @@ def test_a_split_takes_the_images_of_its_list(root):
 
 
 def test_a_split_without_a_list_names_those_there_are(root):
-    with pytest.raises(InputError, match=r"'train', but .* has no lists of splits\. Write .*train\.txt"):
+    with pytest.raises(InputError, match=r"'train', but .* has no split lists\. Write .*train\.txt"):
         FolderDataset(root, "train")
     write_list(root / "splits" / "fit.txt", NAMES)
-    with pytest.raises(InputError, match=r"'train', but .* has fit\. Write"):
+    with pytest.raises(InputError, match=r"'train', but .* has the splits fit\. Write"):
         FolderDataset(root, "train")
 
 
@@ -173,6 +173,46 @@ def test_a_dataset_is_opened_by_what_is_in_its_folder(root, tmp_path, official):
     add_classes(base, *(f"class {label}" for label in range(21)))  # then it is not PASCAL's
     opened = open_dataset(root / "voc", "val")
     assert isinstance(opened, FolderDataset) and opened.classes[20] == "class 20"
+
+
+def test_a_folder_without_split_lists_is_all_its_images_unless_a_split_is_named(root):
+    assert open_dataset(root).ids == NAMES and open_dataset(root).split is None
+    with pytest.raises(
+        InputError, match=r"the split is 'val', but .* has no split lists.* pass split=None to take all"
+    ):
+        open_dataset(root, "val")
+    write_list(root / "splits" / "train.txt", ("ant",))
+    with pytest.raises(InputError, match=r"the split is 'val', but .* has the splits train"):
+        open_dataset(root)
+    write_list(root / "splits" / "val.txt", ("bee",))
+    assert open_dataset(root).ids == ("bee",)
+
+
+def test_listing_a_split_raises_what_opening_it_raises(root, tmp_path, official):
+    assert [entry.id for entry in list_split(root).entries] == list(NAMES)
+    (root / "voc").mkdir()
+    write_voc(root / "voc")
+    assert len(list_split(root / "voc").entries) == 2
+    (root / "masks" / "bee.bmp").unlink()
+    for call in (list_split, open_dataset):
+        with pytest.raises(InputError, match="has no mask"):
+            call(root)
+
+
+def test_subfolders_and_other_files_are_noted(root):
+    (root / "images" / "more").mkdir()
+    (root / "images" / "notes.txt").write_text("hello", encoding="utf-8")
+    assert FolderDataset(root).notes == (
+        f"{root / 'images' / 'more'} is a folder inside a folder, which is not searched.",
+        f"{root / 'images' / 'notes.txt'} is not an image that Pillow reads.",
+    )
+
+
+def test_images_in_subfolders_alone_are_told_from_no_images(tmp_path):
+    for folder in ("images/monday", "masks/monday"):
+        (tmp_path / folder).mkdir(parents=True)
+    with pytest.raises(InputError, match=r"0 images in .*it is empty\.\n.*monday is a folder inside a folder"):
+        FolderDataset(tmp_path)
 
 
 def test_a_folder_without_a_dataset_is_refused(tmp_path):

@@ -21,7 +21,7 @@ from densefield.data.sbd import find_sbd
 from densefield.data.voc import CLASSES as VOC_CLASSES
 from densefield.data.voc import OFFICIAL, list_voc
 from densefield.errors import DensefieldError, InputError
-from densefield.files.masks import VOID
+from densefield.label_values import VOID
 
 Progress = Callable[[int, int], None]
 
@@ -137,6 +137,7 @@ def _list_all(plan: _Plan, splits: Mapping[str, Callable[[], Listing]]) -> None:
             continue
         plan.listings[split] = listing
         plan.problems += [line for line in listing.problems if line not in plan.problems]
+        plan.notes += [line for line in listing.notes if line not in plan.notes]
         if not listing.entries:
             plan.problems.append(f"{listing.summary}: the split is empty. Add images, or remove its list.")
     ids = {name: {entry.id for entry in listing.entries} for name, listing in plan.listings.items()}

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from densefield.data.listing import Listing, read_ids, some
+from densefield.data.listing import Listing, read_ids, skipped_lines, some
 from densefield.data.reading import read_labels, read_sample
 from densefield.data.sample import Entry, Sample
 from densefield.errors import InputError, InputTypeError
+from densefield.files.folders import Listing as FolderListing
+from densefield.files.folders import list_files
 from densefield.files.images import image_suffixes
-from densefield.files.masks import VOID
-from densefield.files.pairs import by_name
+from densefield.label_values import VOID
 
 # What folders may be called: our names, or those of PASCAL VOC.
 IMAGES, MASKS, SPLITS = ("images", "JPEGImages"), ("masks", "SegmentationClass"), ("splits", "ImageSets/Segmentation")
@@ -27,9 +28,12 @@ MOST_CLASSES = 255  # 255 is void
 class FolderDataset:
     """Images in `images/` and masks of the same names in `masks/`; the folders may have the names of PASCAL VOC too.
 
-    `splits/NAME.txt` lists the names, without endings, that belong to a split; without a split all images do. The
-    split "test" may be without masks. Line l of `classes.txt` names label l, or `classes` does; without either, the
-    highest label in any mask says how many there are, which reads all of them once.
+    * ``split``: the images listed in `splits/NAME.txt`, by their names without suffix; None takes all images. The split
+      "test" may be without masks.
+    * ``classes``: the names of the labels, from 0; by default the lines of `classes.txt`. Without either, the highest
+      label in any mask says how many there are, which reads all masks once.
+
+    `notes` has a line for each subfolder and each file that was skipped.
 
     >>> import tempfile
     >>> from PIL import Image
@@ -46,15 +50,11 @@ class FolderDataset:
     def __init__(
         self, root: str | PathLike[str], split: str | None = None, *, classes: Sequence[str] | None = None
     ) -> None:
-        listing = list_folder(Path(root), split)
-        if listing.problems:
-            raise InputError("\n".join(listing.problems[:3]) + _more(len(listing.problems) - 3, root))
-        if not listing.entries:
-            raise InputError(f"{listing.summary} in {root}: it is empty.")
+        listing = checked_folder(Path(root), split)
         self.split = split
         self.entries = listing.entries
         self.ids = tuple(entry.id for entry in self.entries)
-        self.summary = listing.summary
+        self.summary, self.notes = listing.summary, listing.notes
         named = read_classes(Path(root)) if classes is None else check_classes(classes, "classes")
         self.classes: tuple[str, ...] = named or _numbered(list_folder(Path(root), None))
 
@@ -68,10 +68,21 @@ class FolderDataset:
         return f"<{self.summary}, {len(self.classes)} classes>"
 
 
+def checked_folder(root: Path, split: str | None) -> Listing:
+    """What is there of a split, or of all images; raises where something is missing."""
+    listing = list_folder(root, split)
+    if listing.problems:
+        raise InputError("\n".join(listing.problems[:3]) + _more(len(listing.problems) - 3, root))
+    if not listing.entries:
+        raise InputError("\n".join([f"{listing.summary} in {root}: it is empty.", *listing.notes]))
+    return listing
+
+
 def list_folder(root: Path, split: str | None) -> Listing:
-    """What is there of a split, or of all."""
-    images = _pictures(root, IMAGES)
-    masks = _pictures(root, MASKS, needed=split != "test")
+    """What is there of a split, or of all images."""
+    image_files = _pictures(root, IMAGES)
+    mask_files = _pictures(root, MASKS, needed=split != "test")
+    images, masks = image_files.files, mask_files.files
     ids = sorted(images) if split is None else _listed(root, split)
     unlabelled = split == "test" and not any(id in masks for id in ids)
     entries, problems = [], []
@@ -87,18 +98,19 @@ def list_folder(root: Path, split: str | None) -> Listing:
         else:
             entries.append(Entry(id, found[0], None if unlabelled else mask[0]))
     summary = f"{root.resolve().name}, {split or 'all'}: {len(entries)} images{', no masks' if unlabelled else ''}"
-    return Listing(tuple(entries), summary, tuple(problems))
+    notes = [line for files in (image_files, mask_files) for line in skipped_lines(files, "an image that Pillow reads")]
+    return Listing(tuple(entries), summary, tuple(problems), notes=tuple(notes))
 
 
 def split_names(root: Path) -> tuple[str, ...]:
-    """The splits that have a list."""
+    """The names of the splits that have a list."""
     home = _home(root, SPLITS)
     return () if home is None else tuple(sorted(path.stem for path in home.glob("*.txt")))
 
 
 def masks_alone(root: Path) -> list[str]:
     """A line for each mask that has no image."""
-    images, masks = _pictures(root, IMAGES), _pictures(root, MASKS, needed=False)
+    images, masks = _pictures(root, IMAGES).files, _pictures(root, MASKS, needed=False).files
     return [
         f"{path} has no image: no file in {_home(root, IMAGES)} has the name {id}. Rename or remove it."
         for id in sorted(masks.keys() - images.keys())
@@ -142,14 +154,17 @@ def _numbered(listing: Listing) -> tuple[str, ...]:
         return tuple(str(label) for label in range(max(pool.map(highest, masks), default=0) + 1))
 
 
-def _pictures(root: Path, names: tuple[str, ...], *, needed: bool = True) -> dict[str, list[Path]]:
-    """The pictures in the folder of one of these names, by their own names without ending."""
+def _pictures(root: Path, names: tuple[str, ...], *, needed: bool = True) -> FolderListing:
+    """The pictures in the folder of one of these names, by their own names without suffix."""
     home = _home(root, names)
-    if home is not None:
-        return by_name(home, image_suffixes())
-    if needed:
-        raise InputError(f"there is no folder {root / names[0]}. Expected images in images/ and masks in masks/.")
-    return {}
+    if home is None:
+        if needed:
+            raise InputError(f"there is no folder {root / names[0]}. Expected images in images/ and masks in masks/.")
+        return FolderListing()
+    files = list_files(home, image_suffixes())
+    if files.unreadable:
+        raise InputError(files.unreadable[0])
+    return files
 
 
 def _home(root: Path, names: tuple[str, ...]) -> Path | None:
@@ -159,15 +174,15 @@ def _home(root: Path, names: tuple[str, ...]) -> Path | None:
 def _listed(root: Path, split: str) -> tuple[str, ...]:
     available = split_names(root)
     if split not in available:
-        has = f"has {', '.join(available)}" if available else "has no lists of splits"
+        has = f"has the splits {', '.join(available)}" if available else "has no split lists"
         raise InputError(
             f"the split is {split!r}, but {root} {has}. Write {root / SPLITS[0] / f'{split}.txt'} with one name per "
-            "line, or ask for no split to take all images."
+            "line, or pass split=None to take all images."
         )
     home = _home(root, SPLITS)
     assert home is not None
     return read_ids(home / f"{split}.txt")
 
 
-def _more(count: int, root: str | PathLike[str]) -> str:
+def _more(count: int, root: Path) -> str:
     return f"\n… and {count} more: `densefield data check {root}` lists all." if count > 0 else ""

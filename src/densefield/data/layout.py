@@ -6,22 +6,46 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from densefield.data.folder import CLASSES, FolderDataset
+from densefield.data.folder import CLASSES, FolderDataset, checked_folder, split_names
+from densefield.data.listing import Listing
 from densefield.data.sample import Dataset
-from densefield.data.voc import VOC2012, find_voc
+from densefield.data.voc import VOC2012, find_voc, list_voc
 from densefield.errors import InputError
 
 Layout = Literal["voc", "folder"]
 
 
-def open_dataset(root: str | PathLike[str], split: str) -> Dataset:
-    """The split of the dataset in a folder, of PASCAL VOC 2012 or of one's own.
+def open_dataset(root: str | PathLike[str], split: str | None = None) -> Dataset:
+    """A split of the dataset in a folder: PASCAL VOC 2012, or images and masks of one's own.
+
+    * ``root``: the folder.
+    * ``split``: the split; by default "val", or all images of a folder without split lists.
 
     >>> open_dataset("/data", "val")  # doctest: +SKIP
     <PASCAL VOC 2012, val: 1449 of 1449 images>
     """
     layout, base = find_layout(Path(root))
-    return VOC2012(root, split) if layout == "voc" else FolderDataset(base, split)
+    name = default_split(layout, base, split)
+    return VOC2012(root, name or "val") if layout == "voc" else FolderDataset(base, name)
+
+
+def list_split(root: str | PathLike[str], split: str | None = None) -> Listing:
+    """The files of a split, without reading them; raises what open_dataset() of the same arguments raises."""
+    layout, base = find_layout(Path(root))
+    name = default_split(layout, base, split)
+    if layout == "folder":
+        return checked_folder(base, name)
+    listing = list_voc(Path(root), name or "val")
+    if not listing.entries:
+        raise InputError(f"{listing.summary} in {root}: the split is empty. Unpack the images and masks there.")
+    return listing
+
+
+def default_split(layout: Layout, base: Path, split: str | None) -> str | None:
+    """The split that is meant: "val" where none is named, and None, all images, for a folder without split lists."""
+    if split is not None:
+        return split
+    return None if layout == "folder" and not split_names(base) else "val"
 
 
 def find_layout(root: Path) -> tuple[Layout, Path]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from densefield.data.sample import Entry
 from densefield.errors import InputError
+from densefield.files.folders import Listing as FolderListing
 
 MOST_NAMES = 10  # in one message
 
@@ -16,13 +17,15 @@ MOST_NAMES = 10  # in one message
 class Listing:
     """The samples of a split that are there, one line that says so, and a line for each file that is missing.
 
-    It is complete where it has all that the publisher of the data put into it.
+    It is complete where it has all that the publisher of the data put into it. `notes` has a line for each folder and
+    file that was skipped.
     """
 
     entries: tuple[Entry, ...]
     summary: str
     problems: tuple[str, ...] = ()
     complete: bool = True
+    notes: tuple[str, ...] = ()
 
 
 def read_ids(path: Path) -> tuple[str, ...]:
@@ -41,6 +44,14 @@ def read_ids(path: Path) -> tuple[str, ...]:
     if twice:
         raise InputError(f"{path} lists {some(twice)} more than once: remove what is double.")
     return ids
+
+
+def skipped_lines(files: FolderListing, kind: str) -> list[str]:
+    """A line for each subfolder that was not searched, and for each file that is not of the kind; the first few."""
+    lines = [f"{path} is a folder inside a folder, which is not searched." for path in files.subfolders]
+    lines += [f"{path} is not {kind}." for path in files.others]
+    more = [f"… and {len(lines) - MOST_NAMES} more."] if len(lines) > MOST_NAMES else []
+    return [*lines[:MOST_NAMES], *more]
 
 
 def some(names: list[str]) -> str:
