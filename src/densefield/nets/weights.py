@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Collection, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -78,18 +79,41 @@ def read_weights(path: str | PathLike[str]) -> dict[str, Tensor]:
     path = Path(path)
     if not path.is_file():
         raise InputError(f"there is no file of weights {path}: give the name of one, or a state dict.")
-    read = _read_safetensors if path.suffix == ".safetensors" else _read_pickle
-    return _checked_mapping(read(path), str(path))
+    if path.suffix == ".safetensors":
+        return _checked_mapping(_read_safetensors(path), str(path))
+    return _checked_mapping(load_tensors(path, "the file that torch.save(network.state_dict(), …) writes"), str(path))
 
 
-def _read_pickle(path: Path) -> Any:
+def load_tensors(path: Path, expected: str) -> Any:
+    """The content of a file that torch.save() wrote, of tensors, numbers, text, lists and dicts alone.
+
+    Other objects are refused: to unpickle them would run code of the file. `expected` says in errors what the file
+    should be.
+    """
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, EOFError, RuntimeError, ValueError, KeyError) as error:
-        raise InputError(
-            f"{path} cannot be read as weights: expected the state dict that torch.save(network.state_dict(), …) "
-            f"writes. A file that is cut short, or that holds more than tensors, is refused. {_first_line(error)}"
-        ) from error
+    except Exception as error:  # the unpickler raises whatever it stumbles over
+        reason = _refusal(path, error)
+    raise InputError(f"{path} {reason} Expected {expected}.")  # torch's error is not shown: it advises to run the code
+
+
+def _refusal(path: Path, error: Exception) -> str:
+    """What the file is, why it was refused, and what to do."""
+    if isinstance(error, FileNotFoundError):
+        return "is not there."
+    if isinstance(error, OSError):
+        return f"cannot be read: {error.strerror}."
+    named = re.search(r"GLOBAL ([\w.]+)", str(error))
+    if named is not None and isinstance(error, pickle.UnpicklingError):
+        return (
+            f"holds {named[1]}, not only tensors. It was not read, since that would run code of the file: save the "
+            "tensors alone where it comes from."
+        )
+    if "TorchScript" in str(error):
+        return "is a TorchScript archive, not a state dict. Save torch.jit.load(…).state_dict()."
+    if path.stat().st_size == 0:
+        return "is empty."
+    return "is damaged, cut short, or not a file of torch.save(). Copy or download it again."
 
 
 def _read_safetensors(path: Path) -> Any:
