@@ -102,32 +102,40 @@ def test_predict_labels_images_and_tells_of_those_it_cannot_read(run, tmp_path):
         assert picture.mode == "P" and picture.size == (96, 96)
     (images / "bad.png").write_bytes(b"bad")
     again = command("predict", run, images, "-o", tmp_path / "out", "--skip-existing")
-    assert again.exit_code == 1 and "bad.png is not an image" in again.stderr and "there already: 1" in again.stderr
+    assert again.exit_code == 1 and "bad.png is not an image" in again.stderr and "kept: 1" in again.stderr
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["tune", "{run}", "-o", "{out}", "--spatial-sigma", "1,two"], "'1,two' is no list of numbers"),
+        (["tune", "{run}", "-o", "{out}", "--spatial-sigma", "1,two"], "'1,two' is not a list of numbers"),
         (["tune", "{out}/none", "-o", "{out}"], "there is no"),
-        (["tune", "{out}", "-o", "{out}"], "neither a run with a checkpoint nor a folder of logits (ID.npz)"),
-        (["eval", "{run}", "-o", "{out}", "--method", "crf"], "the run has no CRF"),
+        (["tune", "{out}", "-o", "{out}"], "neither a run with a checkpoint nor a folder of scores (ID.npz or ID.npy)"),
+        (
+            ["eval", "{run}", "-o", "{out}", "--method", "crf"],
+            "there is no CRF to evaluate: pass --crf, or --method network",
+        ),
         (["eval", "{run}", "-o", "{out}", "--crf", "{out}/no.toml"], "there is no file"),
-        (["predict", "{run}", "{out}", "-o", "{out}/p", "--method", "crf"], "has no CRF"),
+        (["predict", "{run}", "{photo}", "-o", "{out}/p", "--method", "crf"], "has no CRF: pass --crf."),
         (["predict", "{run}", "{out}", "-o", "{out}/p"], "has no images in it"),
         (["report", "{out}", "-o", "{out}/a.html"], "has neither log.csv"),
         (["report", "{logged}", "-o", "{file}/a.html"], "file: "),
-        (["eval", "{run}", "-o", "{file}"], "file: "),
+        (["eval", "{run}", "-o", "{file}"], "file is a file, expected a folder for the results"),
         (["eval", "{run}", "-o", "{out}", "--split", "test"], "the split is 'test', but scenes"),
-        (["eval", "{file}", "-o", "{out}"], "cannot be read as a checkpoint: "),
-        (["tune", "{run}", "-o", "{file}", "--trials", "1"], "file: "),
-        (["train", "{settings}", "--run", "{file}", "--set", "data.kind=scenes"], "file: "),
+        (["eval", "{file}", "-o", "{out}"], "file is damaged, cut short, or not a file of torch.save()"),
+        (["tune", "{run}", "-o", "{file}/a", "--trials", "1"], "file is a file, expected a folder for the results"),
+        (
+            ["train", "{settings}", "--run", "{file}", "--set", "data.kind=scenes"],
+            "file is a file, expected a folder for",
+        ),
     ],
 )
 def test_what_cannot_be_begun_ends_with_2(run, tmp_path, arguments, message):
     (tmp_path / "file").write_text("a file where a folder is expected")
     settings = Path(__file__).parents[2] / "configs" / "scenes.toml"
     names = {"run": run, "settings": settings, **{name: tmp_path / name for name in ("out", "file", "logged")}}
+    names["photo"] = tmp_path / "photo.png"
+    Image.fromarray(draw_scene(5, 1, (96, 96), 2).image).save(names["photo"])
     (tmp_path / "logged").mkdir()
     (tmp_path / "logged" / "log.csv").write_text("step,stage,loss,iou,train_iou\n1,1,0.5,0.5,0.5\n")
     (tmp_path / "out").mkdir()

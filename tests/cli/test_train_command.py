@@ -73,7 +73,7 @@ def test_a_run_is_resumed_only_when_asked(config, tmp_path):
 def test_wrong_settings_are_listed_and_nothing_is_begun(config, tmp_path):
     answer = run(config, "--run", tmp_path / "run", "--set", "training.stepz=3", "--set", "optimizer.lr_top=-1")
     assert answer.exit_code == 2 and not (tmp_path / "run").exists()
-    assert "training.stepz: there is no such key; is steps meant?" in answer.stderr
+    assert "training.stepz: unknown key; did you mean steps?" in answer.stderr
     assert "optimizer.lr_top: is -1; should be greater than 0" in answer.stderr
 
 

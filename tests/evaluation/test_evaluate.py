@@ -129,7 +129,7 @@ def test_methods_are_network_and_crf(tmp_path, methods):
 
 
 def test_without_a_crf_it_cannot_be_judged(tmp_path):
-    with pytest.raises(InputError, match="the run has no CRF"):
+    with pytest.raises(InputError, match=r'there is no CRF to evaluate: pass crf=, or methods=\("network",\)'):
         evaluate(ScoredScenes(2), None, tmp_path)
 
 

@@ -14,7 +14,8 @@ from PIL import Image
 from densefield.crf.kernels import Spatial
 from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
-from densefield.evaluation.predict import Predictor, find_images, predict_files
+from densefield.evaluation.image_files import find_images
+from densefield.evaluation.predict import Predictor, predict_files
 from densefield.files.palette import voc_palette
 from densefield.files.preview import tinted
 
@@ -130,9 +131,9 @@ def test_images_of_16_bits_are_predicted_at_any_size(tmp_path):
 
 def test_two_images_of_one_name_are_not_written_over_each_other(folder, tmp_path):
     Image.fromarray(photo(14)).save(folder / "a.jpg")
-    files, failures = find_images([folder])
+    files, failures, _ = find_images([folder])
     assert set(files) == {"b"} and "have the same name" in failures[0]
-    assert find_images([folder / "b.png", folder / "b.png"])[0] == {"b": folder / "b.png"}  # the same one twice
+    assert find_images([folder / "b.png", folder / "b.png"]).files == {"b": folder / "b.png"}  # the same one twice
 
 
 def test_without_images_nothing_is_begun(tmp_path):
@@ -141,6 +142,23 @@ def test_without_images_nothing_is_begun(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="has no images in it"):
         find_images([tmp_path / "empty"])
+
+
+def test_what_is_skipped_in_a_folder_is_told_with_the_reason(folder, tmp_path):
+    (folder / "inner").mkdir()
+    (folder / "notes.txt").write_text("hello")
+    predicted = predict_files(PREDICTOR, [folder], tmp_path / "out")
+    assert predicted.done == ["a", "b"] and not predicted.failures
+    assert predicted.ignored == [
+        f"{folder / 'inner'} is a folder inside a folder, which is not searched.",
+        f"{folder / 'notes.txt'} is not an image that Pillow reads.",
+    ]
+
+
+def test_a_folder_of_folders_is_told_from_an_empty_one(tmp_path):
+    (tmp_path / "outer" / "inner").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"outer has no images in it\.\n.*inner is a folder inside a folder"):
+        find_images([tmp_path / "outer"])
 
 
 def test_processes_share_the_images(folder, tmp_path, monkeypatch):

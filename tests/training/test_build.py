@@ -14,21 +14,27 @@ pytest.importorskip("PIL", reason="training needs it")
 import torch
 from PIL import Image
 
+from densefield.crf.crf_file import write_crf
+from densefield.crf.kernels import Bilateral, Spatial
+from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
 from densefield.training.build import (
-    Part,
     augmentation,
     build_crf,
-    build_datasets,
     build_network,
     build_optimizer,
     build_segmenter,
     colour_scale,
-    open_split,
 )
 from densefield.training.config import CRFConfig, NetworkConfig
 from densefield.training.settings import read_config
+from densefield.training.splits import Part, build_datasets, default_split, open_split
 from tests.data.tiny_voc import TRAIN, VAL, write_voc
+
+
+def photo_kernels(compatibility):
+    """The default kernels with another form of their weights."""
+    return tuple({**kernel, "compatibility": compatibility} for kernel in CRFConfig().kernels)
 
 
 def test_the_crf_is_there_in_stage_2_alone(tiny):
@@ -66,15 +72,27 @@ def test_the_papers_crf_has_nine_parameters():
 def test_compatibilities_start_as_the_same_potts_model(compatibility, shape):
     scores = torch.randn(1, 4, 6, 7, generator=torch.Generator().manual_seed(631))
     image = torch.randint(256, (1, 3, 6, 7), generator=torch.Generator().manual_seed(632))
-    crf = build_crf(CRFConfig(compatibility=compatibility), labels=4)
+    crf = build_crf(CRFConfig(kernels=photo_kernels(compatibility)), labels=4)
     assert np.shape(crf.values()["bilateral.weight"]) == shape
     # The same sums in another order, of logarithms up to about 10.
     assert torch.allclose(crf(scores, image), build_crf(CRFConfig(), labels=4)(scores, image), atol=1e-4)
 
 
-def test_a_kernel_of_weight_0_is_left_out():
-    crf = build_crf(CRFConfig.model_validate({"spatial": {"weight": 0}}), labels=4)
-    assert {name.partition(".")[0] for name in crf.values()} == {"bilateral"}
+def test_the_crf_has_the_kernels_and_options_that_are_listed():
+    kernels = ({"kind": "spatial", "sigma": 2}, {"kind": "spatial", "sigma": [7, 9], "normalization": "after"})
+    crf = build_crf(CRFConfig(kernels=kernels, iterations=3, halo=1, operator="pydensecrf"), labels=4)
+    assert set(crf.values()) == {"spatial.sigma", "spatial.weight", "spatial2.sigma", "spatial2.weight"}
+    assert [kernel.normalization for kernel in crf.to_numpy().kernels] == ["symmetric", "after"]
+    assert (crf.iterations, crf.halo, crf.operator) == (3, 1, "pydensecrf")
+
+
+def test_joint_training_starts_from_a_tuned_crf(tiny, tmp_path):
+    tuned = DenseCRF(4, [Spatial([2.5, 3.5], weight=[1, 2, 3, 4]), Bilateral([50, 40], [9, 8, 7], weight=0.7)])
+    write_crf(tmp_path / "crf.toml", tuned.to_numpy())
+    config = read_config(tiny, ["training.stage=2", f"crf.file={tmp_path / 'crf.toml'}"])
+    start = build_segmenter(config).crf
+    for name, value in tuned.state_dict().items():
+        assert torch.equal(start.state_dict()[name], value)
 
 
 def test_frozen_parameters_are_not_in_the_optimiser(tiny):
@@ -86,14 +104,16 @@ def test_frozen_parameters_are_not_in_the_optimiser(tiny):
 
 
 def test_a_pattern_that_freezes_nothing_is_refused():
-    with pytest.raises(ValueError, match=r"fits none of spatial\.log_sigma, spatial\.log_weight, bilateral\.log_sigma"):
+    with pytest.raises(ValueError, match=r"matches none of spatial\.log_sigma, spatial\.log_weight, bilateral\.log_s"):
         CRFConfig(freeze=("*.sigma",))
 
 
 @pytest.mark.parametrize("compatibility", ["potts", "per_label", "matrix"])
 def test_what_may_be_frozen_is_what_there_is(compatibility):
-    names = [name for name, _ in build_crf(CRFConfig(compatibility=compatibility), labels=4).named_parameters()]
-    frozen = build_crf(CRFConfig(compatibility=compatibility, freeze=tuple(names)), labels=4)
+    kernels = (*photo_kernels(compatibility), {"kind": "spatial", "covariance": [[9, 1], [1, 4]]})
+    names = [name for name, _ in build_crf(CRFConfig(kernels=kernels), labels=4).named_parameters()]
+    assert "spatial2.lower" in names
+    frozen = build_crf(CRFConfig(kernels=kernels, freeze=tuple(names)), labels=4)
     assert not any(parameter.requires_grad for parameter in frozen.parameters())
 
 
@@ -140,6 +160,47 @@ def test_not_all_images_can_be_held_out(tiny, tmp_path):
         build_datasets(with_voc(tiny, root, "data.held_out=9"))
     with pytest.raises(InputError, match="no images are held out"):
         open_split(with_voc(tiny, root).data, "held_out")
+
+
+def write_folder(root, *names):
+    """Images and masks of a dataset in files, without split lists."""
+    for folder in ("images", "masks"):
+        (root / folder).mkdir(parents=True)
+        for name in names:
+            Image.fromarray(np.zeros((8, 9), np.uint8)).save(root / folder / f"{name}.png")
+    (root / "classes.txt").write_text("background\na\nb\nc\n")
+    return root
+
+
+def test_a_folder_without_split_lists_is_trained_on_save_what_is_held_out(tiny, tmp_path):
+    root = write_folder(tmp_path / "data", *"abcdef")
+    config = read_config(tiny, ["data.kind=folder", f"data.root={root}", "data.held_out=2"])
+    train, val = build_datasets(config)
+    assert train.ids == ("b", "c", "e", "f") and val.ids == ("a", "d")
+    assert open_split(config.data, default_split(config.data)).ids == val.ids  # what a run is evaluated on
+    explicit = read_config(tiny, ["data.kind=folder", f"data.root={root}", "data.held_out=2", "data.val=held_out"])
+    assert build_datasets(explicit)[1].ids == val.ids and default_split(explicit.data) == "held_out"
+
+
+def test_a_folder_without_split_lists_is_not_validated_on_what_is_trained_on(tiny, tmp_path):
+    root = write_folder(tmp_path / "data", *"abcdef")
+    with pytest.raises(InputError, match=r"no split lists, so that validation would be on .* Set data\.held_out"):
+        build_datasets(read_config(tiny, ["data.kind=folder", f"data.root={root}"]))
+
+
+def test_a_split_of_another_name_needs_a_list(tiny, tmp_path):
+    root = write_folder(tmp_path / "data", *"abcdef")
+    settings = ["data.kind=folder", f"data.root={root}", "data.held_out=2", "data.train=fit"]
+    with pytest.raises(InputError, match=r"the split is 'fit', but .*data has no split lists"):
+        build_datasets(read_config(tiny, settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "split"),
+    [((), "val"), (("data.val=train",), "train"), (("data.held_out=1", "data.val=held_out"), "val")],
+)
+def test_a_run_is_evaluated_on_the_split_of_validation_or_on_val(tiny, tmp_path, settings, split):
+    assert default_split(with_voc(tiny, write_voc(tmp_path), *settings).data) == split
 
 
 @pytest.mark.parametrize("split", ["train", "val"])

@@ -11,7 +11,8 @@ pytest.importorskip("torchmetrics", reason="tuning needs torchmetrics")
 
 from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
-from densefield.training.crf_search import FAINT, Setting, Space, Trial, best, search
+from densefield.training.crf_search import Trial, best, search
+from densefield.training.crf_space import FAINT, Setting, Space
 from densefield.training.measuring import measure
 from tests.training.scored_scenes import ScoredScenes
 

@@ -22,7 +22,8 @@ from densefield.training.build import build_segmenter
 from densefield.training.checkpoint import BEST, Progress, write_checkpoint
 from densefield.training.opening import identity, open_scores
 from densefield.training.settings import config_from
-from densefield.training.tuning import Tuning, tune_crf
+from densefield.training.tuning import tune_crf
+from densefield.training.tuning_options import Tuning
 from tests.data.tiny_voc import TRAIN, VAL, write_voc
 
 
@@ -177,10 +178,12 @@ def test_scenes_that_are_drawn_have_no_files(tmp_path):
 def test_a_folder_without_logits_or_a_checkpoint_is_called_neither(scenes, tmp_path, named):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "log.csv").write_text("step\n")
-    with pytest.raises(InputError, match=r"run is neither a run with a checkpoint nor a folder of logits \(ID\.npz\)"):
+    with pytest.raises(
+        InputError, match=r"run is neither a run with a checkpoint nor a folder of scores \(ID\.npz or ID\.npy\)"
+    ):
         open_scores(tmp_path / "run", scenes if named else None, "val")
 
 
 def test_logits_need_the_folder_of_the_data(logits):
-    with pytest.raises(InputError, match="holds logits, which know nothing of images: name the folder of the data"):
+    with pytest.raises(InputError, match="holds scores without images: name the folder of the data"):
         open_scores(logits, None, "val")

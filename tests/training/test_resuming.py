@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from contextlib import contextmanager
 
 import pytest
@@ -153,8 +154,21 @@ def test_a_run_without_a_checkpoint_begins_at_the_beginning(tiny, tmp_path):
 def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, content):
     path = tmp_path / "x.pt"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"cannot be read as a checkpoint"):
+    expected = (
+        r"x\.pt is (empty|damaged, cut short, or not a file of torch\.save\(\)).* Expected the checkpoint of a run"
+    )
+    with pytest.raises(InputError, match=expected) as caught:
         load_segmenter(path)
+    assert "weights_only" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_checkpoint_with_other_objects_in_it_is_refused_without_torchs_advice(tmp_path):
+    torch.save({"model": torch.nn.Linear(2, 1)}, tmp_path / "x.pt")
+    with pytest.raises(
+        InputError, match=r"x\.pt holds torch\.nn\.\S+\.Linear, not only tensors\. It was not"
+    ) as caught:
+        load_segmenter(tmp_path / "x.pt")
+    assert "weights_only" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_state_dict_alone_is_no_checkpoint(tmp_path):

@@ -38,27 +38,117 @@ def test_saved_logits_are_stretched_to_the_image_as_torch_stretches(tmp_path):
 @pytest.mark.parametrize(
     "logits, message",
     [
-        (np.zeros((2, 4, 4), np.float32), r"shape \(2, 4, 4\), expected logits .* \(3, rows, columns\)"),
-        (np.zeros((3, 4, 4), np.int64), "holds int64"),
+        (np.zeros((2, 4, 4), np.float32), r"shape \(2, 4, 4\), expected \(3, rows, columns\)"),
+        (np.zeros((4, 5, 3), np.float32), r"The labels are its last axis: save numpy\.moveaxis\(scores, -1, 0\)"),
+        (np.zeros((1, 3, 4, 5), np.float32), r"shape \(1, 3, 4, 5\), expected .* Save scores\[0\]"),
+        (np.zeros((3, 0, 4), np.float32), r"shape \(3, 0, 4\)"),
+        (np.zeros((3, 4, 4), np.int64), "holds int64, expected scores in floating point numbers"),
         (np.full((3, 4, 4), np.nan), "NaN or infinity"),
     ],
 )
 def test_files_that_hold_no_logits_of_these_labels_are_refused(tmp_path, logits, message):
     save(tmp_path, "scene_000000", logits)
     with pytest.raises(InputError, match=message):
-        SavedScores(tmp_path, SCENES)[0]
+        SavedScores(tmp_path, SCENES)
 
 
-def test_a_broken_file_is_named(tmp_path):
-    (tmp_path / "scene_000000.npz").write_bytes(b"PK no more")
-    with pytest.raises(InputError, match=r"scene_000000\.npz cannot be read"):
-        SavedScores(tmp_path, SCENES)[0]
+@pytest.mark.parametrize("suffix", ["npz", "npy"])
+@pytest.mark.parametrize("content", [b"PK no more", b"", b"\x93NUMPY\x01\x00v\x00{'descr'", b"PK\x03\x04" + bytes(40)])
+def test_a_damaged_file_is_named(tmp_path, suffix, content):
+    (tmp_path / f"scene_000000.{suffix}").write_bytes(content)
+    with pytest.raises(InputError, match=rf"scene_000000\.{suffix} cannot be read as an array: it is damaged"):
+        SavedScores(tmp_path, SCENES)
+
+
+def softmax(logits):
+    powers = np.exp(logits - logits.max(0))
+    return powers / powers.sum(0)
+
+
+LOGITS = np.random.default_rng(8).normal(size=(3, 12, 13), scale=4)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_probabilities_are_not_taken_for_logits(tmp_path, dtype):
+    np.save(tmp_path / "scene_000000.npy", softmax(LOGITS).astype(dtype))
+    with pytest.raises(InputError, match=r"scene_000000\.npy holds probabilities.*Pass probabilities=True\."):
+        SavedScores(tmp_path, SCENES)
+    assert len(SavedScores(tmp_path, SCENES, probabilities=True)) == 1
+
+
+def test_logits_are_not_taken_for_probabilities(tmp_path):
+    save(tmp_path, "scene_000000", LOGITS)
+    with pytest.raises(InputError, match=r"expected probabilities, .* For logits leave out probabilities=True"):
+        SavedScores(tmp_path, SCENES, probabilities=True)
+
+
+def test_energies_are_not_taken_for_logits(tmp_path):
+    save(tmp_path, "scene_000000", -np.log(softmax(LOGITS)))
+    with pytest.raises(InputError, match="holds energies, -log p"):
+        SavedScores(tmp_path, SCENES)
+
+
+def test_a_later_file_of_another_kind_is_refused_when_it_is_read(tmp_path):
+    save(tmp_path, "scene_000000", LOGITS)
+    save(tmp_path, "scene_000001", softmax(LOGITS))
+    source = SavedScores(tmp_path, SCENES)
+    with pytest.raises(InputError, match=r"scene_000001\.npz holds probabilities"):
+        source[1]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_probabilities_are_resized_before_their_logarithm(tmp_path, named):
+    p = softmax(LOGITS).astype(np.float32)
+    save(tmp_path, "scene_000000", p, "probabilities" if named else "arr_0")
+    scores = SavedScores(tmp_path, SCENES, probabilities=not named)[0].scores
+    resized = torch.nn.functional.interpolate(torch.from_numpy(p)[None], (96, 104), mode="bilinear")[0]
+    torch.testing.assert_close(scores, resized.clamp(min=1e-5).log(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("probabilities", [False, True])
+def test_of_several_arrays_the_one_that_is_named_is_read(tmp_path, probabilities):
+    np.savez(tmp_path / "scene_000000.npz", image=np.zeros(3), logits=LOGITS, probabilities=softmax(LOGITS) ** 1)
+    scores = SavedScores(tmp_path, SCENES, probabilities=probabilities)[0].scores
+    assert (float(scores.max()) <= 0) == probabilities
+
+
+def test_arrays_without_a_name_that_says_which_are_refused(tmp_path):
+    np.savez(tmp_path / "scene_000000.npz", one=LOGITS, two=LOGITS)
+    with pytest.raises(InputError, match="holds the arrays one, two, expected one, or one named logits"):
+        SavedScores(tmp_path, SCENES)
+
+
+def test_an_array_by_itself_is_read_as_the_same_in_an_archive(tmp_path):
+    np.save(tmp_path / "scene_000000.npy", LOGITS)
+    save(tmp_path, "scene_000001", LOGITS, "scores")
+    source = SavedScores(tmp_path, SCENES)
+    assert torch.equal(source[0].scores, source[1].scores) and source.ids == ("scene_000000", "scene_000001")
+
+
+def test_two_files_for_one_image_are_refused(tmp_path):
+    np.save(tmp_path / "scene_000000.npy", LOGITS)
+    save(tmp_path, "scene_000000", LOGITS)
+    with pytest.raises(InputError, match=r"scene_000000\.np. and .*scene_000000\.np. are scores of the same image"):
+        SavedScores(tmp_path, SCENES)
+
+
+def test_what_is_skipped_is_noted(tmp_path):
+    save(tmp_path, "scene_000001", LOGITS)
+    save(tmp_path, "another", LOGITS)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "readme.txt").write_text("hello")
+    assert [note.replace(str(tmp_path), "FOLDER") for note in SavedScores(tmp_path, SCENES).notes] == [
+        "2 of 3 images have no scores in FOLDER: scene_000000, scene_000002.",
+        "1 files of FOLDER have the name of no image: another.npz.",
+        "FOLDER/more is a folder inside a folder, which is not searched.",
+        "FOLDER/readme.txt is not a file of scores (.npz, .npy).",
+    ]
 
 
 def test_a_folder_without_scores_for_these_images_is_refused(tmp_path):
     with pytest.raises(InputError, match="there is no folder"):
         SavedScores(tmp_path / "none", SCENES)
-    with pytest.raises(InputError, match=r"none of the 0 files .* expected such as scene_000000\.npz"):
+    with pytest.raises(InputError, match=r"none of the 0 files .* expected names such as scene_000000\.npz"):
         SavedScores(tmp_path, SCENES)
 
 

@@ -41,9 +41,9 @@ def test_the_command_line_goes_before_the_file(write):
 
 
 def test_values_on_the_command_line_are_toml_where_they_can_be(write):
-    settings = ["crf.bilateral.sigma_xy=[20, 30]", "data.mirror=false", 'network.options.fc6="4x4"', "data.train=val"]
+    settings = ["data.scales=[0.5, 3]", "data.mirror=false", 'network.options.fc6="4x4"', "data.train=val"]
     config = read_config(write(""), settings)
-    assert config.crf.bilateral.sigma_xy == (20.0, 30.0) and config.data.mirror is False
+    assert config.data.scales == (0.5, 3.0) and config.data.mirror is False
     assert config.network.options == {"fc6": "4x4"} and config.data.train == "val"
 
 
@@ -64,19 +64,25 @@ def test_a_crf_that_is_switched_off_takes_no_part_in_stage_2(write):
 
 
 def test_all_that_is_wrong_is_listed_at_once(write):
-    path = write("[optimizer]\nlr_topp = 0.1\nlr_rest = -1\n[stage2.training]\nsteps = 0\n[extra]\na = 1\n")
+    path = write(
+        "[optimizer]\nlr_topp = 0.1\nlr_rest = -1\n[stage2.training]\nsteps = 0\n[extra]\na = 1\n"
+        "[[crf.kernels]]\nkind = 'spatial'\nsigma = [1, -2]\nwieght = 3\n[[crf.kernels]]\nkind = 'round'\n"
+    )
     with pytest.raises(InputError) as caught:
-        read_config(path, ["data.kind=coco", "training.batch=true", "nonsense", "crf.spatial.sigma=[1, -2]"])
+        read_config(path, ["data.kind=coco", "training.batch=true", "nonsense", "crf.halo=9"])
     lines = str(caught.value).splitlines()
     for part in (
-        "optimizer.lr_topp: there is no such key; is lr_top meant?",
+        "optimizer.lr_topp: unknown key; did you mean lr_top?",
         "optimizer.lr_rest: is -1; should be greater than 0",
         "training.steps: is 0; should be greater than or equal to 1",
-        "extra: there is no such key, only data, network, crf, optimizer, training",
+        "extra: unknown key, expected data, network, crf, optimizer, training",
         "data.kind: is \"coco\"; should be 'voc2012', 'folder' or 'scenes'",
         "training.batch: is true; should be a valid integer",
         "'nonsense': expected section.key=value",
-        "crf.spatial.sigma.1: is -2; should be greater than 0",
+        "crf.halo: is 9; should be less than or equal to 8",
+        "crf.kernels.0.sigma: sigma is [1.0, -2.0], expected finite numbers above 0",
+        "crf.kernels.0.wieght: unknown key; did you mean weight?",
+        "crf.kernels.1.kind: is 'round', expected one of spatial, bilateral, custom",
     ):
         assert any(part in line for line in lines), part
 
@@ -97,7 +103,7 @@ def test_all_that_is_wrong_is_listed_at_once(write):
         ("training.seed=9223372036854775808", "less than 9223372036854775808"),
         (
             'crf.freeze=["*.log_sigmaa"]',
-            r"freeze has '\*.log_sigmaa', which fits none of spatial.log_sigma",
+            r"freeze has '\*.log_sigmaa', which matches none of spatial.log_sigma",
         ),
         ("crf.iterations=2000000", "less than or equal to 1048576"),
         ("training.steps=2.5", "integer"),
@@ -110,9 +116,122 @@ def test_impossible_values_are_refused(write, setting, says):
         read_config(write(""), [setting])
 
 
-def test_a_crf_without_kernels_is_refused(write):
-    with pytest.raises(InputError, match="both kernels have weight 0"):
-        read_config(write("[crf.spatial]\nweight = 0\n[crf.bilateral]\nweight = 0.0\n"))
+@pytest.mark.parametrize(
+    ("kernels", "says"),
+    [
+        ("[]", r"crf\.kernels: is empty, expected one kernel or more; enabled = false"),
+        ("[{kind = 'spatial', weight = 0}]", r"crf\.kernels\.0\.weight: is 0\.0, expected more than 0"),
+        ("[{kind = 'spatial', weight = [1, 0]}]", r"crf\.kernels\.0\.weight: is \[1\.0, 0\.0\], expected more than 0"),
+        ("[{kind = 'spatial', weight = [1, 2]}]", r"crf\.kernels\.0\.weight: .* 2 labels, but there are 21"),
+        ("[{kind = 'custom', feature = 'depth'}]", r"crf\.kernels\.0: compares 'depth', but training has positions"),
+        ("[{kind = 'spatial', sigma = [1, 2, 3]}]", r"crf\.kernels\.0: the spatial kernel has 3 widths for position"),
+        ("3", r"crf\.kernels: is 3; should be a valid (tuple|array)"),
+    ],
+)
+def test_kernels_that_cannot_be_learnt_are_refused(write, kernels, says):
+    with pytest.raises(InputError, match=says):
+        read_config(write(f"[crf]\nkernels = {kernels}\n"))
+
+
+TWO_KERNELS = """
+[[kernels]]
+kind = "spatial"
+sigma = 2.0
+weight = 0.25
+
+[[kernels]]
+kind = "bilateral"
+weight = 3.0
+"""
+
+
+def weights(config) -> list[object]:
+    return [kernel["weight"] for kernel in config.crf.kernels]
+
+
+def test_the_kernels_of_a_crf_file_are_the_kernels_of_settings(write):
+    config = read_config(write(TWO_KERNELS.replace("[[kernels]]", "[[crf.kernels]]")))
+    assert weights(config) == [0.25, 3.0] and config.crf.kernels[0]["sigma"] == 2.0
+    assert config.crf.kernels[1]["sigma_xy"] == 60.0  # the default of Bilateral
+
+
+def test_kernels_outside_of_the_crfs_section_are_named(write):
+    with pytest.raises(InputError, match=r"kernels: unknown key; in settings the kernels are listed under \[\[crf\."):
+        read_config(write(TWO_KERNELS))
+
+
+def test_the_command_line_changes_one_kernel_of_the_list(write):
+    path = write(TWO_KERNELS.replace("[[kernels]]", "[[crf.kernels]]"))
+    config = read_config(path, ["crf.kernels.1.weight=[1, 2]", "crf.kernels.0.sigma=[4, 5]", "network.labels=2"])
+    assert weights(config) == [0.25, [1.0, 2.0]] and config.crf.kernels[0]["sigma"] == [4.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "setting", "says"),
+    [
+        ("", "crf.kernels.0.weight=2", r"crf\.kernels\.0\.weight: no kernels are listed, expected some under"),
+        (TWO_KERNELS, "crf.kernels.2.weight=2", "kernels has 2 items, expected a number below 2 after it"),
+        (TWO_KERNELS, "crf.kernels.first.weight=2", "kernels has 2 items, expected a number below 2 after it"),
+        (TWO_KERNELS, "crf.kernels.0.wight=2", r"crf\.kernels\.0\.wight: unknown key; did you mean weight\?"),
+        ("", "training.steps.now=2", r"training\.steps\.now: steps is not a section"),
+    ],
+)
+def test_a_setting_of_a_kernel_that_is_not_listed_is_refused(write, text, setting, says):
+    path = write("[training]\nsteps = 3\n" + text.replace("[[kernels]]", "[[crf.kernels]]"))
+    with pytest.raises(InputError, match=says):
+        read_config(path, [setting])
+
+
+def test_a_crf_starts_from_a_file_and_other_keys_override_it(write, tmp_path):
+    (tmp_path / "tuned").mkdir()
+    (tmp_path / "tuned" / "crf.toml").write_text("iterations = 3\nhalo = 1\n" + TWO_KERNELS)
+    path = write('[crf]\nfile = "tuned/crf.toml"\niterations = 9\n')  # relative to the settings
+    config = read_config(path, ["crf.kernels.1.weight=4"])
+    assert (config.crf.iterations, config.crf.halo, weights(config)) == (9, 1, [0.25, 4.0])
+    assert read_config(write(to_toml(config))) == config  # which no longer needs the other file
+
+
+def test_a_crf_file_on_the_command_line_replaces_the_kernels_of_the_settings(write, tmp_path, monkeypatch):
+    (tmp_path / "crf.toml").write_text("iterations = 3\n" + TWO_KERNELS)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    path = write("[crf]\niterations = 9\nfreeze = ['spatial.*']\n[[crf.kernels]]\nkind = 'spatial'\n")
+    config = read_config(path, ["crf.kernels.0.weight=7", "crf.file=../crf.toml"])
+    assert (config.crf.iterations, weights(config), config.crf.freeze) == (3, [7.0, 3.0], ("spatial.*",))
+
+
+def test_a_crf_file_of_stage_2_is_used_in_stage_2(write, tmp_path):
+    (tmp_path / "crf.toml").write_text("iterations = 3\n" + TWO_KERNELS)
+    path = write('[crf]\niterations = 9\n[stage2.crf]\nfile = "crf.toml"\n')
+    assert read_config(path).crf.iterations == 9
+    assert read_config(path, ["training.stage=2"]).crf.iterations == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, r"crf\.file: there is no file .*crf\.toml"),
+        ("steps = 3\n", r"crf\.file: .*crf\.toml: steps: unknown key"),
+        ("[[kernels", r"crf\.file: .*crf\.toml is not TOML"),
+    ],
+)
+def test_a_crf_file_that_cannot_be_used_is_named(write, tmp_path, content, says):
+    if content is not None:
+        (tmp_path / "crf.toml").write_text(content)
+    with pytest.raises(InputError, match=says):
+        read_config(write('[crf]\nfile = "crf.toml"\n'))
+
+
+def test_a_kernel_with_its_defaults_spelled_out_is_the_same_setting(write):
+    bare = read_config(write("[[crf.kernels]]\nkind = 'spatial'\n"))
+    full = "[[crf.kernels]]\nkind = 'spatial'\nweight = 1\nsigma = 3\nnormalization = 'symmetric'\n"
+    assert differences(bare, read_config(write(full))) == []
+
+
+def test_a_kernel_that_differs_is_told_by_its_place(write):
+    listed = TWO_KERNELS.replace("[[kernels]]", "[[crf.kernels]]")
+    one, two = read_config(write(listed)), read_config(write(listed), ["crf.kernels.1.weight=8"])
+    assert differences(one, two) == ["crf.kernels.1.weight: 3.0, 8.0"]
 
 
 @pytest.mark.parametrize("text", ["[data\n", "a = = 1\n"])
@@ -122,7 +241,7 @@ def test_what_is_no_toml_is_refused(write, text):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"none\.toml cannot be read"):
+    with pytest.raises(InputError, match=r"there is no file .*none\.toml, expected a file of settings"):
         read_config(tmp_path / "none.toml")
 
 
@@ -133,7 +252,8 @@ def test_resolved_settings_read_back_the_same(write):
         "optimizer.lr_crf=1e-7",
         "crf.freeze=['*.log_sigma']",
     ]
-    config = read_config(write(""), [*settings, "network.options.fc6=3x3"])
+    kernels = TWO_KERNELS.replace("[[kernels]]", "[[crf.kernels]]") + "compatibility = 'matrix'\n"
+    config = read_config(write(kernels), [*settings, "network.options.fc6=3x3"])
     assert read_config(write(to_toml(config))) == config
     assert config_from(config.model_dump(mode="json")) == config
 
@@ -147,8 +267,13 @@ def test_every_config_that_is_shipped_is_sound(path, stage):
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_every_config_that_is_shipped_holds_only_what_differs_from_the_defaults(path):
     stage1 = path.read_text(encoding="utf-8").partition("[stage2")[0]
-    keys = sum("=" in line.partition("#")[0] for line in stage1.splitlines())
-    assert keys and len(differences(Config(), read_config(path))) == keys
+    lines = [line.partition("#")[0] for line in stage1.splitlines()]
+    keys, section = 0, ""
+    for line in lines:
+        section = line if line.startswith("[") else section
+        keys += "=" in line and section.strip() != "[[crf.kernels]]"  # a list of kernels is given as a whole
+    changed = [line for line in differences(Config(), read_config(path)) if not line.startswith("crf.kernels.")]
+    assert keys and len(changed) == keys
 
 
 def test_the_papers_settings_are_those_of_the_paper():
@@ -158,5 +283,8 @@ def test_the_papers_settings_are_those_of_the_paper():
         assert config.network.name == "deeplab_vgg16" and config.data.crop == (306, 306)
         assert (config.optimizer.name, config.optimizer.momentum, config.optimizer.weight_decay) == ("sgd", 0.9, 0.0005)
         assert (config.optimizer.lr_top, config.optimizer.lr_rest) == (0.01, 0.001)
-        assert (config.training.batch, config.crf.iterations, config.crf.compatibility) == (20, 5, "potts")
-        assert config.crf.spatial.weight and config.crf.bilateral.weight and not config.crf.freeze
+        assert (config.training.batch, config.crf.iterations, config.crf.freeze) == (20, 5, ())
+        assert [(kernel["kind"], kernel.get("compatibility")) for kernel in config.crf.kernels] == [
+            ("spatial", None),
+            ("bilateral", None),
+        ]

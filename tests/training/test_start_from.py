@@ -17,6 +17,12 @@ from densefield.training.checkpoint import BEST, Progress, start_from, write_che
 from densefield.training.settings import read_config
 
 
+def kernels(compatibility="potts", weight=5):
+    """A setting that lists both kernels."""
+    fields = f"compatibility = '{compatibility}', weight = {weight}"
+    return f"crf.kernels=[{{kind = 'spatial', {fields}}}, {{kind = 'bilateral', {fields}}}]"
+
+
 def segmenter_with(tiny, *settings):
     """One whose random weights are its own."""
     return build_segmenter(read_config(tiny, ["training.stage=2", *settings]))
@@ -36,7 +42,7 @@ def same(one, two):
 
 
 def test_a_crf_of_the_same_form_is_taken_with_the_network(tiny, tmp_path):
-    source, run = a_run(tiny, tmp_path / "a", "crf.spatial.weight=7")
+    source, run = a_run(tiny, tmp_path / "a", kernels(weight=7))
     new = segmenter_with(tiny)
     assert not same(new.network, source.network) and not same(new.crf, source.crf)
     assert start_from(new, run) == f"network and crf from {run}, step 500"
@@ -46,14 +52,14 @@ def test_a_crf_of_the_same_form_is_taken_with_the_network(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("then", "now"),
     [
-        ("crf.compatibility=matrix", "crf.compatibility=potts"),
-        ("crf.compatibility=potts", "crf.compatibility=matrix"),
-        ("crf.compatibility=potts", "crf.compatibility=per_label"),
-        ("crf.compatibility=potts", "crf.spatial.weight=0"),
+        (kernels("matrix"), kernels("potts")),
+        (kernels("potts"), kernels("matrix")),
+        (kernels("potts"), kernels("per_label")),
+        (kernels("potts"), "crf.kernels=[{kind = 'bilateral'}]"),
     ],
 )
 def test_a_crf_of_another_form_is_left_and_the_line_says_so(tiny, tmp_path, then, now):
-    source, run = a_run(tiny, tmp_path / "a", then, "crf.bilateral.weight=7")
+    source, run = a_run(tiny, tmp_path / "a", then)
     new = segmenter_with(tiny, now)
     line = start_from(new, run)
     assert line == f"network from {run}, step 500; its CRF has another form, so the settings' own is used"

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from densefield.cli.bar import Bar
-from densefield.cli.failing import missing, stop
-from densefield.cli.sources import CRFFile, Data, Probabilities, Scores, Split
+from densefield.cli.failing import missing, say, stop
+from densefield.cli.sources import FLAGS, CRFFile, Data, Probabilities, Scores, Split
 
 
 class MethodChoice(str, Enum):
@@ -53,11 +53,11 @@ def eval_verb(
     except ModuleNotFoundError as error:
         raise missing("evaluation", error) from error
     except (DensefieldError, OSError) as error:
-        raise stop(error) from error
+        raise stop(error, flags=FLAGS) from error
     try:
         opened = open_scores(scores, data, split, probabilities=probabilities)
         for note in opened.notes:
-            typer.echo(f"densefield: skipped: {note}", err=True)
+            say(f"skipped: {note}")
         labels = len(opened.source.classes)
         chosen = opened.crf if crf is None else DenseCRF.from_numpy(read_photo_crf(crf, labels), labels)
         methods: Any = ("network", "crf") if method is MethodChoice.both else (method.value,) if method else None
@@ -68,7 +68,7 @@ def eval_verb(
                 opened.source, chosen, out, methods, about=opened.about, cases=cases, progress=bar.advance
             )
     except (DensefieldError, OSError) as error:
-        raise stop(error) from error
+        raise stop(error, flags=FLAGS) from error
     if this_process()[0] == 0:
         comparison = {"crf": result["comparison"]} if "comparison" in result else {}
         print_comparison(result["methods"], comparison, f"{len(result['images'])} images")

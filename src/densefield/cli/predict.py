@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from densefield.cli.bar import Bar
-from densefield.cli.failing import missing, stop
-from densefield.cli.sources import CRFFile
+from densefield.cli.failing import missing, say, stop
+from densefield.cli.sources import FLAGS, CRFFile
 
 
 class PredictChoice(str, Enum):
@@ -60,7 +60,7 @@ def predict_verb(
     except ModuleNotFoundError as error:
         raise missing("prediction", error) from error
     except (DensefieldError, OSError) as error:
-        raise stop(error) from error
+        raise stop(error, flags=FLAGS) from error
     try:
         segmenter, config = load_segmenter(run)
         labels = config.network.labels
@@ -84,13 +84,13 @@ def predict_verb(
                 progress=bar.advance,
             )
     except (DensefieldError, OSError) as error:
-        raise stop(error) from error
+        raise stop(error, flags=FLAGS) from error
     for line in predicted.ignored:
-        typer.echo(f"densefield: skipped: {line}", err=True)
+        say(f"skipped: {line}")
     for failure in predicted.failures:
-        typer.echo(f"densefield: failed: {failure}", err=True)
+        say(f"failed: {failure}")
     kept = f"; kept: {len(predicted.skipped)}" if predicted.skipped else ""
-    typer.echo(f"densefield: images predicted: {len(predicted.done)}{kept}", err=True)
+    say(f"images predicted: {len(predicted.done)}{kept}")
     # torchrun ends all processes when one has failed: until the others are done none does.
     failures = {str(this_process()[0]): predicted.failures} if predicted.failures else {}
     status = 1 if gathered(failures) else 0

@@ -36,11 +36,11 @@ CRFFile = Annotated[
     typer.Option("--crf", help="A CRF file such as `densefield tune` writes; by default the CRF of the run."),
 ]
 
-# How the arguments in messages of the library are spelled on the command line.
+# The options that stand for the arguments in messages of the library.
 FLAGS = {
     "probabilities=True": "--probabilities",
     'methods=("network",)': "--method network",
-    "crf=": "--crf",
+    "crf=": "--crf ",
     "split=None": "no --split",
     "resume=True": "--resume",
     "training.start_from": "--from",

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from densefield.cli.failing import missing, stop
+from densefield.cli.sources import FLAGS
 
 
 def train_verb(
@@ -59,11 +60,11 @@ def train_verb(
     except ModuleNotFoundError as error:
         raise missing("training", error) from error
     except (DensefieldError, OSError) as error:
-        raise stop(error) from error
+        raise stop(error, flags=FLAGS) from error
     try:
         best = train(resolved, run, resume=resume)
     except (DensefieldError, OSError, ModuleNotFoundError) as error:
-        raise stop(error, 1 if isinstance(error, Diverged) else 2) from error
+        raise stop(error, 1 if isinstance(error, Diverged) else 2, FLAGS) from error
     if this_process()[0] == 0:
         typer.echo(f"{run}: best IoU on validation {100 * best:.2f}")
     leave()

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from densefield.cli.failing import missing, stop
-from densefield.cli.sources import Data, Probabilities, Scores, Split
+from densefield.cli.failing import missing, say, stop
+from densefield.cli.sources import FLAGS, Data, Probabilities, Scores, Split
 from densefield.cli.stages import Stages
 
 
@@ -100,13 +100,13 @@ def tune_verb(
 
         opened = open_scores(scores, data, split, probabilities=probabilities)
         for note in opened.notes:
-            typer.echo(f"densefield: skipped: {note}", err=True)
+            say(f"skipped: {note}")
         with Stages() as stages:
             result = tune_crf(opened.source, out, tuning, stages.advance, about=opened.about)
     except ModuleNotFoundError as error:
         raise missing("tuning", error) from error
     except (DensefieldError, OSError) as error:
-        raise stop(error) from error
+        raise stop(error, flags=FLAGS) from error
     held_out = f"{len(result['held_out_images'])} images that were not learnt from"
     print_comparison(result["methods"], {"crf": result["comparison"]}, held_out)
     typer.echo(result["verdict"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from densefield.atomic import write_atomically
+from densefield.crf.crf_file import crf_to_toml
 from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
 from densefield.evaluation.cases import draw_cases
@@ -17,7 +18,6 @@ from densefield.metrics.image_scores import ImageScores
 from densefield.metrics.result import SegmentationResult
 from densefield.metrics.summary import summarise, summarise_comparison
 from densefield.metrics.verdict import verdict
-from densefield.training.crf_file import crf_to_toml
 from densefield.training.machine import describe_machine
 from densefield.training.measuring import count_image
 from densefield.training.opening import identity
@@ -65,7 +65,7 @@ def evaluate(
         "about": dict(about or {}),
         "classes": list(source.classes),
         "images": list(source.ids),
-        "crf": None if crf is None or "crf" not in methods else crf_to_toml(crf),
+        "crf": None if crf is None or "crf" not in methods else crf_to_toml(crf.to_numpy()),
         "methods": {method: summarise(each) for method, each in results.items()},
         "seconds": round(time.monotonic() - started, 1),
         "machine": describe_machine(),
@@ -128,11 +128,11 @@ def _check(
     if not methods or len(set(methods)) < len(methods) or not set(methods) <= {"network", "crf"}:
         raise InputError(f"methods are {list(methods)}, expected network, crf, or both.")
     if "crf" in methods and crf is None:
-        raise InputError("the run has no CRF: name one with --crf, or judge the network alone with --method network.")
+        raise InputError('there is no CRF to evaluate: pass crf=, or methods=("network",) for the network alone.')
     notes = {
         **identity(about),
         "classes": ", ".join(source.classes),
-        "crf": crf_to_toml(crf) if crf is not None and "crf" in methods else "none",
+        "crf": crf_to_toml(crf.to_numpy()) if crf is not None and "crf" in methods else "none",
     }
     path = folder / NOTES
     if path.exists():

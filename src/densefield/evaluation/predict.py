@@ -20,8 +20,7 @@ from densefield.crf.layer import DenseCRF
 from densefield.data.reading import colours_of
 from densefield.data.shrunk import shrunk_image
 from densefield.errors import DensefieldError, InputError
-from densefield.files.images import image_suffixes
-from densefield.files.pairs import by_name
+from densefield.evaluation.image_files import find_images
 from densefield.files.palette import voc_palette
 from densefield.files.preview import tinted, write_preview
 from densefield.training.processes import this_process
@@ -31,11 +30,15 @@ OVERLAYS, PROBABILITIES = "overlays", "probabilities"
 
 @dataclass(frozen=True)
 class Predicted:
-    """Names of the images that were predicted, of those that were there already, and why others failed."""
+    """Names of the images that were predicted, of those that had results already, and a line for each failure.
+
+    `ignored` has a line for each subfolder and each file that is not an image.
+    """
 
     done: list[str]
     skipped: list[str]
     failures: list[str]
+    ignored: list[str]
 
 
 class Predictor:
@@ -87,10 +90,10 @@ def predict_files(
     """Predicts images, and all images of folders, into a folder: NAME.png, an indexed picture with VOC's palette.
 
     `overlay` adds overlays/NAME.png, the image under its labels, and `probabilities` probabilities/NAME.npz, float16
-    (L, H, W). An image that cannot be read is told of, and the others go on. Under torchrun each process takes its
-    share.
+    (L, H, W). Images that cannot be read are listed as failures; the others are predicted. Under torchrun each process
+    takes its share.
     """
-    files, failures = find_images(inputs)
+    files, failures, ignored = find_images(inputs)
     images = {path.resolve() for path in files.values()}
     for name in files:
         for path in _outputs(out, name, overlay, probabilities).values():
@@ -112,26 +115,7 @@ def predict_files(
                 failures.append(reason if str(files[name]) in reason else f"{files[name]}: {reason}")
         if progress is not None:
             progress(count, len(names))
-    return Predicted(done, skipped, failures)
-
-
-def find_images(inputs: Sequence[Path]) -> tuple[dict[str, Path], list[str]]:
-    """Files by their names without endings, and why some cannot be predicted: results would have the same name."""
-    found: dict[str, list[Path]] = {}
-    for path in inputs:
-        if not path.exists():
-            raise InputError(f"there is no file or folder {path}.")
-        listed = by_name(path, image_suffixes()) if path.is_dir() else {path.stem: [path]}
-        if not listed:
-            raise InputError(f"{path} has no images in it.")
-        for name, paths in listed.items():
-            found.setdefault(name, []).extend(each for each in paths if each not in found.get(name, []))
-    twice = [
-        f"{' and '.join(map(str, paths))} have the same name: predict them into different folders."
-        for paths in found.values()
-        if len(paths) > 1
-    ]
-    return {name: paths[0] for name, paths in found.items() if len(paths) == 1}, twice
+    return Predicted(done, skipped, failures, ignored if rank == 0 else [])
 
 
 def three_channels(image: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Checkpoints: all that a run needs to go on, in files that are whole or not there at all."""
+"""Checkpoints: everything that a run needs to resume, in files that are complete or absent."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from torch import Tensor
 
 from densefield.data.epoch_order import BEGINNING, Position
 from densefield.errors import InputError
-from densefield.nets.weights import load_weights
+from densefield.nets.weights import load_tensors, load_weights
 from densefield.segmenter import Segmenter
 from densefield.training.build import build_segmenter
 from densefield.training.config import Config
+from densefield.training.run_files import BEST as BEST
+from densefield.training.run_files import LAST as LAST
+from densefield.training.run_files import PREVIOUS as PREVIOUS
+from densefield.training.run_files import checkpoint_file
 from densefield.training.settings import config_from
 
-LAST, BEST, PREVIOUS = (Path("checkpoints", f"{name}.pt") for name in ("last", "best", "previous"))
 _KEYS = {"model", "optimizer", "position", "rng", "step", "stage", "config", "best", "overlap"}
 
 
@@ -91,22 +94,14 @@ def keep_previous(run: Path) -> None:
 
 def read_checkpoint(path: str | PathLike[str]) -> dict[str, Any]:
     """The content of a checkpoint, or of a run's best one (its last, where none was validated yet)."""
-    place = Path(path)
-    if place.is_dir():
-        found = [place / name for name in (BEST, LAST) if (place / name).exists()]
-        if not found:
-            raise InputError(f"{place} has no {BEST}: expected the folder of a run, or a checkpoint.")
-        place = found[0]
-    try:
-        content = torch.load(place, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise InputError(f"there is no {place}: expected the folder of a run, or a checkpoint.") from None
-    except Exception as error:  # the unpickler raises whatever it stumbles over
-        reason = (str(error).splitlines() or [type(error).__name__])[0]  # advice on unpickling follows
-        raise InputError(f"{place} cannot be read as a checkpoint: {reason}") from error
+    place = checkpoint_file(path)
+    content = load_tensors(place, "the checkpoint of a run, such as RUN/checkpoints/best.pt")
     missing = _KEYS - content.keys() if isinstance(content, dict) else _KEYS
     if missing:
-        raise InputError(f"{place} is no checkpoint of a run: it lacks {', '.join(sorted(missing))}.")
+        raise InputError(
+            f"{place} is not the checkpoint of a run: it lacks {', '.join(sorted(missing))}. Weights alone are "
+            "named by network.pretrained in the settings of a run."
+        )
     return dict(content)
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from densefield.crf.compatibility import MOST_WEIGHT
+from densefield.crf.crf import PHOTO_KERNELS
+from densefield.crf.crf_tables import KERNELS, OPTIONS, kernel_problems, kernel_to_table, kernels_from_tables
 from densefield.crf.problem import MOST_ITERATIONS
+from densefield.crf.sites import AxisOrder
+from densefield.errors import InputError
+from densefield.filters.lattice_design import MAX_HALO, Operator
 
 Positive = Annotated[float, Field(gt=0, le=MOST_WEIGHT)]
 NotNegative = Annotated[float, Field(ge=0, le=MOST_WEIGHT)]
@@ -28,13 +36,13 @@ NETWORK_OPTIONS: dict[str, dict[str, tuple[object, ...]]] = {
 
 
 class _Section(BaseModel):
-    """Settings that do not change, among which there are no others."""
+    """Immutable settings; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class SceneConfig(_Section):
-    """Scenes that are drawn as they are needed; those for validation have the numbers after those for training."""
+    """Scenes drawn on demand; the validation scenes have the numbers after those for training."""
 
     images: Count = 2000
     val_images: Count = 200
@@ -44,7 +52,7 @@ class SceneConfig(_Section):
 
 
 class DataConfig(_Section):
-    """Where images come from, and what is done to them before the network sees them."""
+    """Where images come from, and how they are augmented."""
 
     kind: Literal["voc2012", "folder", "scenes"] = "voc2012"
     root: str = "data"
@@ -98,48 +106,74 @@ class NetworkConfig(_Section):
         return self
 
 
-class SpatialConfig(_Section):
-    """The kernel of positions: its width in pixels, one or one per axis, and its weight; 0 leaves it out."""
-
-    sigma: Positive | tuple[Positive, Positive] = 3.0
-    weight: NotNegative = 3.0
-
-
-class BilateralConfig(_Section):
-    """The kernel of positions and colours 0…255."""
-
-    sigma_xy: Positive | tuple[Positive, Positive] = 60.0
-    sigma_rgb: Positive | tuple[Positive, Positive, Positive] = 10.0
-    weight: NotNegative = 5.0
-
-
 class CRFConfig(_Section):
-    """The CRF of stage 2, as it is at first."""
+    """The CRF of stage 2 before training: the keys of `crf.toml`, and what training alone has (`enabled`, `freeze`).
 
-    enabled: bool = True  # false trains the network alone in stage 2 too: what the CRF is compared with
+    Kernels are kept with all their fields, as `densefield.crf.crf_tables` has them.
+    """
+
+    enabled: bool = True  # false trains the network alone in stage 2 too, for comparison
+    freeze: tuple[str, ...] = ()  # names of parameters that are not learnt, such as "*.log_sigma"
     iterations: int = Field(default=5, ge=1, le=MOST_ITERATIONS)
     exclude_self: bool = False
-    normalization: Literal["symmetric", "after", "before", "none"] = "symmetric"
-    compatibility: Literal["potts", "per_label", "matrix"] = "potts"
-    freeze: tuple[str, ...] = ()  # names of parameters that are not learnt, such as "*.log_sigma"
-    spatial: SpatialConfig = SpatialConfig()
-    bilateral: BilateralConfig = BilateralConfig()
+    operator: Operator = "symmetric"
+    halo: int = Field(default=0, ge=0, le=MAX_HALO)
+    axis_order: AxisOrder = "xy"
+    kernels: tuple[dict[str, Any], ...] = tuple(kernel_to_table(kernel) for kernel in PHOTO_KERNELS)
+
+    @field_validator("kernels")
+    @classmethod
+    def _kernels_can_be_learnt(cls, tables: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+        problems = kernel_problems(tables) or list(_training_problems(tables))
+        if problems:
+            raise ValueError("\n".join(problems))
+        kernels = kernels_from_tables(tables)
+        forms = [table.get("compatibility", "potts") for table in tables]
+        return tuple(kernel_to_table(kernel, form) for kernel, form in zip(kernels, forms, strict=True))
 
     @model_validator(mode="after")
-    def _one_kernel_at_least(self) -> CRFConfig:
-        if self.spatial.weight == 0 and self.bilateral.weight == 0:
-            raise ValueError("both kernels have weight 0, expected one that counts")
-        return self
-
-    @model_validator(mode="after")
-    def _what_is_frozen_is_there(self) -> CRFConfig:
-        kernels = [name for name in ("spatial", "bilateral") if getattr(self, name).weight]
-        weight = "matrix" if self.compatibility == "matrix" else "log_weight"
-        names = [f"{kernel}.{part}" for kernel in kernels for part in ("log_sigma", weight)]
+    def _frozen_parameters_exist(self) -> CRFConfig:
+        names = list(_parameter_names(self.kernels))
         for pattern in self.freeze:
             if not any(fnmatchcase(name, pattern) for name in names):
-                raise ValueError(f"freeze has {pattern!r}, which fits none of {', '.join(names)}")
+                raise ValueError(f"freeze has {pattern!r}, which matches none of {', '.join(names)}")
         return self
+
+    def tables(self) -> dict[str, Any]:
+        """The keys of `crf.toml`."""
+        return {**{name: getattr(self, name) for name in OPTIONS}, KERNELS: list(self.kernels)}
+
+
+def _training_problems(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Lines on kernels that a file may have, but that cannot be learnt on photos."""
+    if not tables:
+        yield f"{KERNELS}: is empty, expected one kernel or more; enabled = false trains without a CRF"
+    for place, (table, kernel) in enumerate(zip(tables, kernels_from_tables(tables), strict=True)):
+        if table["kind"] == "custom":
+            yield f"{KERNELS}.{place}: compares {kernel.name!r}, but training has positions and colours alone"
+            continue
+        try:
+            kernel.shape({"position": 2, "channel": 3})
+        except InputError as error:
+            yield f"{KERNELS}.{place}: {error}"
+        weight = np.asarray(kernel.weight, np.float64)
+        if weight.ndim < 2 and table.get("compatibility") != "matrix" and (weight <= 0).any():
+            yield (
+                f"{KERNELS}.{place}.weight: is {weight.tolist()}, expected more than 0, since its logarithm is learnt: "
+                'remove the kernel, or set compatibility = "matrix"'
+            )
+
+
+def _parameter_names(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The names that DenseCRF gives to the parameters of these kernels."""
+    seen: Counter[str] = Counter()
+    for table in tables:
+        kind = table["kind"]
+        seen[kind] += 1
+        name = kind if seen[kind] == 1 else f"{kind}{seen[kind]}"
+        shape = ("log_diagonal", "lower") if "covariance" in table else ("log_sigma",)
+        is_matrix = np.ndim(table["weight"]) == 2 or table.get("compatibility") == "matrix"
+        yield from (f"{name}.{part}" for part in (*shape, "matrix" if is_matrix else "log_weight"))
 
 
 class OptimizerConfig(_Section):
@@ -186,7 +220,14 @@ class Config(_Section):
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
 
+    @model_validator(mode="after")
+    def _weights_are_for_the_labels(self) -> Config:
+        problems = kernel_problems(self.crf.kernels, self.network.labels)
+        if problems:
+            raise ValueError("\n".join(f"crf.{line}" for line in problems))
+        return self
+
     @property
     def uses_crf(self) -> bool:
-        """Whether the CRF takes part: in stage 2, unless it is switched off."""
+        """Whether there is a CRF: in stage 2, unless it is disabled."""
         return self.training.stage == 2 and self.crf.enabled

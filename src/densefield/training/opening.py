@@ -1,4 +1,4 @@
-"""Scored images, and a CRF for them, from what a user names: a run, a checkpoint, or a folder of logits."""
+"""Scored images, and a CRF for them, from what a user names: a run, a checkpoint, or a folder of scores."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from densefield.crf.layer import DenseCRF
 from densefield.data.layout import open_dataset
 from densefield.data.sample import Dataset, entries_of
 from densefield.data.shrunk import ShrunkDataset
-from densefield.errors import InputError
 from densefield.training.score_sources import NetworkScores, SavedScores, ScoreSource
+from densefield.training.source_checks import check_sources, names_score_files
 
 
 class Opened(NamedTuple):
-    """The scored images of a split, the CRF of the run where it has one, and what they are, in words.
+    """The scored images of a split, the CRF of the run if it has one, a description, and a line for what was skipped.
 
-    Files may be replaced by others of the same names, so the words have digests of weights, of files of logits, and of
-    files of images and masks.
+    Files may be replaced by others of the same names, so the description has digests of weights, of files of scores,
+    and of files of images and masks.
     """
 
     source: ScoreSource
     crf: DenseCRF | None
     about: dict[str, str]
+    notes: tuple[str, ...] = ()
 
 
 def identity(about: Mapping[str, str]) -> dict[str, str]:
@@ -36,37 +37,52 @@ def identity(about: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in about.items() if key != "scores" or "weights" not in about}
 
 
-def open_scores(scores: Path, data: Path | None, split: str) -> Opened:
-    """What is named by ``scores``: a run, a checkpoint, or a folder of logits as ID.npz.
+def open_scores(
+    scores: Path, data: Path | None = None, split: str | None = None, *, probabilities: bool = False
+) -> Opened:
+    """Scored images of a run, a checkpoint, or a folder of scores.
 
-    Without ``data`` the images are a split of those that the run's settings name.
+    * ``scores``: the run, the checkpoint, or the folder with scores as ID.npz or ID.npy.
+    * ``data``: the folder of the dataset; by default that of the run's settings.
+    * ``split``: the split; by default that of the run's settings, or "val", or all images of a folder without split
+      lists.
+    * ``probabilities``: the files hold probabilities rather than logits.
     """
-    about = {"scores": str(scores.resolve()), "split": split}
+    check_sources(scores, data, split, probabilities)
+    about = {"scores": str(scores.resolve())}
     if data is not None:
         about["data"] = str(data.resolve())
-    if scores.is_dir() and not (scores / "checkpoints").is_dir():
-        if not any(scores.glob("*.npz")):
-            raise InputError(f"{scores} is neither a run with a checkpoint nor a folder of logits (ID.npz).")
-        if data is None:
-            raise InputError(f"{scores} holds logits, which know nothing of images: name the folder of the data too.")
+    if names_score_files(scores, probabilities):
+        assert data is not None
         dataset = open_dataset(data, split)
-        saved = SavedScores(scores, dataset)
-        about["logits"] = _digest(saved.files)
-        return Opened(saved, None, about | _about_images(dataset, saved.ids))
-    # Whoever has logits in files need not have what training needs.
-    from densefield.training.build import colour_scale, open_split
+        saved = SavedScores(scores, dataset, probabilities=probabilities)
+        about |= {"split": _split_of(dataset), "logits": _digest(saved.files)}
+        notes = (*getattr(dataset, "notes", ()), *saved.notes)
+        return Opened(saved, None, about | _about_images(dataset, saved.ids), notes)
+    # Scores in files do not need what training needs.
+    from densefield.training.build import colour_scale
     from densefield.training.checkpoint import load_segmenter
+    from densefield.training.splits import default_split, open_split
 
     segmenter, config = load_segmenter(scores)
     longest = config.data.longest_side
+    notes = ()
     if data is None:
-        dataset = open_split(config.data, split)
+        about["split"] = split or default_split(config.data)
+        dataset = open_split(config.data, about["split"])
     else:
-        dataset = ShrunkDataset(open_dataset(data, split), longest) if longest else open_dataset(data, split)
+        dataset = open_dataset(data, split)
+        about["split"], notes = _split_of(dataset), getattr(dataset, "notes", ())
+        dataset = ShrunkDataset(dataset, longest) if longest else dataset
     about |= _about_images(dataset, dataset.ids)
     values = segmenter.state_dict().values()
     about["weights"] = blake2b(b"".join(value.numpy().tobytes() for value in values), digest_size=8).hexdigest()
-    return Opened(NetworkScores(segmenter.scores, dataset, colour_scale(segmenter.network)), segmenter.crf, about)
+    source = NetworkScores(segmenter.scores, dataset, colour_scale(segmenter.network))
+    return Opened(source, segmenter.crf, about, notes)
+
+
+def _split_of(dataset: Dataset) -> str:
+    return getattr(dataset, "split", None) or "all"
 
 
 def _about_images(dataset: Dataset, ids: Iterable[str]) -> dict[str, str]:

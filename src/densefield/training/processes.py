@@ -6,8 +6,6 @@ import os
 import sys
 from typing import TypeVar
 
-import torch.distributed as dist
-
 T = TypeVar("T")
 
 
@@ -25,6 +23,8 @@ def gathered(mine: dict[str, T]) -> dict[str, T]:
     _, count = this_process()
     if count == 1:
         return mine
+    import torch.distributed as dist
+
     if not dist.is_initialized():
         dist.init_process_group("gloo")
     parts: list[dict[str, T]] = [{} for _ in range(count)]
@@ -34,6 +34,8 @@ def gathered(mine: dict[str, T]) -> dict[str, T]:
 
 def leave(status: int = 0) -> None:
     """Ends a process of several when all have come here: torch may hang where it frees their connections."""
+    import torch.distributed as dist
+
     if dist.is_available() and dist.is_initialized():
         dist.barrier()
         sys.stdout.flush()

@@ -1,9 +1,8 @@
-"""Where a CRF's scores come from: files of logits, or a network; with the images and true labels beside them."""
+"""Where a CRF's scores come from: files, or a network; with the images and true labels beside them."""
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,8 +12,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from densefield.crf.unary import LEAST_PROBABILITY
+from densefield.data.listing import skipped_lines, some
 from densefield.data.sample import Dataset, Sample
 from densefield.errors import InputError
+from densefield.files.folders import list_files
+from densefield.training.score_files import SUFFIXES, FileScores, find_score_files, read_scores
+from densefield.training.source_checks import check_names
 
 KEPT_BYTES = 2**30  # of scores, in memory
 
@@ -46,9 +50,14 @@ class ScoreSource(Protocol):
 
 
 class SavedScores:
-    """Logits in files `FOLDER/ID.npz`, (L, h, w) of any size, stretched to the images of a dataset of the same ids.
+    """Scores in files `FOLDER/ID.npz` or `ID.npy`, (L, h, w) of any size, resized to the images of those ids.
 
-    The images are those of the dataset that have a file, in its order.
+    * ``folder``: the files. An `.npz` holds one array, or several of which one is named `logits` or `probabilities`.
+    * ``dataset``: the images and true labels. Those that have a file are used, in the order of the dataset.
+    * ``probabilities``: the files hold probabilities; an array of this name says so by itself. They are resized, and
+      log(max(p, 1e-5)) are the scores.
+
+    `notes` has a line for images without a file and for each file that was skipped.
 
     >>> import tempfile
     >>> from densefield.data.scenes import SceneDataset
@@ -59,44 +68,43 @@ class SavedScores:
     (('scene_000001',), torch.Size([3, 96, 96]), torch.Size([96, 96]))
     """
 
-    def __init__(self, folder: Path, dataset: Dataset) -> None:
-        if not folder.is_dir():
-            raise InputError(f"there is no folder {folder}, expected one with logits as ID.npz.")
-        there = {path.stem for path in folder.glob("*.npz")}
-        self._dataset = dataset
-        self._numbers = [number for number, id in enumerate(dataset.ids) if id in there]
-        if not self._numbers:
-            raise InputError(
-                f"none of the {len(there)} files in {folder} has the name of one of the {len(dataset.ids)} images: "
-                f"expected such as {dataset.ids[0]}.npz."
-            )
+    def __init__(self, folder: Path, dataset: Dataset, *, probabilities: bool = False) -> None:
+        files = find_score_files(folder)
         self.classes = dataset.classes
-        self.ids = tuple(dataset.ids[number] for number in self._numbers)
-        self.files = tuple(folder / f"{id}.npz" for id in self.ids)
+        self.ids = tuple(check_names(folder, files, dataset.ids))
+        self.files = tuple(files[id] for id in self.ids)
+        self.notes = _skipped(folder, files, dataset.ids)
+        self._dataset, self._probabilities = dataset, probabilities
+        places = {id: number for number, id in enumerate(dataset.ids)}
+        self._numbers = [places[id] for id in self.ids]
+        self._read(0)  # what is wrong with one file is mostly wrong with all
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def __getitem__(self, index: int) -> ScoredImage:
         sample = self._dataset[self._numbers[index]]
-        logits = self._read(self.files[index])
-        scores = interpolate(logits[None], sample.image.shape[:2], mode="bilinear", align_corners=False)[0]
-        return _scored(sample, scores)
+        values, are_probabilities = self._read(index)
+        size = sample.image.shape[:2]
+        scores = interpolate(torch.from_numpy(values)[None], size, mode="bilinear", align_corners=False)[0]
+        return _scored(sample, scores.clamp(min=LEAST_PROBABILITY).log() if are_probabilities else scores)
 
-    def _read(self, path: Path) -> Tensor:
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                logits = arrays["logits"] if "logits" in arrays else arrays[arrays.files[0]]
-        except (OSError, EOFError, IndexError, ValueError, zipfile.BadZipFile) as error:
-            raise InputError(f"{path} cannot be read as an array: {error}.") from error
-        if logits.ndim != 3 or logits.dtype.kind != "f" or len(logits) != len(self.classes):
-            raise InputError(
-                f"{path} holds {logits.dtype} of shape {logits.shape}, expected logits in floating point numbers, "
-                f"({len(self.classes)}, rows, columns), one for each label of the dataset."
-            )
-        if not np.isfinite(logits).all():
-            raise InputError(f"{path} holds NaN or infinity, expected finite logits.")
-        return torch.from_numpy(logits.astype(np.float32))
+    def _read(self, index: int) -> FileScores:
+        return read_scores(self.files[index], len(self.classes), self._probabilities)
+
+
+def _skipped(folder: Path, files: Mapping[str, Path], ids: Sequence[str]) -> tuple[str, ...]:
+    """A line for images without a file, and for files that are of no image."""
+    known = set(ids)
+    without = [id for id in ids if id not in files]
+    others = [path.name for id, path in files.items() if id not in known]
+    listing = list_files(folder, set(SUFFIXES))
+    lines = []
+    if without:
+        lines.append(f"{len(without)} of {len(ids)} images have no scores in {folder}: {some(without)}.")
+    if others:
+        lines.append(f"{len(others)} files of {folder} have the name of no image: {some(others)}.")
+    return (*lines, *skipped_lines(listing, "a file of scores (.npz, .npy)"))
 
 
 class NetworkScores:

@@ -6,13 +6,14 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from densefield.atomic import write_atomically
+from densefield.crf.crf_file import write_crf
 from densefield.crf.kernels import Bilateral, Kernel, Spatial
 from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
@@ -20,57 +21,18 @@ from densefield.metrics.names import image_key
 from densefield.metrics.result import SegmentationResult
 from densefield.metrics.summary import summarise, summarise_comparison
 from densefield.metrics.verdict import verdict
-from densefield.training.crf_file import write_crf
 from densefield.training.crf_learning import Evaluation, flat_values, learn_crf
-from densefield.training.crf_search import CRITERIA, Criterion, Setting, Space, Trial, best, search
+from densefield.training.crf_search import Trial, best, search
+from densefield.training.crf_space import CRITERIA, Criterion, Setting
 from densefield.training.machine import describe_machine
 from densefield.training.measuring import measure
 from densefield.training.opening import identity
 from densefield.training.score_sources import Kept, Part, ScoreSource, Shrunk
+from densefield.training.tuning_options import Tuning
 
-Search = Literal["random", "grid", "none"]
 Progress = Callable[[str, int, int], None]
 
 LEAST_WEIGHT = 0.1  # that learning starts from
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """How a CRF is tuned.
-
-    Settings are tried on images at 1/shrink of their size, by `criterion`. From the best one L-BFGS learns all widths
-    and weights on the log-likelihood: at most `evaluations` of the loss on the shrunk images, and a third as many on
-    the images as they are. With 0 of them nothing is learnt.
-    """
-
-    search: Search = "random"
-    trials: int = 24  # of a random search
-    criterion: Criterion = "negative_log_likelihood"
-    space: Space = field(default_factory=Space)
-    shrink: int = 2
-    evaluations: int = 24
-    iterations: int = 5
-    images: int | None = None  # at most so many, half of them to learn from; all by default
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Checks what can be checked without data."""
-        if self.search not in get_args(Search):
-            raise InputError(f"search is {self.search!r}, expected one of {', '.join(get_args(Search))}.")
-        if self.criterion not in CRITERIA:
-            raise InputError(f"the criterion is {self.criterion!r}, expected one of {', '.join(CRITERIA)}.")
-        least = {"trials": 1, "shrink": 1, "evaluations": 0, "iterations": 1, "seed": 0}
-        for name, lowest in least.items():
-            if getattr(self, name) < lowest:
-                raise InputError(f"{name} is {getattr(self, name)}, expected {lowest} or more.")
-
-    def settings(self) -> list[Setting]:
-        """What is tried."""
-        if self.search == "none":
-            return [Setting()]
-        if self.search == "grid":
-            return list(self.space.grid())
-        return list(itertools.islice(self.space.random(self.seed), self.trials))
 
 
 def tune_crf(
@@ -118,7 +80,7 @@ def tune_crf(
         "seconds": round(time.monotonic() - started, 1),
         "machine": describe_machine(),
     }
-    write_crf(folder / "crf.toml", crf)
+    write_crf(folder / "crf.toml", crf.to_numpy())
     write_atomically(folder / "result.json", json.dumps(result, indent=1).encode())
     return result
 
