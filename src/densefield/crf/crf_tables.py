@@ -68,7 +68,9 @@ def kernels_from_tables(tables: Sequence[Table] | None, labels: int | None = Non
 
 def kernel_to_table(kernel: Kernel, compatibility: Compatibility = "potts") -> dict[str, Any]:
     """Every field of a kernel, arrays as lists; the widths are left out where a covariance replaces them."""
-    kind = next(name for name, each in KINDS.items() if isinstance(kernel, each))
+    kind = next((name for name, each in KINDS.items() if isinstance(kernel, each)), None)
+    if kind is None:
+        raise InputError(f"a kernel is a {type(kernel).__name__}, expected Spatial, Bilateral or Custom to write it.")
     table: dict[str, Any] = {"kind": kind}
     for name in _FIELDS[kind]:
         if name == "compatibility":
