@@ -250,6 +250,28 @@ def test_more_than_255_labels_in_a_tiff_of_16_bits_stay_what_they_are(tmp_path):
     assert set(np.unique(result)) <= set(np.unique(labels)) and {255, 299} <= set(np.unique(result))
 
 
+def test_high_label_numbers_take_no_memory_for_the_numbers_between(tmp_path):
+    photo, mask = scene(6337)
+    photo, mask = np.tile(photo, (20, 20, 1)), np.tile(mask, (20, 20))
+    labels = np.where(mask == 1, 40001, 7).astype(np.uint16)
+    labels[5:10] = 0
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    Image.fromarray(labels).save(tmp_path / "mask.png")
+    settings = Settings(CRF(KERNELS), void=0)
+    # 40002 rows of 360 × 480 floats would be 28 gigabytes.
+    refined = refine_files(
+        tmp_path / "photo.png", tmp_path / "mask.png", tmp_path / "o.png", settings, preview=tmp_path / "p.png"
+    )
+    assert refined.failures == []
+    few = np.where(labels == 0, 255, mask).astype(np.uint8)
+    expected = np.array([7, 40001])[refine(photo, labels=few, kernels=KERNELS).argmax(0)]
+    assert np.array_equal(labels_in(tmp_path / "o.png"), expected)
+    (failure,) = refine_files(
+        tmp_path / "photo.png", tmp_path / "mask.png", tmp_path / "o.png", Settings(num_labels=300)
+    ).failures
+    assert "labels range from 0 to 40001, expected 0 to 299" in failure
+
+
 @pytest.mark.parametrize("brightest", [1, 255])
 def test_images_are_read_as_0_to_255_so_there_is_no_warning_of_their_range(tmp_path, brightest):
     """Warnings are errors in these tests: a float image that goes up to 1 would be one."""

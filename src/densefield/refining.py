@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from densefield.crf.crf import CRF
 from densefield.crf.doctor import explain
 from densefield.crf.doctor_inputs import axes_in_wrong_order
@@ -15,13 +18,14 @@ from densefield.crf.finding import Finding
 from densefield.crf.refine import refine
 from densefield.errors import DensefieldError, InputError
 from densefield.files.images import Pixels, cause, read_image
-from densefield.files.masks import Form, Mask, read_mask
-from densefield.files.outputs import write_result
+from densefield.files.masks import ARRAYS, Form, Mask, read_mask
+from densefield.files.outputs import Numbers, best_labels, write_result
 from densefield.files.pairs import Pair, Pairing, pair_up
 from densefield.files.preview import preview, write_preview
 from densefield.filters.threads import check_threads
 from densefield.label_values import Void
 
+MANY_LABELS = 256
 COLOURS = 255.0  # read_image() scales every image to 0…255
 
 
@@ -149,16 +153,35 @@ def refine_pair(pair: Pair, settings: Settings, threads: int | None = None) -> O
         if settings.explain:  # before the size is checked, since the order of axes may be wrong
             findings = tuple(axes_in_wrong_order(image, mask.values, mask.values.ndim == 3))
         _check_size(pair, image, mask)
-        arguments = _arguments(mask, settings, threads)
         if settings.explain:
-            findings = tuple(explain(image, **arguments))
-        probabilities = refine(image, **arguments)
-        write_result(pair.out, probabilities, mask)
+            findings = tuple(explain(image, **_arguments(mask, settings, threads)))
+        probabilities, numbers = _refined(image, mask, settings, threads, pair.out.suffix.lower() not in ARRAYS)
+        write_result(pair.out, probabilities, mask, numbers)
         if pair.preview is not None:
-            write_preview(pair.preview, preview(image, mask.labels(), probabilities.argmax(axis=0), mask.palette))
+            after = best_labels(probabilities, numbers)
+            write_preview(pair.preview, preview(image, mask.labels(), after, mask.palette))
     except Exception as error:  # one damaged file does not end a folder, whatever a decoder or an array raises
         return Outcome(pair, form, findings, _reason(pair, error))
     return Outcome(pair, form, findings)
+
+
+def _refined(
+    image: Pixels, mask: Mask, settings: Settings, threads: int | None, best_only: bool
+) -> tuple[npt.NDArray[np.float32], Numbers]:
+    """Probabilities (L, H, W), and the labels that their rows are for.
+
+    Where only the best label is wanted, high numbers such as 26001 do not get a row for each number below them: that
+    would be 50 gigabytes for a photo of half a megapixel.
+    """
+    arguments = _arguments(mask, settings, threads)
+    lowest, highest = (int(mask.values.min()), int(mask.values.max())) if mask.form == "labels" else (0, 0)
+    count = settings.num_labels or highest + 1
+    if best_only and count > MANY_LABELS and 0 <= lowest <= highest < count:  # else refine() says what is wrong
+        compact, numbers = mask.renumbered()
+        if len(numbers):
+            arguments |= {**compact.unary(), "num_labels": max(len(numbers), 2)}
+            return refine(image, **arguments), numbers
+    return refine(image, **arguments), None
 
 
 def _reason(pair: Pair, error: Exception) -> str:

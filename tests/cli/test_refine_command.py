@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ Image = pytest.importorskip("PIL.Image", reason="the command line needs Pillow")
 
 from typer.testing import CliRunner  # noqa: E402
 
-from densefield import Bilateral, Spatial, refine  # noqa: E402
+from densefield import CRF, Bilateral, Spatial, explain, refine  # noqa: E402
 from densefield.cli.app import app  # noqa: E402
 from densefield.crf.crf import PHOTO_KERNELS  # noqa: E402
 from densefield.files.palette import voc_palette  # noqa: E402
@@ -40,7 +43,7 @@ def here(tmp_path):
 
 def command(folder, *arguments: str):
     """Runs it; arguments that name something in the folder are given as paths."""
-    paths = [str(folder / a) if a.endswith((".png", ".npy", ".jpg", "/")) else a for a in arguments]
+    paths = [str(folder / a) if a.endswith((".png", ".tif", ".npy", ".jpg", ".toml", "/")) else a for a in arguments]
     return CliRunner().invoke(app, ["refine", *paths])
 
 
@@ -197,6 +200,172 @@ def test_one_pair_that_fails_ends_with_1_and_names_both_sizes(here):
     answer = command(here, "photo.png", "short.png", "-o", "out.png")
     assert answer.exit_code == 1
     assert "photo.png has 16 × 12" in answer.stderr and "short.png has 16 × 5" in answer.stderr
+
+
+def test_a_crf_from_a_file_takes_the_place_of_the_options(here):
+    crf = CRF([Spatial(2, weight=1.5), Bilateral(9, 30, weight=2.5)], iterations=3)
+    crf.save(here / "crf.toml")
+    answer = command(here, "photo.png", "labels.png", "-o", "out.npy", "--crf", "crf.toml")
+    assert answer.exit_code == 0 and answer.output == ""
+    assert np.array_equal(np.load(here / "out.npy"), refine(PHOTO, labels=MASK, crf=crf))
+    explained = command(here, "photo.png", "labels.png", "-o", "out.npy", "--crf", "crf.toml", "--explain")
+    assert explained.exit_code == 0 and explained.stdout == "".join(
+        f"{finding}\n" for finding in explain(PHOTO, labels=MASK, crf=crf)
+    )
+
+
+@pytest.mark.parametrize("option", ["--iterations", "--sigma", "--weight", "--sigma-xy", "--bilateral-weight"])
+def test_a_crf_from_a_file_and_options_of_kernels_contradict_each_other(here, option):
+    CRF().save(here / "crf.toml")
+    options = ["--crf", "crf.toml", "--sigma-rgb", "9", option, "5"]
+    answer = command(here, "photo.png", "labels.png", "-o", "out.png", *options)
+    assert answer.exit_code == 2 and not (here / "out.png").exists()
+    said = " ".join(answer.stderr.split())
+    assert "crf.toml has kernels and iterations of its own" in said
+    assert "--sigma-rgb" in said and option in said.partition("leave out")[2]
+
+
+def test_the_value_of_unknown_pixels_arrives(here):
+    Image.fromarray(np.where(PHOTO[..., 0] % 5 == 0, 9, MASK).astype(np.uint8)).save(here / "nine.png")
+    assert command(here, "photo.png", "nine.png", "-o", "out.npy", "--void", "9").exit_code == 0
+    expected = refine(PHOTO, labels=read(here / "nine.png"), void=9)
+    assert np.array_equal(np.load(here / "out.npy"), expected) and len(expected) == 2
+
+
+def test_tiff_masks_give_tiff_results(here):
+    for path in (here / "masks").iterdir():
+        Image.fromarray(MASK).save(path.with_suffix(".tif"))
+        path.unlink()
+    assert command(here, "images/", "masks/", "-o", "out/").exit_code == 0
+    assert sorted(path.name for path in (here / "out").iterdir()) == ["a.tif", "b.tif", "c.tif"]
+    assert np.array_equal(read(here / "out" / "a.tif"), refine(PHOTO, labels=MASK).argmax(0))
+    assert command(here, "photo.png", "labels.png", "-o", "one.tif").exit_code == 0
+    assert np.array_equal(read(here / "one.tif"), read(here / "out" / "a.tif"))
+    assert command(here, "images/", "masks/", "-o", "again/", "--format", "png").exit_code == 0
+    assert sorted(path.name for path in (here / "again").iterdir()) == ["a.png", "b.png", "c.png"]
+
+
+def test_nested_folders_and_suffixed_names_are_refined(here):
+    (here / "images" / "in").mkdir()
+    (here / "images" / "a.png").rename(here / "images" / "in" / "a.png")
+    (here / "masks" / "a.png").rename(here / "images" / "in" / "a_seg.png")
+    for name in "bc":
+        (here / "masks" / f"{name}.png").rename(here / "images" / f"{name}_seg.png")
+    answer = command(here, "images/", "images/", "-o", "out/", "--recursive", "--mask-suffix", "_seg")
+    assert answer.exit_code == 0 and answer.stderr == "densefield: refined: 3; failed: 0\n"
+    found = {path.relative_to(here / "out").as_posix() for path in (here / "out").rglob("*.png")}
+    assert found == {"in/a_seg.png", "b_seg.png", "c_seg.png"}
+
+
+def test_what_is_skipped_is_said(here):
+    (here / "images" / "in").mkdir()
+    (here / "images" / "notes.txt").touch()
+    answer = command(here, "images/", "masks/", "-o", "out/")
+    assert answer.exit_code == 0
+    assert answer.stderr.splitlines()[:2] == [
+        f"densefield: {here / 'images'}: skipped subfolders (in). Search them with --recursive.",
+        f"densefield: {here / 'images'}: skipped files that are not images by their suffix (notes.txt).",
+    ]
+
+
+def test_failures_are_logged_one_per_line_with_options_instead_of_arguments(here):
+    (here / "images" / "b.png").write_bytes(b"broken")
+    Image.fromarray(np.arange(192, dtype=np.uint8).reshape(12, 16)).save(here / "masks" / "c.png")
+    Image.fromarray(MASK).save(here / "masks" / "d.png")
+    answer = command(here, "images/", "masks/", "-o", "out/", "--log", str(here / "logs" / "failures.log"))
+    lines = (here / "logs" / "failures.log").read_text(encoding="utf-8").splitlines()
+    assert answer.exit_code == 1 and len(lines) == 3
+    assert "d.png: no image" in lines[0] and "b.png is not an image" in lines[1]
+    assert "pass --soft; if they are labels pass their number: --labels." in lines[2]
+    assert all(f"densefield: {line}" in answer.stderr for line in lines)
+    command(here, "images/", "masks/", "-o", "out/", "--log", str(here / "logs" / "failures.log"), "--labels", "192")
+    assert len((here / "logs" / "failures.log").read_text(encoding="utf-8").splitlines()) == 2  # written anew
+
+
+def test_many_failures_are_counted_on_the_terminal_where_a_log_has_them(here):
+    for number in range(30):
+        (here / "images" / f"{number}.png").write_bytes(b"broken")
+        Image.fromarray(MASK).save(here / "masks" / f"{number}.png")
+    answer = command(here, "images/", "masks/", "-o", "out/", "--log", str(here / "failures.log"))
+    assert answer.stderr.count("is not an image") == 20
+    assert f"densefield: and 10 more failures, which are in {here / 'failures.log'}\n" in answer.stderr
+    assert answer.stderr.endswith("densefield: refined: 3; failed: 30\n")
+
+
+@pytest.mark.parametrize(
+    "array, options, message",
+    [
+        (np.full((2, 12, 16), 3.0), [], "For raw scores use --logits."),
+        (np.full((2, 12, 16), np.nan), [], "Replace them in the array."),
+        (MASK, ["--labels", "2", "--confidence", "0.4"], "--confidence is 0.4, expected more than 0.5"),
+        (np.full((2, 12, 16), 0.5), ["--labels", "3"], "2 labels, but --labels 3 was given"),
+        (MASK, ["--logits"], "but --logits expects floating point"),
+        (MASK, ["--soft"], "leave out --soft"),
+        (MASK, ["--soft", "--logits"], "got --logits and --soft"),
+    ],
+)
+def test_errors_name_options_and_not_arguments_of_python(here, array, options, message):
+    np.save(here / "mask.npy", array)
+    answer = command(here, "photo.png", "mask.npy", "-o", "out.png", *options)
+    assert answer.exit_code == 1 and message in answer.stderr
+    assert not re.search(r"\w=|\bignore\b", answer.stderr.replace(str(here), ""))
+
+
+@pytest.mark.filterwarnings("ignore:the scores are probabilities")
+def test_findings_name_options_and_not_arguments_of_python(here):
+    np.save(here / "p.npy", np.stack([1.0 - MASK, MASK]))
+    answers = [
+        command(
+            here, "photo.png", "labels.png", "-o", "o.png", "--explain", "--weight", "0", "--bilateral-weight", "0"
+        ),
+        command(here, "photo.png", "p.npy", "-o", "o.png", "--explain", "--logits"),
+        command(here, "photo.png", "object.png", "-o", "o.png", "--explain", "--void", "255"),
+    ]
+    for answer in answers:
+        assert answer.exit_code == 0 and "problem:" in answer.stdout
+        assert not re.search(r"\w=", answer.stdout), answer.stdout
+    assert "Raise --weight or --bilateral-weight." in answers[0].stdout
+
+
+def test_warnings_are_one_line_each(here):
+    logits = np.stack([1.0 - MASK, MASK]).astype(np.float32)  # which look like probabilities
+    np.save(here / "logits.npy", logits)
+    answer = subprocess.run(
+        [sys.executable, "-m", "densefield", "refine", "photo.png", "logits.npy", "-o", "out.png", "--logits"],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        cwd=here,
+    )
+    assert answer.returncode == 0
+    (line,) = answer.stderr.splitlines()
+    assert line.startswith("densefield: warning: ") and "probabilities" in line
+    assert line.endswith("Leave out --logits.")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows sends Ctrl-C in another way")
+def test_after_ctrl_c_finished_results_are_kept_and_the_rest_is_resumed(here):
+    photo = np.tile(PHOTO, (30, 30, 1))
+    for number in range(40):
+        Image.fromarray(photo).save(here / "images" / f"{number}.png", compress_level=0)
+        Image.fromarray(np.tile(MASK, (30, 30))).save(here / "masks" / f"{number}.png")
+    arguments = [sys.executable, "-m", "densefield", "refine", "images", "masks", "-o", "out", "--threads", "1"]
+    process = subprocess.Popen(
+        arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, cwd=here
+    )
+    deadline = time.monotonic() + 60
+    while not list((here / "out").glob("*.png")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    told = process.communicate(timeout=60)[1]
+    done = {path.name: path.stat().st_mtime_ns for path in (here / "out").iterdir()}
+    assert process.returncode == 130 and 0 < len(done) < 43
+    assert re.fullmatch(r"densefield: interrupted after \d+ of 43 pairs. To resume, add --skip-existing.\n", told)
+    assert all(name.endswith(".png") and not name.startswith(".") for name in done)  # no partial file
+    again = command(here, "images/", "masks/", "-o", "out/", "--skip-existing")
+    assert again.exit_code == 0 and f"refined: {43 - len(done)}; failed: 0; skipped" in again.stderr
+    assert len(list((here / "out").iterdir())) == 43
+    assert all((here / "out" / name).stat().st_mtime_ns == written for name, written in done.items())
 
 
 def test_the_module_runs_as_a_command_and_never_loads_torch(here):

@@ -140,9 +140,12 @@ def test_masks_may_have_a_suffix_that_images_have_not(folders):
         Pair(images / "dog.jpg", masks / "dog_mask.npy", out / "dog_mask.png"),
     )
     assert pairing.skipped == (f"{masks}: skipped files whose name does not end in _mask (cat.png).",)
-    for name in ("cat.jpg", "dog.jpg"):
-        (images / name).rename(images / f"new {name}")
-    with pytest.raises(InputError, match="pass mask_suffix='_mask'"):
+    (masks / "cat.png").unlink()
+    with pytest.raises(InputError, match="seem to end in _mask: pass mask_suffix='_mask'"):
+        pair_up(images, masks, out)
+    (images / "cat.jpg").rename(images / "horse.jpg")
+    (images / "dog.jpg").unlink()
+    with pytest.raises(InputError, match=r"cat\.jpg goes with cat\.png\.$"):
         pair_up(images, masks, out)
 
 

@@ -29,11 +29,13 @@ FLAGS = {
     "threads is": "--threads is",
     "use logits=": "use --logits",
     "as logits=": "with --logits",
-    "logits=-energies": "their negative with --logits",
+    "logits=-energies": "the negative array",
+    "Pass -energies": "Pass the negative array",
+    "Pass their logarithms, or use refine(image, p)": "Leave out --logits",
     "as probabilities=": "without --logits",
     "probabilities= for": "a floating point array for",
     "use labels=": "use an integer array",
-    "labels=mask > 0": "a mask of 0 and 255",
+    "pass labels=mask > 0": "leave out --void and --labels, and save it as a grey picture",
     "Leave those pixels out with ignore=numpy.isnan(probabilities).any(axis=0)": "Replace them in the array",
 }
 FLAGS_OF_KERNELS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,6 +51,18 @@ class Mask:
         if self.form in ("probabilities", "soft"):
             return {"probabilities": self.values}
         return {"logits": self.values} if self.form == "logits" else {"labels": self.values, "void": self.void}
+
+    def renumbered(self) -> tuple[Mask, npt.NDArray[np.intp]]:
+        """The same labels numbered 0, 1, …, without the numbers that do not occur, and the numbers they had.
+
+        >>> mask, numbers = Mask("labels", np.array([[7, 300], [255, 7]]), void=255).renumbered()
+        >>> mask.values.tolist(), mask.void, numbers.tolist()
+        ([[0, 1], [2, 0]], 2, [7, 300])
+        """
+        labels = self.labels()
+        numbers = np.unique(labels[labels >= 0])
+        values = np.where(labels >= 0, np.searchsorted(numbers, labels), len(numbers))
+        return replace(self, values=values, void=len(numbers)), numbers
 
     def labels(self) -> npt.NDArray[np.intp]:
         """The label of each pixel, -1 where unknown, (H, W)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -14,6 +14,9 @@ from densefield.files.masks import ARRAYS
 from densefield.files.outputs import FORMATS, TIFF, check_format
 
 MOST_NAMES = 5  # of files in one message
+MOST_TRIED = 100  # names, for a hint
+
+Names = Mapping[str, Sequence[Path]]
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ def _pair_folders(
         shown = None if preview is None else preview / f"{result}.png"
         pairs.append(Pair(of_image[name][0], mask, out / f"{result}{suffix}", shown))
     if not pairs and not ambiguous:
-        raise InputError(_no_pair(images, masks, len(of_image), len(of_mask), mask_suffix, image_list.subfolders))
+        raise InputError(_no_pair(images, masks, of_image, of_mask, mask_suffix, image_list.subfolders))
     alone = [
         tuple(path for name in sorted(these.keys() - those.keys()) for path in these[name])
         for these, those in ((of_image, of_mask), (of_mask, of_image))
@@ -132,15 +135,26 @@ def _pair_folders(
 
 
 def _no_pair(
-    images: Path, masks: Path, num_images: int, num_masks: int, mask_suffix: str, subfolders: Sequence[Path]
+    images: Path, masks: Path, of_image: Names, of_mask: Names, mask_suffix: str, subfolders: Sequence[Path]
 ) -> str:
     message = (
-        f"no image in {images} (of {num_images}) has the name of a mask in {masks} (of {num_masks}): cat.jpg goes with "
-        f"cat{mask_suffix}.png."
+        f"no image in {images} (of {len(of_image)}) has the name of a mask in {masks} (of {len(of_mask)}): cat.jpg "
+        f"goes with cat{mask_suffix}.png."
     )
     if subfolders:
-        return f"{message} Subfolders were not searched: pass recursive=True."
-    return message if mask_suffix else f"{message} Where masks are named cat_mask.png, pass mask_suffix='_mask'."
+        message += " Subfolders were not searched: pass recursive=True."
+    suffix = "" if mask_suffix else likely_suffix(sorted(of_image), sorted(of_mask))
+    return f"{message} Names of masks seem to end in {suffix}: pass mask_suffix={suffix!r}." if suffix else message
+
+
+def likely_suffix(images: Sequence[str], masks: Sequence[str]) -> str:
+    """What the names of masks have after those of images; nothing where that cannot be told.
+
+    >>> likely_suffix(["cat", "dog"], ["bird_mask", "dog_mask"])
+    '_mask'
+    """
+    tried = images[:MOST_TRIED]
+    return next((mask[len(image) :] for image in tried for mask in masks if mask.startswith(image)), "")
 
 
 def _passed_over(folder: Path, listing: Listing, what: str) -> list[str]:
