@@ -127,3 +127,13 @@ def test_if_nothing_can_be_fetched_it_exits_with_2(mirror, tmp_path):
     options = ("--voc-url", f"{mirror.url}/gone", "--sbd-url", f"{mirror.url}/gone")
     answer = command("voc2012", tmp_path / "data", *options)
     assert answer.exit_code == 2 and answer.stdout == "" and "404 Not Found" in answer.stderr
+
+
+@pytest.mark.parametrize("arguments", [["voc2012"], ["check"], ["scenes"]])
+def test_a_file_in_place_of_a_folder_exits_with_2(tmp_path, arguments):
+    (tmp_path / "file").touch()
+    answer = command(*arguments, tmp_path / "file")
+    assert answer.exit_code == 2 and "'DIR'" in answer.stderr and "is a file" in answer.stderr
+    below = command(*arguments, tmp_path / "file" / "folder")
+    assert below.exit_code == 2 and isinstance(below.exception, SystemExit)  # and not an error without a message
+    assert "Not a directory" in below.stderr or "does not exist" in below.stderr

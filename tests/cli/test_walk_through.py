@@ -1,4 +1,4 @@
-"""The walk through in the documentation runs, and prints what it shows."""
+"""The session in the documentation runs, and prints what it shows."""
 
 from __future__ import annotations
 
@@ -17,39 +17,52 @@ pytest.importorskip("rich", reason="the command line needs rich")
 Image = pytest.importorskip("PIL.Image", reason="the command line needs Pillow")
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+SESSION = PAGE.partition("## A session")[2].partition("## Masks")[0]
 
 
-def blocks(kind: str, text: str) -> list[str]:
-    return re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
+def run(line: str) -> str:
+    """What a command prints, on stdout and stderr."""
+    command, *arguments = shlex.split(line)
+    assert command == "densefield"
+    answer = subprocess.run(
+        [sys.executable, "-m", "densefield", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        stdin=subprocess.DEVNULL,
+    )
+    return answer.stdout
 
 
-def test_the_walk_through_runs(tmp_path, monkeypatch):
-    pytest.importorskip("skimage", reason="the walk through uses its photos")
+def without_numbers(text: str) -> str:
+    """Decoders of JPEG round differently, so numbers may differ in their last digits."""
+    return re.sub(r"\d[\d.]*", "#", text)
+
+
+def test_the_session_runs_and_prints_what_the_page_shows(tmp_path, monkeypatch):
+    pytest.importorskip("skimage", reason="the session uses its photos")
     monkeypatch.chdir(tmp_path)
-    walk = PAGE.partition("## A walk through")[2].partition("## Masks")[0]
-    exec(blocks("python", walk)[0], {})
-    for block in blocks("console", walk):
-        command, *arguments = shlex.split(block)
-        assert command == "densefield"
-        answer = subprocess.run(
-            [sys.executable, "-m", "densefield", *arguments],
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            stdin=subprocess.DEVNULL,
-        )
-        assert answer.returncode == 0, answer.stderr
-    # Decoders of JPEG round differently, so numbers may differ in their last digits.
-    assert re.sub(r"[\d.]+", "#", answer.stdout) == re.sub(r"[\d.]+", "#", blocks("text", walk)[0])
-    assert {path.name for path in Path().rglob("*.p*") if path.is_file()} == {
-        "coffee.png",
-        "rocket.png",
-        "preview.png",
-    }
+    names: dict[str, object] = {}
+    printed, commands = "", 0
+    for kind, block in re.findall(r"```(\w+)\n(.*?)```", SESSION, re.DOTALL):
+        if kind != "text":
+            assert printed == "", f"the page does not show {printed}"
+        if kind == "python":
+            exec(block, names)
+        elif kind == "console":
+            printed = run(block)
+            commands += 1
+        else:
+            assert without_numbers(printed) == without_numbers(block)
+            printed = ""
+    assert printed == "" and commands == 8
+    assert sorted(path.name for path in Path("previews").iterdir()) == ["coffee.png", "rocket.png"]
     with Image.open("refined/coffee.png") as after, Image.open("masks/coffee.png") as before:
         assert after.getpalette() == before.getpalette()
         assert 0.005 < (np.asarray(after) != np.asarray(before)).mean() < 0.2
     assert np.load("coffee.npy").shape == (2, 400, 600)
+    assert Path("failures.log").read_text(encoding="utf-8").count("\n") == 1
 
 
 def test_the_page_names_every_option_with_its_default():
@@ -57,8 +70,15 @@ def test_the_page_names_every_option_with_its_default():
 
     rows = [line for line in PAGE.partition("## Options")[2].splitlines() if line.startswith("| `--")]
     for name, parameter in inspect.signature(refine_verb).parameters.items():
-        if parameter.default is inspect.Parameter.empty:
-            continue  # arguments and --out
-        (row,) = (row for row in rows if f"`--{name.replace('_', '-')}`" in row)
+        if name in ("context", "image", "mask"):
+            continue
+        (row,) = (row for row in rows if f"`--{name.replace('_', '-')}`" in row.split("|")[1])
         if isinstance(parameter.default, float):
             assert f"{parameter.default:g}" in row.split("|")[2]
+
+
+def test_the_page_names_every_command():
+    from densefield.cli.app import app
+
+    verbs = [command.name for command in app.registered_commands] + [group.name for group in app.registered_groups]
+    assert len(verbs) == 7 and all(f"| `densefield {verb}` |" in PAGE for verb in verbs)

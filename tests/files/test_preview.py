@@ -134,6 +134,14 @@ def test_without_a_change_there_is_no_zoom(grids):
     assert len(grids[0]) == 1 and grids[0][0][3].caption == "Changed: nothing"
 
 
+def test_a_small_change_is_in_the_middle_of_the_zoomed_part():
+    changed = np.zeros((400, 500), bool)
+    changed[200:203, 300:305] = True
+    rows, columns = densest_window(changed)
+    # The parts that are tried begin an eighth of their size apart.
+    assert abs((rows.start + rows.stop) / 2 - 201.5) <= 10 and abs((columns.start + columns.stop) / 2 - 302.5) <= 12.5
+
+
 @pytest.mark.parametrize("shape", [(200, 300), (900, 20), (7, 400), (130, 1)])
 def test_the_zoomed_part_has_the_most_changed_pixels_of_all_that_were_tried(shape):
     changed = np.random.default_rng(6029).random(shape) < 0.02

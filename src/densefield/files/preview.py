@@ -76,7 +76,7 @@ def _percent(changed: npt.NDArray[np.bool_]) -> str:
     percent = 100 * np.count_nonzero(changed) / max(changed.size, 1)
     if percent == 0:
         return "nothing"
-    return f"{percent:.0f} % of pixels" if percent >= 10 else f"{max(percent, 0.001):.1g} % of pixels"
+    return f"{percent:.0f} % of pixels" if percent >= 10 else f"{max(percent, 0.001):.2g} % of pixels"
 
 
 def _panels(
@@ -155,7 +155,8 @@ def densest_window(changed: npt.NDArray[np.bool_]) -> Window:  # of (H, W)
         - sums[np.ix_(ends[0], starts[1])]
         + sums[np.ix_(starts[0], starts[1])]
     )
-    row, column = np.unravel_index(counts.argmax(), counts.shape)
+    best = np.argwhere(counts == counts.max())
+    row, column = best[np.square(best - best.mean(axis=0)).sum(axis=1).argmin()]  # the changes are in the middle
     top, left = int(starts[0][row]), int(starts[1][column])
     return slice(top, top + sides[0]), slice(left, left + sides[1])
 
