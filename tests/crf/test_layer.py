@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -204,8 +205,10 @@ def test_points_far_from_the_origin_are_coupled_as_near_it(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize(("shape", "spacing"), [((5,), None), ((3, 4), (0.7, 1.3)), ((2, 3, 4), (0.1, 0.2, 3.3))])
-def test_positions_are_those_of_numpy(shape: Any, spacing: Any) -> None:
-    assert np.array_equal(positions_torch.grid_positions(shape, spacing)[0].numpy(), sites.grid_positions(shape, spacing))
+@pytest.mark.parametrize("order", ["xy", "yx"])
+def test_positions_are_those_of_numpy(shape: Any, spacing: Any, order: Any) -> None:
+    expected = sites.grid_positions(shape, spacing, order)
+    assert np.array_equal(positions_torch.grid_positions(shape, spacing, order)[0].numpy(), expected)
 
 
 def test_positions_are_made_once_for_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,9 +242,45 @@ def test_a_name_that_there_is_not_is_an_error_that_lists_those_there_are(pattern
     assert all(parameter.requires_grad for parameter in crf.parameters())
 
 
-def test_it_prints_its_options() -> None:
-    text = repr(DenseCRF(21, iterations=3, adjoint="recompute"))
-    assert "labels=21" in text and "iterations=3" in text and "adjoint='recompute'" in text
+def test_it_prints_labels_iterations_changed_options_and_a_line_for_each_kernel() -> None:
+    kernels = [
+        Spatial([3, 2.5], weight=np.linspace(1, 3, 21)),
+        Bilateral(60, 10, weight=np.eye(21), normalization="after"),
+        Spatial(covariance=[[30.0, 8.0], [8.0, 12.0]]),
+        Custom(feature="depth", sigma=[0.5, 0.7], weight=1.5, normalization="none"),
+    ]
+    crf = DenseCRF(21, kernels, iterations=3, adjoint="recompute", threads=2, data_range=1)
+    assert repr(crf).splitlines() == [
+        "DenseCRF(",
+        "  labels=21, iterations=3, threads=2, data_range=1.0, adjoint='recompute'",
+        "  spatial: σ (3, 2.5) px, weight 1…3 for 21 labels (symmetric)",
+        "  bilateral: σ 60 px, 10 levels, weight matrix 21×21 (after)",
+        "  spatial2: covariance 2×2, weight 1 (symmetric)",
+        "  depth: σ (0.5, 0.7), weight 1.5 (none)",
+        ")",
+    ]
+    crf.bilateral.log_sigma.data[:2] += 1
+    assert "  bilateral: σ 163.1 px, 10 levels" in repr(torch.nn.Sequential(crf))  # as it is now, and among others
+
+
+SNIPPET = """
+import torch
+from densefield import DenseCRF
+crf = DenseCRF(2)
+scores, image = torch.zeros(1, 2, 4, 5), torch.zeros(1, 3, 4, 5)
+reveal_type(crf(scores, image))
+reveal_type(crf([scores[0]], [image[0]], ignore=[image[0, 0] > 0]))
+"""
+
+
+def test_type_checkers_know_what_it_returns(tmp_path: Path) -> None:
+    api = pytest.importorskip("mypy.api")
+    file = tmp_path / "snippet.py"
+    file.write_text(SNIPPET, encoding="utf-8")
+    told, _, code = api.run(["--strict", "--cache-dir", str(tmp_path), str(file)])
+    shown = [line.rpartition("note: ")[2] for line in told.splitlines() if "Revealed type" in line]
+    assert code == 0, told
+    assert shown == ['Revealed type is "torch._tensor.Tensor"', 'Revealed type is "list[torch._tensor.Tensor]"']
 
 
 def test_no_pixels_and_no_items_are_no_error() -> None:

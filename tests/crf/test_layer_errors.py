@@ -49,7 +49,11 @@ def test_a_module_that_cannot_be_is_an_error(arguments: dict[str, Any], message:
 @pytest.mark.parametrize(
     ("scores", "options", "message"),
     [
-        (random(3, 4, 5), {"image": IMAGE}, "which is for 4 labels, but there are 3. There is no batch axis: pass scores"),
+        (
+            random(3, 4, 5),
+            {"image": IMAGE},
+            "which is for 4 labels, but there are 3. There is no batch axis: pass scores",
+        ),
         (random(4, 5), {}, r"shape \(4, 5\), expected \(batch, labels, rows, columns\)"),
         (random(2, 4, 5, 3), {"image": IMAGE}, r"The labels are the last axis: use scores.movedim\(-1, 1\)"),
         (random(2, 3, 4, 5, 6), {"image": IMAGE}, "Make the module with axes=3"),
@@ -57,6 +61,17 @@ def test_a_module_that_cannot_be_is_an_error(arguments: dict[str, Any], message:
         (SCORES, {"image": colours(2, 4, 5, 3)}, r"channels come last: use image.movedim\(-1, 1\)"),
         (SCORES, {"image": colours(2, 1, 4, 5)}, "make the module with channels=1"),
         (SCORES, {"image": colours(3, 3, 4, 5)}, r"expected \(2, 3, 4, 5\)"),
+        (SCORES, {"image": colours(3, 4, 5)}, r"The image has no batch axis: pass image\[None\]"),
+        (SCORES, {"image": colours(4, 5, 3)}, r"no batch axis, and its channels come last: use image.movedim\(-1, 0\)"),
+        (SCORES, {"image": colours(2, 3, 5, 4)}, r"Rows and columns are swapped: use image.transpose\(-2, -1\)"),
+        (
+            SCORES,
+            {"image": colours(2, 3, 32, 40)},
+            r"scores are 4×5 and the image 32×40: upsample the scores, torch.nn.functional.interpolate\(scores, "
+            r"size=image.shape\[-2:\], mode='bilinear', align_corners=False\)",
+        ),
+        (random(3, 3, 5), {"image": IMAGE}, r"1 axes of pixels, but the kernels have widths for 2. There is no batch"),
+        (random(3, 8), {}, r"\(3, 8\), expected .* There is no batch axis"),
         (SCORES, {"image": torch.tensor(1.0)}, r"the image has shape \(\)"),
         (SCORES, {"image": IMAGE, "features": {"depth": IMAGE}}, "'depth', which no kernel compares"),
         (SCORES, {"image": IMAGE, "spacing": (1, 1, 1)}, "expected 2 numbers above 0"),
@@ -79,7 +94,7 @@ def test_wrong_input_is_told_what_to_do(scores: Any, options: dict[str, Any], me
     [
         (SCORES.numpy(), {"image": IMAGE}, "For numpy arrays use densefield.CRF"),
         (SCORES.long(), {"image": IMAGE}, "expected floating point numbers"),
-        (SCORES, {"image": IMAGE.numpy()}, "the image is a ndarray"),
+        (SCORES, {"image": IMAGE.numpy()}, r"the image is a ndarray.*torch.from_numpy\(image\).movedim"),
         (SCORES, {"image": IMAGE > 9}, "the image has dtype torch.bool"),
         ([SCORES[0].numpy()], {"image": [IMAGE[0]]}, "a list with a ndarray in it"),
     ],
@@ -95,6 +110,30 @@ def test_a_missing_feature_is_named() -> None:
         crf(SCORES)
     with pytest.raises(InputError, match="feature 'depth' has 3 channels, but its kernel has widths for 1"):
         crf(SCORES, features={"depth": IMAGE})
+
+
+def test_a_point_cloud_with_swapped_axes_is_told_which() -> None:
+    crf = DenseCRF(4, [Custom(feature="xyz", sigma=[1.0] * 3)])
+    scores, xyz = random(1, 4, 50), random(1, 3, 50, seed=3)
+    with pytest.raises(InputError, match=r"for 50 labels.* The labels are the last axis: use scores.transpose\(1, 2\)"):
+        crf(scores.transpose(1, 2), features={"xyz": xyz})
+    with pytest.raises(
+        InputError, match=r"'xyz' has shape \(1, 50, 3\).* channels come last: use feature.transpose\(1, 2"
+    ):
+        crf(scores, features={"xyz": xyz.transpose(1, 2)})
+    with pytest.raises(InputError, match=r"\(4, 50\), expected .* There is no batch axis: pass scores\[None\]"):
+        crf(scores[0], features={"xyz": xyz})
+    with pytest.raises(InputError, match=r"Feature 'xyz' has no batch axis: pass feature\[None\]"):
+        crf(scores, features={"xyz": xyz[0]})
+
+
+def test_the_lines_that_errors_recommend_work() -> None:
+    scores, image = random(2, 3, 4, 5), colours(2, 3, 32, 40)
+    large = torch.nn.functional.interpolate(scores, size=image.shape[-2:], mode="bilinear", align_corners=False)
+    assert DenseCRF(3)(large, image).shape == (2, 3, 32, 40)
+    assert DenseCRF(3)(SCORES[0][None], IMAGE[0][None]).shape == (1, 3, 4, 5)
+    numpy_image = IMAGE[0].movedim(0, -1).numpy()
+    assert DenseCRF(3)(SCORES[:1], torch.from_numpy(numpy_image).movedim(-1, 0)[None]).shape == (1, 3, 4, 5)
 
 
 def test_large_scores_are_not_taken_for_infinite_ones() -> None:

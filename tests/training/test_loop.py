@@ -253,7 +253,8 @@ class TestErrors:
 
     def test_what_fails_before_anything_is_learnt_is_not_blamed_on_the_rates(self, tiny, tmp_path):
         train(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
-        settings = ["training.stage=2", f"training.start_from={tmp_path / 'one'}", "crf.kernels.1.sigma_rgb=1e-12"]
+        kernels = "crf.kernels=[{kind = 'bilateral', sigma_rgb = 1e-12}]"
+        settings = ["training.stage=2", f"training.start_from={tmp_path / 'one'}", kernels]
         with pytest.raises(Diverged, match="Nothing was learnt yet: look at the CRF's widths"):
             train(read_config(tiny, settings), tmp_path / "two")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -30,9 +31,9 @@ class KernelParameters(nn.Module):
       row.
     * ``log_weight`` () or (L,); for a weight that is a matrix instead ``matrix`` (L, L), used as (M + Mᵀ)/2.
 
-    A parameter θ that started as θ₀ stands for initial · exp(θ - θ₀), or initial + θ - θ₀, so that what has not been
-    trained is exactly what the kernel says, in any precision: θ₀ is rounded as θ is. Both constants are plain tensors,
-    neither parameters nor buffers, so they are not in the state dict, and deferred initialisation leaves them alone.
+    What has not been trained is exactly what the kernel says, in any precision: exp(log 60) is not 60 in float32, so a
+    parameter that is still where it started stands for the number that it was made from. These numbers are plain
+    tensors, neither parameters nor buffers: they are not in the state dict, and to_empty() leaves them alone.
 
     >>> parameters = KernelParameters(Spatial(3, weight=3), {"position": 2}, labels=21)
     >>> [name for name, _ in parameters.named_parameters()]
@@ -99,17 +100,21 @@ class KernelParameters(nn.Module):
         >>> parameters.values()
         {'sigma': array([3., 3.]), 'weight': array(2.)}
         """
-        with torch.no_grad():
-            for name, start in self._start.items():
-                getattr(self, name).copy_(start)
+        for name, start in self._start.items():
+            parameter: Tensor = getattr(self, name)
+            # Libraries that load checkpoints make torch.nn.init spare what they have loaded, so it decides what to set.
+            nn.init.constant_(parameter, math.nan)
+            with torch.no_grad():
+                parameter.copy_(torch.where(parameter.isnan(), start.to(parameter), parameter))
 
     def value(self, name: str) -> Tensor:
         """What a parameter stands for, in double precision where the device has it."""
         parameter: Tensor = getattr(self, name)
         precise = torch.float32 if parameter.device.type == "mps" else torch.float64
-        start = self._start[name].to(parameter.dtype).to(parameter.device, precise)
-        initial, moved = self._initial[name].to(parameter.device, precise), parameter.to(precise) - start
-        return initial * moved.exp() if name.startswith("log_") else initial + moved
+        value = parameter.to(precise).exp() if name.startswith("log_") else parameter.to(precise)
+        untrained = parameter.detach() == self._start[name].to(parameter)
+        correction = self._initial[name].to(value) - value.detach()
+        return value + correction.where(untrained, 0)
 
     def shape(self, dtype: torch.dtype) -> Tensor:
         """Widths σ (d,), features are p/σ; or W (d, d), features are W p: in the unit of the features."""

@@ -18,6 +18,7 @@ from densefield.filters.lattice_torch import TorchLatticeFilter
 from densefield.filters.once import once
 from densefield.filters.operator import Derivative, FeatureFilter
 from densefield.filters.threads import check_threads, default_threads
+from densefield.filters.torch_modes import check_torch_mode
 
 Method = Literal["lattice", "exact"]
 
@@ -49,6 +50,7 @@ def gaussian_filter(
     for name, tensor in (("features", features), ("values", values)):
         if not isinstance(tensor, Tensor):
             raise InputTypeError(f"{name} are a {type(tensor).__name__}, expected a torch tensor.")
+    check_torch_mode("gaussian_filter", (features, values))
     if features.ndim == 3:
         if values.ndim != 3 or len(values) != len(features):
             raise InputError(
@@ -146,6 +148,7 @@ def grid_filter(
     if not isinstance(values, Tensor) or not values.is_floating_point():
         came = f"{values.dtype} tensor" if isinstance(values, Tensor) else type(values).__name__
         raise InputTypeError(f"values are a {came}, expected a tensor of floating point numbers.")
+    check_torch_mode("grid_filter", (values, sigma))
     extents = check_grid_shape(shape)
     widths = sigma if isinstance(sigma, Tensor) else torch.tensor(sigma, dtype=torch.float64)
     check_sigma(widths.tolist(), extents)

@@ -1,0 +1,190 @@
+"""Images for DenseCRF: their range of colours, an alpha channel, and the order of axes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from densefield import CRF, Bilateral, InputError, Spatial
+from densefield.errors import InputWarning
+
+torch = pytest.importorskip("torch")
+from densefield import DenseCRF, Segmenter  # noqa: E402
+
+KERNELS = (Spatial([2, 4], weight=2), Bilateral([9, 5], [50, 60, 70], weight=3))
+
+
+def random(*shape: int, seed: int = 2111) -> Any:
+    return torch.tensor(np.random.default_rng(seed).standard_normal(shape), dtype=torch.float32)
+
+
+def photo(*shape: int, seed: int = 201) -> Any:
+    return torch.tensor(np.random.default_rng(seed).integers(0, 256, shape), dtype=torch.uint8)
+
+
+SCORES, PHOTO = random(1, 3, 9, 11), photo(1, 3, 9, 11)
+MEAN, DEVIATION = torch.tensor([123.7, 116.3, 103.5]), torch.tensor([58.4, 57.1, 57.4])
+NORMALISED = (PHOTO - MEAN[:, None, None]) / DEVIATION[:, None, None]
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (PHOTO / 255, r"from 0 to 0\.9\d+, which looks like colours from 0 to 1, but sigma_rgb = 10 .*data_range=1"),
+        ((PHOTO / 255).double(), "which looks like colours from 0 to 1"),
+        ((PHOTO / 255).half(), "which looks like colours from 0 to 1"),
+        (PHOTO.float() * 257, r"more than 8 bits.*data_range=65535"),
+        (PHOTO.int() * 257, r"more than 8 bits.*data_range=65535"),
+        (NORMALISED, "looks like a network's normalised input"),
+    ],
+)
+def test_colours_that_are_not_from_0_to_255_are_warned_of_once_at_the_users_line(image: Any, message: str) -> None:
+    crf = DenseCRF(3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for factor in (1.0, 0.9):  # another image, and another text that would be
+            crf(SCORES, image if factor == 1 else (image * factor).to(image))
+    (warning,) = caught
+    assert warning.category is InputWarning and warning.filename == __file__
+    with pytest.warns(InputWarning, match=message):
+        DenseCRF(3)([SCORES[0]], [image[0]])
+
+
+class Network(torch.nn.Module):
+    """A network whose author passes what it takes itself on to the CRF."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution, self.crf = torch.nn.Conv2d(3, 3, 1), DenseCRF(3)
+
+    def forward(self, image: Any) -> Any:
+        return self.crf(self.convolution(image), image)
+
+
+def test_within_a_network_the_warning_points_at_the_line_that_calls_the_crf() -> None:
+    with pytest.warns(InputWarning) as caught:
+        Network()(NORMALISED)
+    code = Network.forward.__code__
+    assert caught[0].filename == __file__
+    assert code.co_firstlineno < caught[0].lineno <= code.co_firstlineno + 1
+
+
+@pytest.mark.parametrize(
+    ("crf", "image"),
+    [
+        (DenseCRF(3), PHOTO),
+        (DenseCRF(3), PHOTO.clamp(max=1)),  # bytes are not looked at
+        (DenseCRF(3), PHOTO.float()),
+        (DenseCRF(3, [Spatial(3)]), PHOTO / 255),  # which compares no colours
+        (DenseCRF(3, [Bilateral(9, 0.1)]), PHOTO / 255),  # a width that fits
+        (DenseCRF(3, data_range=1), PHOTO / 255),
+        (DenseCRF(3, data_range=255), PHOTO / 255),
+        (DenseCRF(3), torch.zeros(1, 3, 9, 11)),
+        (Segmenter(torch.nn.Conv2d(3, 3, 1), DenseCRF(3)), None),
+    ],
+)
+def test_nothing_else_is_warned_of(crf: Any, image: Any) -> None:
+    """Warnings are errors here."""
+    found = crf(NORMALISED, PHOTO) if image is None else crf(SCORES, image)
+    assert found.shape == SCORES.shape
+
+
+def test_the_width_that_counts_is_the_smallest_one_now() -> None:
+    crf = DenseCRF(3, [Bilateral(9, [200, 200, 200]), Bilateral(9, [200, 0.5, 200])])
+    assert crf(SCORES, PHOTO / 255).shape == SCORES.shape
+    crf.bilateral2.log_sigma.data += 3
+    with pytest.warns(InputWarning, match="sigma_rgb = 10.04 refers"):
+        crf(SCORES, PHOTO / 255)
+
+
+def test_compiled_modules_do_not_look() -> None:
+    torch.compiler.reset()
+    compiled = torch.compile(DenseCRF(3), backend="eager", fullgraph=True)
+    assert compiled(SCORES, PHOTO / 255).shape == SCORES.shape
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize("data_range", [1.0, (1.0, 1.0, 1.0)])
+@pytest.mark.parametrize("method", ["lattice", "exact"])
+def test_a_range_of_1_gives_what_255_gives(data_range: Any, method: Any) -> None:
+    """Colours over 255 are rounded in float32, which on a lattice moves numbers of some 10 by 1e-5."""
+    expected = DenseCRF(3, KERNELS, method=method)(SCORES, PHOTO)
+    found = DenseCRF(3, KERNELS, method=method, data_range=data_range)(SCORES, PHOTO / 255)
+    assert torch.allclose(found, expected, rtol=0, atol=1e-4)
+
+
+def test_widths_stay_in_levels_and_gradients_are_those_by_them() -> None:
+    plain, ranged = (
+        DenseCRF(3, KERNELS, method="exact").double(),
+        DenseCRF(3, KERNELS, method="exact", data_range=[1, 2, 4]),
+    )
+    ranged.double()
+    scale = torch.tensor([1, 2, 4.0]).reshape(3, 1, 1).double() / 255
+    for crf, image in ((plain, PHOTO.double()), (ranged, PHOTO.double() * scale)):
+        crf(SCORES.double(), image)[0, 0].sum().backward()
+    assert ranged.values()["bilateral.sigma"].tolist() == [9, 5, 50, 60, 70]
+    for (name, one), two in zip(plain.named_parameters(), ranged.parameters(), strict=True):
+        assert torch.allclose(one.grad, two.grad, rtol=1e-9), name
+
+
+@pytest.mark.parametrize("order", ["xy", "yx"])
+@pytest.mark.parametrize("covariance", [False, True])
+def test_order_and_range_are_those_of_numpy(order: Any, covariance: bool) -> None:
+    shape = np.diag([81.0, 25, 2500, 3600, 4900]) + 3
+    kernels = [Spatial([2, 4], weight=2), Bilateral(covariance=shape, weight=3) if covariance else KERNELS[1]]
+    crf = DenseCRF(3, kernels, axis_order=order, data_range=1)
+    twin = crf.to_numpy()
+    assert twin.axis_order == order and twin.data_range == 1
+    image, spacing = (PHOTO / 255), (0.8, 1.5)
+    found = crf(SCORES, image, spacing=spacing)[0].detach().numpy()
+    solved = twin.solve(SCORES[0].numpy(), np.moveaxis(image[0].numpy(), 0, -1), spacing=spacing).log_marginals
+    assert np.abs(found - solved).max() < 1e-5  # of numbers below 15, in float32
+    other = DenseCRF(3, kernels, axis_order="yx" if order == "xy" else "xy", data_range=1)
+    assert not torch.allclose(other(SCORES, image, spacing=spacing)[0], torch.tensor(found), atol=1e-2)
+
+
+def test_from_numpy_and_back_is_the_same_crf() -> None:
+    crf = CRF(KERNELS, iterations=7, exclude_self=True, halo=1, threads=1, data_range=[1, 1, 2], axis_order="yx")
+    module = DenseCRF.from_numpy(crf, labels=3, adjoint="recompute")
+    assert module.adjoint == "recompute" and module.to_numpy().options() == crf.options()
+    for one, two in zip(module.to_numpy().kernels, crf.kernels, strict=True):
+        dimensions = {"position": 2, "channel": 3}
+        assert np.array_equal(one.shape(dimensions), two.shape(dimensions)) and one.weight == two.weight
+    assert DenseCRF.from_numpy(CRF([Spatial(2)]), 2, channels=1, axes=3).spatial.log_sigma.shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"data_range": [1, 2]}, "data_range has 2 numbers, but images have 3 channels"),
+        ({"data_range": -1}, "data_range is -1, expected a finite number above 0"),
+        ({"axis_order": "rc"}, "axis_order is 'rc', expected one of xy, yx"),
+    ],
+)
+def test_ranges_and_orders_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        DenseCRF(3, **options)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_constant_alpha_is_left_out(channels: int) -> None:
+    crf = DenseCRF(3, [Spatial(2), Bilateral(9, 30, weight=3)], channels=channels)
+    image = photo(2, channels, 9, 11)
+    alpha = torch.full((2, 1, 9, 11), 255, dtype=torch.uint8)
+    alpha[1] = 7  # each image has its own
+    scores = random(2, 3, 9, 11)
+    assert torch.equal(crf(scores, torch.cat([image, alpha], 1)), crf(scores, image))
+    alpha[0, 0, 4, 4] = 0
+    with pytest.raises(InputError, match=f"has {channels + 1} channels, but its kernel has widths for {channels}"):
+        crf(scores, torch.cat([image, alpha], 1))
+    # Of values from 0 to 1, it does not count either for their range.
+    with pytest.warns(InputWarning, match="colours from 0 to 1"):
+        crf(scores, torch.cat([image / 255, torch.full((2, 1, 9, 11), 255.0)], 1))
+
+
+def test_four_channels_that_have_widths_are_four_channels() -> None:
+    crf = DenseCRF(3, [Bilateral(9, [30, 40, 50, 60])], channels=4)
+    assert crf(SCORES, photo(1, 4, 9, 11)).shape == SCORES.shape
