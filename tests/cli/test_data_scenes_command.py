@@ -1,4 +1,4 @@
-"""`densefield data scenes`: options arrive, exit codes tell, a folder is gone on with."""
+"""`densefield data scenes`: options arrive, exit codes tell, an interrupted run resumes."""
 
 from __future__ import annotations
 

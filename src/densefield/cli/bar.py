@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn, Task
 
-BAR_WIDTH = 24  # letters: with all columns a line fits into a terminal of 80
+BAR_WIDTH = 20  # letters: with all columns a line fits into a terminal of 80
 
 
 class Bar:

@@ -1,4 +1,4 @@
-"""Several bars of progress, one after the other."""
+"""Several progress bars, one after the other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from densefield.cli.bar import Bar
 
 
 class Stages:
-    """One bar after the other, each under a line that says what is done."""
+    """One bar after the other, each under a line that names the stage."""
 
     def __init__(self) -> None:
         self._what = ""

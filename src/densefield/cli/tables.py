@@ -1,4 +1,4 @@
-"""Tables of measures on the terminal."""
+"""Tables of metrics on the terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def print_comparison(methods: Mapping[str, Any], comparisons: Mapping[str, Any], title: str) -> None:
-    """One row for each measure, one column for each method, and for those that are compared their gain."""
+    """Prints one row for each metric, one column for each method, and the gain of each method that is compared."""
     from rich.console import Console
     from rich.table import Table
 
@@ -48,7 +48,7 @@ def _end(name: str, value: float | None) -> str:
 
 
 def print_classes(methods: Mapping[str, Any], classes: Sequence[str]) -> None:
-    """The intersection over union of each label, by method, with its interval."""
+    """Prints the intersection over union of each label, by method, with its confidence interval."""
     from rich.console import Console
     from rich.table import Table
 
