@@ -1,4 +1,4 @@
-"""A network judged alone and with a CRF, image by image, on one process or many."""
+"""A network evaluated alone and with a CRF, image by image, on one process or many."""
 
 from __future__ import annotations
 
@@ -42,10 +42,17 @@ def evaluate(
 ) -> dict[str, Any]:
     """Measures of the network alone, of the CRF on its scores, or of both with their paired difference.
 
-    The folder gets `images/ID.npz`, the counts of each image; `cases/`, pictures of the images that gain and lose most
-    by the CRF; and `result.json`, which is also returned. Images that were counted already are not counted again, if
-    `about`, what the scores are, and the CRF are the same. Under torchrun each process counts its share, and the first
-    writes the result.
+    * ``source``: the scored images, such as those of `open_scores` or `SavedScores`.
+    * ``crf``: the CRF; None for the network alone.
+    * ``folder``: gets `images/ID.npz`, the counts of each image; `cases/`, pictures of the images that gain and lose
+      most by the CRF; and `result.json`, which is also returned.
+    * ``methods``: "network", "crf", or both.
+    * ``about``: a description of the scores. Images that have counts in the folder are not counted again where it and
+      the CRF are the same.
+    * ``cases``: how many of the best and of the worst images are drawn.
+    * ``progress``: called with the number of images done and of all.
+
+    Under torchrun each process counts its share, and the first writes the result.
     """
     _check(source, crf, methods, about or {}, folder)
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Scored images judged without a CRF and with one."""
+"""Metrics of scored images, without a CRF and with one."""
 
 from __future__ import annotations
 

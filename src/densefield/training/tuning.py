@@ -1,4 +1,4 @@
-"""The CRF tuned by itself on scores that stay as they are, as Chen et al. train it; judged on images kept apart."""
+"""A CRF tuned on fixed scores, as Chen et al. train it, and evaluated on held-out images."""
 
 from __future__ import annotations
 
@@ -43,11 +43,14 @@ def tune_crf(
     *,
     about: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Finds a CRF on half of the images, judges it on the other half, and writes both to a folder.
+    """Finds a CRF on half of the images, evaluates it on the other half, and writes both to a folder.
 
-    The folder gets `crf.toml`, the CRF; `result.json`, which is also returned; `trials.csv` and `learning.csv`, what
-    was tried on the way. A search that was interrupted goes on where it stopped, if `about`, what the scores are, is
-    the same.
+    * ``source``: the scored images, such as those of `open_scores` or `SavedScores`.
+    * ``folder``: gets `crf.toml`, the CRF; `result.json`, which is also returned; `trials.csv` and `learning.csv`, all
+      that was tried.
+    * ``tuning``: the options; by default those of `densefield tune`.
+    * ``progress``: called with the name of the stage, and how much of it is done.
+    * ``about``: a description of the scores. A search that was interrupted is resumed where it is the same.
     """
     how = tuning or Tuning()
     started = time.monotonic()
@@ -60,8 +63,8 @@ def tune_crf(
         candidates["gradient"] = _learnt(learning_images, trial.setting, how, folder, tell)
     chosen, on_learning = _choose(candidates, learning_images, how.criterion, tell)
     crf = candidates[chosen]
-    alone = measure(held_out, None, lambda done, total: tell("judge the network alone", done, total))
-    with_crf = measure(held_out, crf, lambda done, total: tell("judge the CRF", done, total))
+    alone = measure(held_out, None, lambda done, total: tell("evaluate the network alone", done, total))
+    with_crf = measure(held_out, crf, lambda done, total: tell("evaluate the CRF", done, total))
     comparison = summarise_comparison(with_crf, alone)
     result = {
         "kind": "tuning",
@@ -86,11 +89,11 @@ def tune_crf(
 
 
 def halves(source: ScoreSource, tuning: Tuning) -> tuple[Part, Part]:
-    """Images to learn from, and as many, or one fewer, to judge by: an order that names and the seed decide."""
+    """Images to learn from, and as many, or one fewer, for evaluation; names and the seed decide."""
     order = sorted(range(len(source)), key=lambda number: image_key(f"{tuning.seed}/{source.ids[number]}"))
     taken = order[: tuning.images]
     if len(taken) < 4:
-        raise InputError(f"there are {len(taken)} images, expected 4 or more: half to learn from, half to judge by.")
+        raise InputError(f"there are {len(taken)} images, expected 4 or more: half to learn from, half for evaluation.")
     middle = (len(taken) + 1) // 2
     return Part(source, sorted(taken[:middle])), Part(source, sorted(taken[middle:]))
 

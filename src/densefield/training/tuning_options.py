@@ -14,11 +14,11 @@ Search = Literal["random", "grid", "none"]
 
 @dataclass(frozen=True)
 class Tuning:
-    """How a CRF is tuned.
+    """The options of tune_crf().
 
     Settings are tried on images at 1/shrink of their size, by `criterion`. From the best one L-BFGS learns all widths
-    and weights on the log-likelihood: at most `evaluations` of the loss on the shrunk images, and a third as many on
-    the images as they are. With 0 of them nothing is learnt.
+    and weights on the log-likelihood: with at most `evaluations` of the loss on the shrunk images, and a third as many
+    at full size. With 0 evaluations nothing is learnt.
     """
 
     search: Search = "random"
