@@ -47,6 +47,7 @@ def test_warnings_are_lines_within_and_what_they_were_afterwards(capsys):
         warnings.simplefilter("always")
         with told_warnings({"void=": "--void "}):
             warnings.warn("pass void=0.", InputWarning, stacklevel=1)
+            warnings.warn_explicit("odd tag", UserWarning, "TiffImagePlugin.py", 1, module="PIL.TiffImagePlugin")
         assert capsys.readouterr().err == "densefield: warning: pass --void 0.\n"
     assert warnings.showwarning is before
 

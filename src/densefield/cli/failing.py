@@ -52,12 +52,16 @@ def as_flags(message: str, flags: Mapping[str, str]) -> str:
 
 @contextmanager
 def told_warnings(flags: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Within it, each warning is one line on stderr, without the line of code that it came from."""
+    """Within it, each warning is one line on stderr, without the line of code that it came from.
+
+    Those of Pillow are left out: they are about odd tags of readable files, and do not name the file.
+    """
 
     def show(message: Warning | str, *_: object) -> None:
         say(f"warning: {message}", flags)
 
     with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"PIL\.")
         warnings.showwarning = show  # type: ignore[assignment]
         yield
 
