@@ -5,17 +5,18 @@ The messages are found in one of two ways, of which the quicker is taken where i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
 import torch
 from torch import Tensor
 
 from densefield.errors import InputError
-from densefield.structured.beliefs import Beliefs, check_possible
+from densefield.structured.beliefs import Beliefs, beliefs_after, check_possible
+from densefield.structured.convergence import Agreement, Progress, Slot, agreement, sweep_until
 from densefield.structured.factor_graph import Scores
 from densefield.structured.grid import GridGraph
-from densefield.structured.grid_ways import FIRST, SECOND, InLogarithms, InProbabilities, Messages, Way
+from densefield.structured.grid_ways import FIRST, PLACES, SECOND, InLogarithms, InProbabilities, Messages, Way
 from densefield.structured.log_domain import NEVER, difference, log_sum
 from densefield.structured.messages import check_options, largest_change
 from densefield.structured.schedule import Schedule
@@ -52,19 +53,38 @@ def grid_belief_propagation(
     check_possible(unary.detach().amax(-1).amin((1, 2)) if unary.numel() else unary.new_zeros(0))
     way = _way(grid, unary, full, rho)
     masks = _masks(grid, schedule, unary)
-    messages = way.start()
-    for sweep in range(1, sweeps + 1):
-        before = messages
+    messages, progress = _run(way, masks, sweeps, damping, tolerance)
+    return _beliefs(grid, way, messages, progress)
+
+
+def _run(
+    way: Way, masks: Sequence[Tensor | None], sweeps: int, damping: float, tolerance: float
+) -> tuple[Messages, Progress]:
+    def sweep(messages: Messages) -> Messages:
         for mask in masks:
             messages = way.update(messages, mask, damping)
-        if tolerance or sweep == sweeps:
-            residual = largest_change(way.totals(messages), way.totals(before))
-            if not residual > tolerance:
-                break
-    return _beliefs(grid, way, messages, sweep, residual, residual <= tolerance)
+        return messages
+
+    def change(messages: Messages, last: Messages) -> float:
+        return largest_change(way.totals(messages), way.totals(last))
+
+    def measure(messages: Messages) -> Agreement:
+        batch, rows, columns = way.unary.shape[:3]
+        return agreement(_slots(way, messages), batch, rows * columns)
+
+    return sweep_until(way.start(), sweep, change, measure, sweeps, tolerance)
 
 
-def _beliefs(grid: GridGraph, way: Way, messages: Messages, sweeps: int, residual: float, converged: bool) -> Beliefs:
+def _slots(way: Way, messages: Messages) -> Iterator[Slot]:
+    """All pairs and their pixels, with the messages as they are and as they would be next."""
+    with torch.no_grad():
+        totals, logs = way.totals(messages), way.logs(messages)
+        renewed = way.logs(way.update(messages, None, 0.0))
+        for (name, slot), message in logs.items():
+            yield Slot(way.weights[name], totals[PLACES[slot][name]], message, renewed[name, slot])
+
+
+def _beliefs(grid: GridGraph, way: Way, messages: Messages, progress: Progress) -> Beliefs:
     totals, logs = way.totals(messages), way.logs(messages)
     norms = log_sum(totals, -1)  # (B, H, W)
     share = norms.new_ones(norms.shape[1:])
@@ -83,7 +103,7 @@ def _beliefs(grid: GridGraph, way: Way, messages: Messages, sweeps: int, residua
     log_partition = log_partition + (share * norms).double().sum((1, 2))
     log_q = difference(totals, norms.unsqueeze(-1))
     log_marginals["pixel"] = log_q.movedim(-1, 1)
-    return Beliefs(log_marginals, log_q.flatten(1, 2), log_partition.to(totals.dtype), sweeps, residual, converged)
+    return beliefs_after(progress, log_marginals, log_q.flatten(1, 2), log_partition.to(totals.dtype))
 
 
 def _check(norms: Tensor) -> None:

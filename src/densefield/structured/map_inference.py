@@ -38,7 +38,7 @@ def max_product(
     with torch.no_grad():
         chosen = checked_weights(graph, bethe_weights(graph) if weights is None else weights)
         passing = MessagePassing.of(graph, graph.checked(scores), chosen, maximise=True)
-        messages, _, _ = run(passing, sweeps, schedule, damping, tolerance)
+        messages, _ = run(passing, sweeps, schedule, damping, tolerance)
         best = messages.totals.amax(-1)
         check_possible(best.amin(1))
         return messages.totals.argmax(-1)

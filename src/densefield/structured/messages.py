@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from densefield.errors import InputError
-from densefield.structured.beliefs import Beliefs
+from densefield.structured.beliefs import Beliefs, beliefs_after
+from densefield.structured.convergence import Agreement, Progress, Slot, agreement, sweep_until
 from densefield.structured.factor_graph import FactorGraph, Scores
 from densefield.structured.factors import Factor, factor_of
 from densefield.structured.log_domain import NEVER, difference, finite_or_zero, log_sum
@@ -109,6 +110,16 @@ class MessagePassing:
         norms = log_sum(messages.totals, -1)
         return difference(messages.totals, norms.unsqueeze(-1)), norms
 
+    def slots(self, messages: Messages) -> Iterator[Slot]:
+        """All regions and their variables, with the messages as they are and as they would be next."""
+        with torch.no_grad():
+            renewed = self.update(messages, steps(self.graph, "parallel")[0]).to
+            for (name, slot), message in messages.to.items():
+                group = self.graph.factors[name]
+                index = group.variables[:, slot].to(self.unary.device)
+                totals = messages.totals.index_select(1, index)[..., : group.labels[slot]]
+                yield Slot(self.weights[name], totals, message, renewed[name, slot])
+
 
 def pass_messages(
     graph: FactorGraph,
@@ -120,10 +131,10 @@ def pass_messages(
     damping: float,
     tolerance: float,
 ) -> Beliefs:
-    """Sweeps until no marginal changes by more than the tolerance, or there were enough; 0 makes all of them."""
+    """Sweeps until marginals stay, agree with each other and with log Z, or there were enough; 0 makes all of them."""
     check_options(sweeps, damping, tolerance)
     passing = MessagePassing.of(graph, graph.checked(scores), checked_weights(graph, weights))
-    messages, made, residual = run(passing, sweeps, schedule, damping, tolerance)
+    messages, progress = run(passing, sweeps, schedule, damping, tolerance)
     variables, norms = passing.log_beliefs(messages)
     _check_possible(norms)
     log_marginals: dict[str, Tensor] = {}
@@ -137,24 +148,28 @@ def pass_messages(
             log_marginals[name], norm = passing.factors[name].belief(incoming)
             _check_possible(norm)
             log_partition = log_partition + (passing.weights[name] * norm).sum(1)
-    return Beliefs(log_marginals, variables, log_partition, made, residual, residual <= tolerance)
+    return beliefs_after(progress, log_marginals, variables, log_partition)
 
 
 def run(
     passing: MessagePassing, sweeps: int, schedule: Schedule, damping: float, tolerance: float
-) -> tuple[Messages, int, float]:
-    """The last messages, how many sweeps there were, and the largest change of a marginal in the last."""
-    messages = passing.start()
+) -> tuple[Messages, Progress]:
+    """The last messages, and how they were reached. With maxima in place of sums there are no beliefs to agree."""
     order = steps(passing.graph, schedule)
-    for sweep in range(1, sweeps + 1):
-        last = messages
+
+    def sweep(messages: Messages) -> Messages:
         for step in order:
             messages = passing.update(messages, step, damping)
-        if tolerance or sweep == sweeps:
-            residual = largest_change(messages.totals, last.totals)
-            if not residual > tolerance:  # NaN is where scores contradict each other, which is told later
-                break
-    return messages, sweep, residual
+        return messages
+
+    def change(messages: Messages, last: Messages) -> float:
+        return largest_change(messages.totals, last.totals)
+
+    def measure(messages: Messages) -> Agreement:
+        batch, count = passing.unary.shape[:2]
+        return agreement(() if passing.maximise else passing.slots(messages), batch, count)
+
+    return sweep_until(passing.start(), sweep, change, measure, sweeps, tolerance)
 
 
 def largest_change(totals: Tensor, last: Tensor) -> float:
@@ -190,7 +205,7 @@ def checked_weights(graph: FactorGraph, weights: Weights) -> Weights:
 def check_options(sweeps: int, damping: float, tolerance: float) -> None:
     """Raises for options of iterative inference that make no sense."""
     if isinstance(sweeps, bool) or not isinstance(sweeps, int) or sweeps < 1:
-        raise InputError(f"sweeps is {sweeps!r}, expected a whole number, 1 or more.")
+        raise InputError(f"sweeps is {sweeps!r}, expected an integer, 1 or more.")
     if not 0 <= damping < 1:
         raise InputError(f"damping is {damping!r}, expected a share of the old messages from 0 to below 1.")
     if not tolerance >= 0:
