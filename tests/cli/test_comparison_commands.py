@@ -92,6 +92,31 @@ def test_tune_and_eval_take_logits_in_files(tmp_path):
     assert answer.exit_code == 0, answer.output
 
 
+def test_probabilities_of_a_folder_without_split_lists_are_evaluated_as_their_logits(tmp_path):
+    random = np.random.default_rng(7741)
+    for folder in ("data/images", "data/masks", "data/images/more", "logits", "softmax"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in "abcd":
+        scene = draw_scene(5, ord(name), (96, 96), 2)
+        Image.fromarray(scene.image).save(tmp_path / "data" / "images" / f"{name}.png")
+        Image.fromarray(scene.label).save(tmp_path / "data" / "masks" / f"{name}.png")
+        logits = random.normal(size=(3, 96, 96))
+        np.save(tmp_path / "logits" / f"{name}.npy", logits)
+        np.save(tmp_path / "softmax" / f"{name}.npy", np.exp(logits) / np.exp(logits).sum(0))
+    (tmp_path / "data" / "classes.txt").write_text("background\na\nb\n")
+    losses = {}
+    for scores, options in (("logits", []), ("softmax", ["--probabilities"])):
+        out = tmp_path / f"eval-{scores}"
+        answer = command("eval", tmp_path / scores, tmp_path / "data", "-o", out, *options)
+        assert answer.exit_code == 0, answer.output
+        assert "skipped:" in answer.stderr and "more is a folder inside a folder" in answer.stderr
+        result = json.loads((out / "result.json").read_text())
+        losses[scores] = result["methods"]["network"]["negative_log_likelihood"]["value"]
+        assert result["images"] == list("abcd") and result["about"]["split"] == "all"
+    # No probability is below 1e-5 here; what is left is the rounding of single precision.
+    assert losses["softmax"] == pytest.approx(losses["logits"], rel=1e-5)
+
+
 def test_predict_labels_images_and_tells_of_those_it_cannot_read(run, tmp_path):
     images = tmp_path / "images"
     images.mkdir()
