@@ -72,7 +72,7 @@ def report_scenes(seconds: float) -> None:
         for workers in (1, 2):
             with tempfile.TemporaryDirectory() as folder:
                 command = (
-                    f"-m densefield.cli data scenes {folder}/scenes --images {count} --size {side} --workers {workers}"
+                    f"-m densefield data scenes {folder}/scenes --images {count} --size {side} --workers {workers}"
                 )
                 start = time.perf_counter()
                 subprocess.run([sys.executable, *command.split()], check=True, stderr=subprocess.DEVNULL)

@@ -54,7 +54,7 @@ def run(command: str, console: Console) -> None:
     """Prints a command, runs it, and says how long it took; where it fails this ends too."""
     console.print(f"\n[bold]$ densefield {command}[/bold]", highlight=False, soft_wrap=True)
     start = time.monotonic()
-    status = subprocess.run([sys.executable, "-m", "densefield.cli", *shlex.split(command)]).returncode
+    status = subprocess.run([sys.executable, "-m", "densefield", *shlex.split(command)]).returncode
     if status:
         sys.exit(status)
     console.print(f"[dim]{time.monotonic() - start:.0f} s[/dim]", highlight=False)

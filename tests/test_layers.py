@@ -36,6 +36,7 @@ LAYERS = (
     "refining",
     "pydensecrf",
     "cli",
+    "__main__",
 )
 # … save these, which stand below in the list but are none of its business.
 STRANGERS = {

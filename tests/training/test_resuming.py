@@ -76,7 +76,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bits(tiny, tmp_path):
 
     options = [part for setting in settings for part in ("--set", setting)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "densefield.cli", "train", str(tiny), "--run", str(killed), *options],
+        [sys.executable, "-m", "densefield", "train", str(tiny), "--run", str(killed), *options],
         env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

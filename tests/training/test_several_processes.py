@@ -33,7 +33,7 @@ def run_two(*arguments: str) -> subprocess.CompletedProcess[str]:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.run(
-        [*torchrun, "densefield.cli", *arguments],
+        [*torchrun, "densefield", *arguments],
         env=environment,
         capture_output=True,
         text=True,

@@ -1,5 +1,0 @@
-"""`python -m densefield.cli`."""
-
-from densefield.cli.main import main
-
-main()
