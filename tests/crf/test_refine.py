@@ -97,6 +97,19 @@ def test_a_mask_of_one_label_stays_that_label():
     assert refined.shape == (4, 12, 16) and (refined[3] == 1).all() and not refined[:3].any()
 
 
+@pytest.mark.parametrize("rank", [1, 2])
+def test_weights_per_label_are_those_of_the_labels_that_occur(rank):
+    image, mask = two_halves()
+    rng = np.random.default_rng(20177)
+    weight = rng.uniform(0.5, 2, 21) if rank == 1 else np.diag(rng.uniform(0.5, 2, 21)) - 0.1
+    few = weight[[0, 13]] if rank == 1 else weight[np.ix_([0, 13], [0, 13])]
+    expected = refine(image, labels=mask, kernels=[Spatial(2, weight=few)])
+    refined = refine(image, labels=mask * 13, num_labels=21, kernels=[Spatial(2, weight=weight)])
+    assert np.array_equal(refined[[0, 13]], expected) and not refined[1:13].any()
+    with pytest.raises(InputError, match="for 21 labels, but there are 2"):
+        refine(image, labels=mask * 13, kernels=[Spatial(2, weight=weight)])  # the mask shows 14
+
+
 # Binary masks, void
 
 

@@ -15,7 +15,7 @@ from densefield.crf.finding import Finding
 from densefield.crf.image_range import in_image_units
 from densefield.crf.kernels import Kernel
 from densefield.crf.problem import Problem
-from densefield.crf.refine import chosen_crf, inputs
+from densefield.crf.refine import chosen_crf, for_present_labels, inputs
 from densefield.crf.softmax import exponential, log_softmax
 from densefield.crf.unary import Unary
 from densefield.errors import InputError
@@ -64,6 +64,7 @@ def explain(
     if findings:
         return findings  # inference cannot be run
     pixels, unary = inputs(image, probabilities, labels, logits, num_labels, void, confidence, ignore)
+    model = for_present_labels(model, unary)
     problem = model.pose(unary.scores, pixels, ignore=unary.ignore, spacing=spacing)
     if problem.scores.size == 0:
         raise InputError(f"the scores have shape {unary.scores.shape}, expected at least one pixel.")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import KW_ONLY, dataclass, fields
-from typing import Literal, get_args
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from densefield.filters.lattice_design import MAX_DIMENSION
 Normalization = Literal["symmetric", "after", "before", "none"]
 Widths = float | Sequence[float] | npt.NDArray[np.floating]
 Matrix = npt.NDArray[np.float64]
+K = TypeVar("K", bound="Kernel")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,17 @@ class Kernel(ABC):
     @abstractmethod
     def widths_of_parts(self) -> Mapping[str, Widths]:
         """Which parts of a pixel are compared ("position", "channel", or the user's own), and their widths."""
+
+    def for_labels(self: K, labels: npt.NDArray[np.integer] | None, count: int) -> K:
+        """The kernel for some of `count` labels, those that rows of scores are for; for all where it is None.
+
+        >>> Spatial(3, weight=[1.0, 2.0, 4.0]).for_labels(np.array([0, 2]), 3).weight.tolist()
+        [1.0, 4.0]
+        """
+        mu = np.asarray(self.weight)
+        if labels is None or mu.ndim == 0 or len(mu) != count:
+            return self
+        return replace(self, weight=mu[labels] if mu.ndim == 1 else mu[np.ix_(labels, labels)])
 
     def describe(self) -> str:
         """The kernel in one line.

@@ -85,7 +85,8 @@ def refine(
     """
     model = chosen_crf(crf, kernels, iterations, data_range, threads)
     pixels, scores = inputs(image, probabilities, labels, logits, num_labels, void, confidence, ignore)
-    return scores.expand(model.marginals(scores.scores, pixels, ignore=scores.ignore, spacing=spacing))
+    q = for_present_labels(model, scores).marginals(scores.scores, pixels, ignore=scores.ignore, spacing=spacing)
+    return scores.expand(q)
 
 
 def inputs(
@@ -108,6 +109,13 @@ def inputs(
     return pixels, unary(
         probabilities, labels, logits, num_labels=num_labels, void=void, confidence=confidence, ignore=ignore
     )
+
+
+def for_present_labels(crf: CRF, unary: Unary) -> CRF:
+    """The CRF with the weights of the labels that take part."""
+    if unary.labels is None or all(np.ndim(kernel.weight) == 0 for kernel in crf.kernels):
+        return crf
+    return crf.replace(kernels=[kernel.for_labels(unary.labels, unary.count) for kernel in crf.kernels])
 
 
 def chosen_crf(
