@@ -31,7 +31,7 @@ from densefield.structured import FactorGraph, Potts  # noqa: E402
         ([2, 2], {"a": [[0, 1], [0]]}, "cannot be read"),
         ([2, 2], {"a": []}, "has shape"),
         ([2, 2], {"a": [0, 1]}, "has shape"),
-        ([2, 2], {"a": [[0.0, 1.0]]}, "whole numbers"),
+        ([2, 2], {"a": [[0.0, 1.0]]}, "integers"),
         ([2, 3, 2], {"a": [[0, 1], [1, 2]]}, r"region 1 has \(3, 2\) labels"),
         ([2, 3], {"a": Potts([[0, 1]])}, "as many labels on both sides"),
         ([2, 2, 2], {"a": Potts([[0, 1, 2]])}, "expected pairs"),
@@ -74,7 +74,7 @@ def test_scores_that_do_not_fit_raise(changed: dict[str, object], message: str) 
         (torch.zeros(2, 3, dtype=torch.long), r"shape \(2, 3\), expected \(2, 2\)"),
         (torch.tensor([[0, 0], [1, 3]]), "variable 1 of item 1 has the label 3, expected 0 to 2"),
         (torch.tensor([[0, -1], [1, 2]]), "label -1"),
-        (torch.zeros(2, 2), "whole numbers"),
+        (torch.zeros(2, 2), "integers"),
         ([[0, 0], [0, 0]], "list"),
     ],
 )

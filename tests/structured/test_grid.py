@@ -203,7 +203,7 @@ def test_an_empty_batch_works() -> None:
 
 @pytest.mark.parametrize("arguments", [(0, 3, 2), (2, 2.5, 2), (2, 3, 0), (True, 3, 2)])
 def test_sizes_that_are_none_raise(arguments: tuple[object, ...]) -> None:
-    with pytest.raises(InputError, match="expected a whole number"):
+    with pytest.raises(InputError, match="expected an integer"):
         GridGraph(*arguments)  # type: ignore[arg-type]
 
 
@@ -229,7 +229,7 @@ def test_scores_that_do_not_fit_raise(changed: dict[str, object], message: str) 
     [
         (torch.zeros(1, 6).long(), "shape"),
         (torch.full((1, 2, 3), 255), "void pixels"),
-        (torch.zeros(1, 2, 3), "whole numbers"),
+        (torch.zeros(1, 2, 3), "integers"),
     ],
 )
 def test_labels_that_do_not_fit_raise(labels: object, message: str) -> None:

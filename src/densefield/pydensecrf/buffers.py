@@ -1,4 +1,4 @@
-"""What callers hand over, checked as strictly as pydensecrf does, save that any memory layout will do."""
+"""Checks of arguments, as strict as pydensecrf's, except that any memory layout is accepted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def checked_buffer(
 ) -> npt.NDArray[Any]:
     """The array behind an object with memory, of one of these dtypes and with these axes.
 
-    Like pydensecrf, it raises ValueError for another dtype or number of axes, and TypeError for what is no array.
+    As in pydensecrf, another dtype or number of axes is a ValueError, and an object without memory a TypeError.
 
     >>> checked_buffer(memoryview(np.zeros((2, 3), np.float32)), "u", ("labels", "points")).shape
     (2, 3)

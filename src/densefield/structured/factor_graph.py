@@ -32,7 +32,7 @@ class Group:
     """Regions of one shape, whose scores come in one tensor."""
 
     name: str
-    variables: Tensor  # (R, k) whole numbers
+    variables: Tensor  # (R, k) integers
     labels: tuple[int, ...]  # L_1 … L_k, the same for all regions
     potts: bool
 
@@ -109,7 +109,7 @@ class FactorGraph:
         """Labels (B, N) as int64; raises for what is no configuration."""
         if not isinstance(labels, Tensor) or labels.is_floating_point() or labels.dtype == torch.bool:
             kind = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
-            raise InputTypeError(f"the labels are {kind}, expected a torch tensor of whole numbers.")
+            raise InputTypeError(f"the labels are {kind}, expected a torch tensor of integers.")
         if tuple(labels.shape) != (batch, len(self.labels)):
             raise InputError(
                 f"the labels have shape {tuple(labels.shape)}, expected {(batch, len(self.labels))}: one for each "
@@ -247,7 +247,7 @@ def _checked_regions(name: str, given: object, count: int) -> Tensor:
     if variables.ndim != 2 or not variables.numel():
         raise InputError(f"group {name!r} has shape {tuple(variables.shape)}, {expected}")
     if variables.is_floating_point() or variables.dtype == torch.bool:
-        raise InputTypeError(f"group {name!r} has dtype {variables.dtype}, expected whole numbers.")
+        raise InputTypeError(f"group {name!r} has dtype {variables.dtype}, expected integers.")
     variables = variables.long().cpu()
     if bool(((variables < 0) | (variables >= count)).any()):
         raise InputError(

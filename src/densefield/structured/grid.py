@@ -95,7 +95,7 @@ class GridGraph:
     def _checked_labels(self, labels: object, batch: int) -> Tensor:
         if not isinstance(labels, Tensor) or labels.is_floating_point() or labels.dtype == torch.bool:
             kind = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
-            raise InputTypeError(f"the labels are {kind}, expected a torch tensor of whole numbers.")
+            raise InputTypeError(f"the labels are {kind}, expected a torch tensor of integers.")
         if tuple(labels.shape) != (batch, self.rows, self.columns):
             raise InputError(
                 f"the labels have shape {tuple(labels.shape)}, expected {(batch, self.rows, self.columns)}."
@@ -128,5 +128,5 @@ def grid_tree_weights(grid: GridGraph) -> dict[str, Tensor]:
 
 def _checked_size(size: object, name: str) -> int:
     if isinstance(size, bool) or not isinstance(size, SupportsIndex) or size.__index__() < 1:
-        raise InputError(f"{name} is {size!r}, expected a whole number, 1 or more.")
+        raise InputError(f"{name} is {size!r}, expected an integer, 1 or more.")
     return size.__index__()

@@ -84,7 +84,7 @@ def exact_samples(graph: FactorGraph, scores: Scores, count: int, generator: tor
     (torch.Size([100, 1, 2]), True)
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise InputError(f"count is {count!r}, expected a whole number, 0 or more.")
+        raise InputError(f"count is {count!r}, expected an integer, 0 or more.")
 
     def draw(table: Tensor) -> Tensor:
         p = table.softmax(-1)

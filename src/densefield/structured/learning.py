@@ -50,7 +50,7 @@ Adjoint = MarginalDifference | Unrolled
 def negative_log_likelihood(
     graph: M,
     scores: Scores,
-    labels: Tensor,  # (B, N) whole numbers; (B, H, W) for a grid
+    labels: Tensor,  # (B, N) integers; (B, H, W) for a grid
     inference: Callable[[M, Scores], Beliefs],
     *,
     adjoint: Adjoint = MarginalDifference(),  # noqa: B008
