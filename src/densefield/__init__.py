@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from densefield.filters.grid import GridFilter as GridFilter
     from densefield.filters.lattice import LatticeFilter as LatticeFilter
     from densefield.filters.lattice_torch import TorchLatticeFilter as TorchLatticeFilter
+    from densefield.filters.memory import release_memory as release_memory
     from densefield.filters.operator import FeatureFilter as FeatureFilter
     from densefield.filters.operator import GaussianFilter as GaussianFilter
     from densefield.losses import log_likelihood_loss as log_likelihood_loss
@@ -97,6 +98,7 @@ _HOMES = {
     "GridFilter": "densefield.filters.grid",
     "LatticeFilter": "densefield.filters.lattice",
     "TorchLatticeFilter": "densefield.filters.lattice_torch",
+    "release_memory": "densefield.filters.memory",
     "FeatureFilter": "densefield.filters.operator",
     "GaussianFilter": "densefield.filters.operator",
     "log_likelihood_loss": "densefield.losses",

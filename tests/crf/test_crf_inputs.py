@@ -26,9 +26,9 @@ IMAGE = np.zeros((3, 4, 3), np.uint8)
         ({"iterations": True}, InputError, "iterations is True, expected an integer"),
         ({"method": "fast"}, InputError, "method is 'fast', expected one of lattice, exact"),
         ({"operator": "best"}, InputError, "operator is 'best', expected one of symmetric, pydensecrf"),
-        ({"halo": -1}, InputError, "halo is -1, expected a whole number"),
+        ({"halo": -1}, InputError, "halo is -1, expected an integer"),
         ({"threads": 0}, InputError, "threads is 0, expected 1 to"),
-        ({"threads": "all"}, InputTypeError, "threads is 'all', expected a whole number or None"),
+        ({"threads": "all"}, InputTypeError, "threads is 'all', expected an integer or None"),
     ],
 )
 def test_options_that_make_no_crf_are_refused_at_once(options, error, message):

@@ -193,7 +193,7 @@ def test_features_that_are_no_array_are_refused() -> None:
         ({"operator": "gauss"}, "symmetric, pydensecrf"),
         ({"halo": -1}, "from 0 to 8"),
         ({"halo": 9}, "from 0 to 8"),
-        ({"halo": 1.5}, "whole number"),
+        ({"halo": 1.5}, "integer"),
         ({"threads": 0}, "1 to"),
         ({"simd": "mmx"}, "this processor runs"),
     ],

@@ -17,7 +17,7 @@ A = TypeVar("A")  # numpy.ndarray or torch.Tensor
 
 Weight = float | npt.ArrayLike  # (), (L,) or (L, L)
 
-MOST_WEIGHT = 1e30  # times sums over all pixels, this is still a number of single precision
+MOST_WEIGHT = 1e12  # times sums over all pixels, and in gradients squared, this is still a number of single precision
 
 
 def checked_weight(weight: Weight, labels: int | None = None) -> npt.NDArray[np.float64]:

@@ -21,6 +21,8 @@ Widths = float | Sequence[float] | npt.NDArray[np.floating]
 Matrix = npt.NDArray[np.float64]
 K = TypeVar("K", bound="Kernel")
 
+MOST_WIDTH = 1e15  # whose square, and that of numbers over it, single precision holds
+
 
 @dataclass(frozen=True, eq=False)
 class Kernel(ABC):
@@ -218,6 +220,8 @@ def checked_widths(widths: Widths) -> Matrix:
         raise InputError(f"sigma has shape {array.shape}, expected a width, or one for each axis.")
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise InputError(f"sigma is {array.tolist()}, expected finite numbers above 0.")
+    if (array > MOST_WIDTH).any():
+        raise InputError(f"sigma is {array.tolist()}, expected no number beyond {MOST_WIDTH:g}.")
     return array
 
 

@@ -170,4 +170,4 @@ def _round_positive(exact: Float64s, radius: int) -> Float32s:
         shortfall = (0.01 * np.ptp(spectrum) - spectrum.min()) / exact[0]
         if shortfall <= 0:
             return taps
-        shrink += 1.1 * shortfall
+        shrink += max(1.1 * shortfall, float(np.finfo(np.float64).eps))  # less would not change 1 + shrink

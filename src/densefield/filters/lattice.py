@@ -180,4 +180,7 @@ def _build(
                 f"they range over {np.ptp(written, axis=0).max():.3g} widths. Use larger widths."
             ) from None
         check_finite(written)
-        raise
+        raise InputError(
+            f"features reach {np.abs(written).max():.3g}, which is too large to compute with. Use larger widths, or "
+            "smaller numbers."
+        ) from None

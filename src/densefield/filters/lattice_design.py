@@ -13,6 +13,7 @@ Operator = Literal["symmetric", "pydensecrf"]
 
 MAX_DIMENSION = 16
 MAX_HALO = 8
+MOST_RING_VERTICES = 1 << 20
 
 _VARIANCE = 2 / 3
 
@@ -46,7 +47,12 @@ def design_lattice(dimension: int, operator: Operator = "symmetric", halo: int =
     if operator not in get_args(Operator):
         raise InputError(f"operator is {operator!r}, expected one of {', '.join(get_args(Operator))}.")
     if isinstance(halo, bool) or not isinstance(halo, SupportsIndex) or not 0 <= halo.__index__() <= MAX_HALO:
-        raise InputError(f"halo is {halo!r}, expected a whole number from 0 to {MAX_HALO}.")
+        raise InputError(f"halo is {halo!r}, expected an integer from 0 to {MAX_HALO}.")
+    if ring_vertices(dimension, halo) > MOST_RING_VERTICES:
+        raise InputError(
+            f"halo is {halo} in {dimension} dimensions, which adds up to {ring_vertices(dimension, halo):.2g} vertices "
+            f"around each, expected {MOST_RING_VERTICES:.2g} at most. Use a smaller halo."
+        )
     forward = tuple(range(dimension + 1))
     # The variance of the blur and of both interpolations, in units of (d+1)².
     fineness = math.sqrt(_VARIANCE)
@@ -66,6 +72,15 @@ def design_lattice(dimension: int, operator: Operator = "symmetric", halo: int =
     blur = sum(2 * tap / (1 + 2 * tap) for axis, tap in passes if axis == 0)
     moment_factor = _VARIANCE * fineness**2 / blur**2
     return LatticeDesign(scale, passes, magnitude, moment_factor, single_precision=operator == "pydensecrf")
+
+
+def ring_vertices(dimension: int, halo: int) -> int:
+    """How many vertices are within so many steps of one: Σ_j 2^j C(d+1, j) C(halo, j), or fewer in large halos.
+
+    >>> ring_vertices(2, 1), ring_vertices(16, 8) > 10**7
+    (7, True)
+    """
+    return sum(2**j * math.comb(dimension + 1, j) * math.comb(halo, j) for j in range(halo + 1))
 
 
 def _coarsening(dimension: int, halo: int) -> float:

@@ -1,0 +1,86 @@
+"""What the native core does at the limits of its arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from densefield import CRF, Bilateral, InputError, LatticeFilter, Spatial, _core
+from densefield.crf.native import native_coupling
+
+
+def test_output_arrays_of_another_type_or_order_are_refused_not_lost():
+    k = LatticeFilter(np.random.default_rng(91).normal(size=(30, 2)), threads=1)
+    values = np.ones((1, 30, 4), np.float32)
+    for out in (
+        np.empty((1, 30, 4)),  # float64: a converted copy would take the result
+        np.empty((1, 30, 4), np.float16),
+        np.empty((1, 4, 30), np.float32).swapaxes(1, 2),
+        np.empty((1, 30, 8), np.float32)[..., ::2],
+    ):
+        with pytest.raises(TypeError):
+            k.native.apply(values, out, False, 1.0, 1)
+    with pytest.raises(TypeError):
+        k.native.diagonal(np.empty(30), 1.0, 1)
+
+
+def test_mean_field_writes_to_the_arrays_it_is_given_or_refuses_them():
+    scores = np.zeros((3, 4, 5), np.float32)
+    problem = CRF([Spatial(2)]).pose(scores)
+    couplings = [native_coupling(bound) for bound in problem.kernels]
+    for name, wrong in (("marginals", np.empty((3, 20))), ("residuals", np.empty(2))):
+        arguments = {"marginals": None, "log_marginals": None, "kept": None, "residuals": None, name: wrong}
+        with pytest.raises(TypeError):
+            _core.mean_field(
+                couplings,
+                problem.scores,
+                None,
+                2,
+                *arguments.values(),
+                tolerance=-1.0,
+                walk=None,
+                threads=1,
+                simd="auto",
+            )
+
+
+@pytest.mark.parametrize("weight", [1.0, [1.0, 2.0], [[1.0, 0.5], [0.5, 1.0]]])
+@pytest.mark.parametrize("labels", [2, 3])
+def test_nan_does_not_count_as_converged(weight, labels):
+    # Python refuses NaN; the core is asked directly.
+    weight = weight if labels == 2 or np.ndim(weight) == 0 else np.eye(3)
+    scores = np.zeros((labels, 8, 8), np.float32)
+    problem = CRF([Spatial(2, weight=weight)]).pose(scores)
+    couplings = [native_coupling(bound) for bound in problem.kernels]
+    bad = problem.scores.copy()
+    bad[0, 5] = np.nan
+    q, residuals = np.empty_like(bad), np.zeros(4, np.float32)
+    steps = _core.mean_field(couplings, bad, None, 4, q, None, None, residuals, 1e-3, None, 1, "auto")
+    assert steps == 4 and np.isnan(residuals).all()
+
+
+@pytest.mark.slow
+def test_more_labels_than_the_root_of_32_bits_are_counted_in_full():
+    labels = 46_400  # whose square is beyond 2³¹
+    scores = np.zeros((labels, 2), np.float32)
+    scores[-1] = 9.0
+    k = LatticeFilter(np.zeros((2, 1)), threads=1)
+    mu = np.zeros((labels, labels), np.float32)  # 8.6 GB of pages that are never touched, but for one row
+    mu[-1, -1] = 3.0
+    ones = np.ones(2, np.float32)
+    coupling = _core.Coupling(k.native, 0.5, ones, ones, None, mu)
+    q = np.empty_like(scores)
+    _core.mean_field([coupling], scores, None, 1, q, None, None, None, -1.0, None, 1, "auto")
+    other = q[-2, 0]
+    assert np.isfinite(q).all() and np.log(q[-1, 0] / other) > 9.0  # the message of the last label arrived
+
+
+@pytest.mark.parametrize("weight", [1e15, -1e15, np.full(2, 1e13)])
+def test_weights_beyond_what_gradients_hold_are_refused(weight):
+    with pytest.raises(InputError, match=r"the weight holds 1e\+1[35], expected no number beyond 1e\+12"):
+        Spatial(3, weight=weight)
+
+
+def test_widths_beyond_what_single_precision_holds_are_refused():
+    with pytest.raises(InputError, match=r"sigma is 1e\+300, expected no number beyond 1e\+15"):
+        Bilateral(60, 1e300)
