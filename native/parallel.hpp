@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "crowd.hpp"
 #include "helpers.hpp"
 #include "interrupt.hpp"
 #include "waiting.hpp"
@@ -132,26 +133,31 @@ class PassQueues {
 };
 
 // Runs body(worker) on up to `threads` threads, the caller's among them, and returns when all have ended.
-// The body must throw nothing but what sync() does: allocate before the region. Where the system refuses a thread, fewer
-// run. Throws Interrupted where the call is.
+// The body must throw nothing but what sync() does: allocate before the region. Where the system refuses a thread, or
+// the machine has no time for it, fewer run. Throws Interrupted where the call is.
 template <class Body>
 void parallel(int threads, const Body& body) {
   Interrupt* const interrupt = current_interrupt;
+  threads = threads_of_use(threads);
   if (threads <= 1) {
     body(Worker{0, 1, nullptr, interrupt});
   } else {
     Team team(threads - 1);
     Barrier barrier;
     const int count = team.size() + 1;
+    Crowding crowding(count);
     const auto work = [&](int index) noexcept {
+      const std::int64_t before = processor_time();
       try {
         body(Worker{index, count, &barrier, interrupt});
       } catch (const Interrupted&) {  // thrown again below, on the caller's thread
       }
+      crowding.add(processor_time() - before);
     };
     team.start([](const void* context, int index) { (*static_cast<decltype(&work)>(context))(index); }, &work);
     work(0);
     team.wait();
+    crowding.end();
   }
   if (interrupt && interrupt->requested()) throw Interrupted{};
 }
