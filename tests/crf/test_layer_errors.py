@@ -76,11 +76,16 @@ def test_a_module_that_cannot_be_is_an_error(arguments: dict[str, Any], message:
         (SCORES, {"image": IMAGE, "features": {"depth": IMAGE}}, "'depth', which no kernel compares"),
         (SCORES, {"image": IMAGE, "spacing": (1, 1, 1)}, "expected 2 numbers above 0"),
         (SCORES, {"image": IMAGE, "ignore": torch.zeros(2, 4, 5)}, "expected a boolean tensor"),
-        (SCORES, {"image": IMAGE, "ignore": torch.zeros(4, 5, dtype=torch.bool)}, r"\(4, 5\), expected a boolean"),
+        (
+            SCORES,
+            {"image": IMAGE, "ignore": torch.zeros(4, 5, dtype=torch.bool)},
+            r"\(4, 5\), .* It has no batch axis: pass ignore\[None\]",
+        ),
         (SCORES, {"image": IMAGE.to("meta")}, "the image is on meta, but the scores are on cpu"),
         (SCORES.log(), {"image": IMAGE}, r"hold NaN or infinity at \d+ of 120 places, first at \(0, "),
         (SCORES, {"image": IMAGE / 0}, "features hold NaN or infinity"),
         (list(SCORES), {"image": IMAGE}, "list of 2, but image is a Tensor"),
+        ([SCORES[:1]], {"image": [IMAGE[:1]]}, r"Items of a list have no batch axis: pass the tensor itself"),
         (list(SCORES), {"image": [IMAGE[0]]}, "list of 2, but image is a list of 1"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from densefield import CRF, Bilateral, InputError, Spatial
+from densefield import CRF, Bilateral, InputError, InputTypeError, Spatial
 from densefield.errors import InputWarning
 
 torch = pytest.importorskip("torch")
@@ -154,6 +154,11 @@ def test_from_numpy_and_back_is_the_same_crf() -> None:
         dimensions = {"position": 2, "channel": 3}
         assert np.array_equal(one.shape(dimensions), two.shape(dimensions)) and one.weight == two.weight
     assert DenseCRF.from_numpy(CRF([Spatial(2)]), 2, channels=1, axes=3).spatial.log_sigma.shape == (3,)
+
+
+def test_only_a_crf_for_numpy_can_be_taken_over() -> None:
+    with pytest.raises(InputTypeError, match=r"crf is a DenseCRF, expected a densefield\.CRF"):
+        DenseCRF.from_numpy(DenseCRF(2), labels=2)
 
 
 @pytest.mark.parametrize(

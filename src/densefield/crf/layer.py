@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from densefield.crf.crf import CRF, PHOTO_KERNELS
 from densefield.crf.kernels import Kernel, Normalization
 from densefield.crf.mean_field_torch import fastest_mean_field
 from densefield.crf.native_torch import Adjoint
-from densefield.crf.parameter_checks import check_devices, check_parameters, matching_parameters
+from densefield.crf.parameter_checks import check_devices, check_parameters, checked_size, matching_parameters
 from densefield.crf.parameters import Array, KernelParameters, kernel_dimensions
 from densefield.crf.positions_torch import GridPositions
 from densefield.crf.sites import AxisOrder
@@ -27,7 +27,7 @@ from densefield.crf.sites_torch import (
     joined,
     present_pixels,
 )
-from densefield.errors import InputError
+from densefield.errors import InputError, InputTypeError
 from densefield.filters.lattice_design import Operator
 from densefield.filters.torch_modes import check_torch_mode
 
@@ -82,9 +82,9 @@ class DenseCRF(nn.Module):
         axis_order: AxisOrder = "xy",
     ) -> None:
         super().__init__()
-        self.labels = _checked_size(labels, "labels")
-        self.channels = _checked_size(channels, "channels")
-        self.axes = _checked_size(axes, "axes")
+        self.labels = checked_size(labels, "labels")
+        self.channels = checked_size(channels, "channels")
+        self.axes = checked_size(axes, "axes")
         if adjoint not in get_args(Adjoint):
             raise InputError(f"adjoint is {adjoint!r}, expected one of {', '.join(get_args(Adjoint))}.")
         self.adjoint = adjoint
@@ -138,6 +138,8 @@ class DenseCRF(nn.Module):
         >>> DenseCRF.from_numpy(CRF(iterations=7), labels=21).iterations
         7
         """
+        if not isinstance(crf, CRF):
+            raise InputTypeError(f"crf is a {type(crf).__name__}, expected a densefield.CRF.")
         return cls(labels, crf.kernels, **crf.options(), adjoint=adjoint, channels=channels, axes=axes)
 
     @classmethod
@@ -293,9 +295,3 @@ class DenseCRF(nn.Module):
 
     def _kernel_parameters(self) -> dict[str, KernelParameters]:
         return {name: getattr(self, name) for name in self._names}
-
-
-def _checked_size(size: object, name: str) -> int:
-    if isinstance(size, bool) or not isinstance(size, SupportsIndex) or size.__index__() < 1:
-        raise InputError(f"{name} is {size!r}, expected an integer, 1 or more.")
-    return size.__index__()

@@ -1,9 +1,10 @@
-"""Parameters of kernels sought by name, and those that mean field cannot compute with."""
+"""Checks of a module's sizes and parameters, and parameters sought by name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import SupportsIndex
 
 import torch
 from torch import Tensor, nn
@@ -65,3 +66,14 @@ def check_devices(kernels: Mapping[str, KernelParameters], device: torch.device)
                 f"the parameter {kernel}.{name} is on {parameter.device}, but the scores are on {device}: use "
                 f"crf.to({str(device)!r})."
             )
+
+
+def checked_size(size: object, name: str) -> int:
+    """A number of labels, channels or axes.
+
+    >>> checked_size(21, "labels")
+    21
+    """
+    if isinstance(size, bool) or not isinstance(size, SupportsIndex) or size.__index__() < 1:
+        raise InputError(f"{name} is {size!r}, expected an integer, 1 or more.")
+    return size.__index__()

@@ -17,6 +17,8 @@ def scores_hint(shape: Shape, labels: int, axes: int) -> str:
     """
     if len(shape) == axes + 1 and shape[0] == labels:
         return " There is no batch axis: pass scores[None], or a list of tensors."
+    if shape[:3] == (1, 1, labels):
+        return " Items of a list have no batch axis: pass the tensor itself, or scores[0] in the list."
     if len(shape) > 2 and shape[-1] == labels and shape[1] != labels:
         swap = "transpose(1, 2)" if len(shape) == 3 else "movedim(-1, 1)"
         return f" The labels are the last axis: use scores.{swap}."

@@ -104,7 +104,8 @@ def present_pixels(ignore: object, scores: Tensor, dtype: torch.dtype) -> Tensor
     expected = (scores.shape[0], *scores.shape[2:])
     if not isinstance(ignore, Tensor) or ignore.dtype != torch.bool or tuple(ignore.shape) != expected:
         came = f"{ignore.dtype} {tuple(ignore.shape)}" if isinstance(ignore, Tensor) else type(ignore).__name__
-        raise InputError(f"ignore is {came}, expected a boolean tensor {expected}, True for pixels to leave out.")
+        hint = " It has no batch axis: pass ignore[None]." if getattr(ignore, "shape", None) == expected[1:] else ""
+        raise InputError(f"ignore is {came}, expected a boolean tensor {expected}, True for pixels to leave out.{hint}")
     return (~ignore).to(scores.device, dtype).flatten(1)
 
 
