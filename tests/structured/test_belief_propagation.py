@@ -60,7 +60,7 @@ def test_damped_messages_are_exact_on_trees_too() -> None:
 def test_the_tree_reweighted_partition_is_an_upper_bound(graphs: int) -> None:
     for seed in range(300, 300 + graphs):
         graph, scores = random_model(seed, strength=(0.5, 1.5, 3.0)[seed % 3], batch=16)
-        beliefs = tree_reweighted(graph, scores, sweeps=3000, tolerance=1e-7, damping=0.2)
+        beliefs = tree_reweighted(graph, scores, sweeps=3000, tolerance=2e-4, damping=0.2)
         assert beliefs.converged
         # Near the fixed point the error of log Z is of second order in that of the messages.
         assert float((enumeration(graph, scores).log_partition - beliefs.log_partition).max()) < 1e-6
