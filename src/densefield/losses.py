@@ -18,7 +18,7 @@ _ROUNDING = 1e-2  # how far above 0 a log marginal of half precision may end up
 
 def log_likelihood_loss(
     log_marginals: Tensor,  # (B, L, H, W), or with other axes of pixels
-    labels: Tensor,  # (B, H, W) whole numbers 0…L-1, or 255 for void
+    labels: Tensor,  # (B, H, W) integers 0…L-1, or 255 for void
     *,
     reduction: Reduction = "mean",
 ) -> Tensor:  # ()
@@ -59,7 +59,7 @@ def _check(log_marginals: object, labels: object) -> None:
     if not log_marginals.is_floating_point():
         raise InputTypeError(f"the log marginals have dtype {log_marginals.dtype}, expected floating point numbers.")
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
-        raise InputTypeError(f"the labels have dtype {labels.dtype}, expected whole numbers. Use labels.long().")
+        raise InputTypeError(f"the labels have dtype {labels.dtype}, expected integers. Use labels.long().")
     shape = tuple(log_marginals.shape)
     if log_marginals.ndim < 3 or shape[1] == 0:
         raise InputError(f"the log marginals have shape {shape}, expected (batch, labels, rows, columns).")

@@ -146,9 +146,11 @@ def test_what_the_errors_recommend_works() -> None:
 
 
 def test_filters_refuse_transforms_too() -> None:
-    from densefield import gaussian_filter, grid_filter
+    from densefield import LatticeFilter, apply_filter, gaussian_filter, grid_filter
 
     x, v = torch.rand(5, 2), torch.rand(5, 1)
+    with pytest.raises(NotImplementedError, match=r"apply_filter does not support torch\.func"):
+        torch.func.grad(lambda values: apply_filter(LatticeFilter(x.numpy()), values).sum())(v)
     with pytest.raises(NotImplementedError, match=r"gaussian_filter does not support torch\.func"):
         torch.func.grad(lambda values: gaussian_filter(x, values).sum())(v)
     with pytest.raises(NotImplementedError, match=r"grid_filter does not support torch\.func"):

@@ -34,7 +34,7 @@ class ColourScale:
 
     @property
     def fill(self) -> tuple[int, int, int]:
-        """The mean as a colour of whole numbers: what lies beyond an image, so that the network sees about 0."""
+        """The mean as a colour of integers: what lies beyond an image, so that the network sees about 0."""
         red, green, blue = (min(max(round(value), 0), 255) for value in self.mean)
         return red, green, blue
 

@@ -194,7 +194,7 @@ def jitter_colours(image: Pixels, brightness: float, saturation: float, contrast
         return image
     red, green, blue = (image[..., channel].astype(np.int32) for channel in range(3))
     grey = (77 * red + 150 * green + 29 * blue + 128) >> 8
-    mean = brightness * (int(grey.sum()) / max(grey.size, 1))  # whole numbers add up alike everywhere
+    mean = brightness * (int(grey.sum()) / max(grey.size, 1))  # integers add up alike everywhere
     own = contrast * brightness * saturation
     rest = grey.astype(np.float32) * (contrast * brightness * (1 - saturation)) + ((1 - contrast) * mean + 0.5)
     result: npt.NDArray[np.float32] = image * np.float32(own)

@@ -110,6 +110,7 @@ def apply_filter(
     [[3.0], [3.0], [3.0]]
     """
     check_derivative(derivative)
+    check_torch_mode("apply_filter", (values, features, stretch))
     if derivative == "lattice" and isinstance(k, ExactFilter):
         raise InputError("derivative is 'lattice', but an exact filter has no lattice: use 'gaussian'.")
     if features is not None and tuple(features.shape) != (k.num_points, k.dimension):

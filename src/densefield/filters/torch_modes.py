@@ -9,8 +9,13 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-# torch.func hands over tensors that are wrapped, without memory of their own. The test for it has no public name.
+# torch.func hands over tensors that are wrapped, without memory of their own. The tests for it have no public names.
 _functorch: Any = getattr(torch._C, "_functorch", None)
+_TESTS = [
+    getattr(_functorch, name)
+    for name in ("is_functorch_wrapped_tensor", "is_legacy_batchedtensor")
+    if hasattr(_functorch, name)
+]
 
 
 def check_torch_mode(what: str, tensors: Iterable[object]) -> None:
@@ -50,6 +55,4 @@ torch.autograd.grad; it takes batches as they are. torch.func.functional_call is
 
 def is_transformed(tensor: Tensor) -> bool:
     """Whether torch.func, or a backward pass of several cotangents at once, has wrapped the tensor."""
-    if _functorch is None:
-        return False
-    return bool(_functorch.is_functorch_wrapped_tensor(tensor) or _functorch.is_legacy_batchedtensor(tensor))
+    return any(test(tensor) for test in _TESTS)
