@@ -241,3 +241,18 @@ def test_what_cannot_be_used_is_refused(wrong, error, words):
     with pytest.raises(error, match=words) as caught:
         wrong()
     assert isinstance(caught.value, DensefieldError)
+
+
+def test_threads_are_taken_by_name_and_change_no_bit():
+    image = np.random.default_rng(7411).integers(0, 256, (70, 80, 3), dtype=np.uint8)
+    u = np.random.default_rng(7412).random((3, 5600), np.float32)
+    results = []
+    for threads in (1, 3, None):
+        crf = dcrf.DenseCRF2D(80, 70, 3, threads=threads)
+        crf.setUnaryEnergy(u)
+        crf.addPairwiseGaussian(3, 3)
+        crf.addPairwiseBilateral(20, 13, image, 5)
+        results.append(np.array(crf.inference(3)))
+    assert np.array_equal(results[0], results[1]) and np.array_equal(results[0], results[2])
+    with pytest.raises(InputError, match="threads is 0, expected 1 to"):
+        dcrf.DenseCRF(5, 2, threads=0)

@@ -10,6 +10,7 @@ from densefield.crf.binding import Bound
 from densefield.crf.kernels import Normalization
 from densefield.errors import InputError, InputTypeError, warn
 from densefield.filters.pixels import PixelFeatures
+from densefield.filters.threads import check_threads
 from densefield.filters.walk import Walk, walk_through
 from densefield.pydensecrf import eigen
 from densefield.pydensecrf.buffers import Float32, checked_buffer, checked_integer
@@ -85,6 +86,8 @@ class LogisticUnary(Unary):
 class DenseCRF:
     """A dense CRF over `nvar` points with `nlabels` labels.
 
+    pydensecrf has no `threads`; by default there are as many as everywhere in densefield.
+
     >>> crf = DenseCRF(4, 2)
     >>> crf.setUnaryEnergy(np.array([[0, 1, 1, 9], [1, 0, 0, 0]], np.float32))
     >>> crf.addPairwiseEnergy(np.zeros((1, 4), np.float32), compat=3)  # all points alike: the majority wins
@@ -92,7 +95,9 @@ class DenseCRF:
     [1, 1, 1, 1]
     """
 
-    def __init__(self, nvar: int, nlabels: int, *surplus: object, **unknown: object) -> None:
+    def __init__(
+        self, nvar: int, nlabels: int, *surplus: object, threads: int | None = None, **unknown: object
+    ) -> None:
         _warn_of_surplus(type(self).__name__, surplus, unknown)
         self._points = checked_integer(nvar, "nvar")
         self._labels = checked_integer(nlabels, "nlabels")
@@ -100,6 +105,7 @@ class DenseCRF:
             raise InputError(
                 f"got {self._points} points and {self._labels} labels, expected no fewer than 0 and 1 of them."
             )
+        self._threads = check_threads(threads)
         self._given: Scores | None = None
         self._kernels: list[Bound] = []
         self._walk: Walk | None = None  # in whose order the kernels have the points, if not as they come
@@ -157,7 +163,7 @@ class DenseCRF:
     def _scores(self) -> Scores:
         """Minus the unary energies; zero until there are any."""
         if self._given is None:
-            self._given = Scores(np.zeros((self._labels, self._points), np.float32), self._walk)
+            self._given = Scores(np.zeros((self._labels, self._points), np.float32), self._walk, self._threads)
         return self._given
 
     def _set_energies(self, energies: Float32) -> None:
@@ -165,10 +171,11 @@ class DenseCRF:
         if energies.shape != expected:
             hint = " Use .reshape(labels, -1)." if energies.size == self._labels * self._points else ""
             raise InputError(f"the unary energies have shape {energies.shape}, expected {expected}.{hint}")
-        self._given = Scores(energies, self._walk)
+        self._given = Scores(energies, self._walk, self._threads)
 
     def _add(self, rows: Float32 | PixelFeatures, compat: object, kernel: int, normalization: int) -> None:
-        self._kernels.append(bind(rows, compat, self._labels, _normalization(kernel, normalization)))
+        chosen = _normalization(kernel, normalization)
+        self._kernels.append(bind(rows, compat, self._labels, chosen, self._threads))
 
     def _marginals(self, q: object) -> Float32:
         marginals = _check_matrix(q, "Q")
@@ -191,11 +198,13 @@ class DenseCRF2D(DenseCRF):
     [0, 0, 0, 1, 1, 1]
     """
 
-    def __init__(self, w: int, h: int, nlabels: int, *surplus: object, **unknown: object) -> None:
+    def __init__(
+        self, w: int, h: int, nlabels: int, *surplus: object, threads: int | None = None, **unknown: object
+    ) -> None:
         self._width, self._height = checked_integer(w, "w"), checked_integer(h, "h")
         if self._width < 0 or self._height < 0:
             raise InputError(f"the image is {self._width} wide and {self._height} high, expected 0 or more.")
-        super().__init__(self._width * self._height, nlabels, *surplus, **unknown)
+        super().__init__(self._width * self._height, nlabels, *surplus, threads=threads, **unknown)
         self._walk = walk_through((self._height, self._width))
 
     def addPairwiseGaussian(
@@ -207,7 +216,8 @@ class DenseCRF2D(DenseCRF):
     ) -> None:
         """Adds a Gaussian kernel of position, `sxy` pixels wide."""
         chosen = _normalization(kernel, normalization)
-        self._kernels.append(bind_grid(self._width, self._height, sxy, compat, self._labels, chosen))
+        size = self._width, self._height
+        self._kernels.append(bind_grid(*size, sxy, compat, self._labels, chosen, self._threads))
 
     def addPairwiseBilateral(
         self,

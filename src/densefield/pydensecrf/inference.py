@@ -9,7 +9,7 @@ import numpy as np
 from densefield import _core
 from densefield.crf.binding import Bound
 from densefield.crf.native import native_coupling, native_mean_field, new_array
-from densefield.filters.threads import default_threads
+from densefield.filters.threads import check_threads
 from densefield.filters.walk import Walk
 from densefield.pydensecrf.buffers import Float32, checked_energies
 
@@ -21,8 +21,9 @@ class Scores:
     [[-2.0, -1.0], [-3.0, -4.0]]
     """
 
-    def __init__(self, energies: Float32, walk: Walk | None = None) -> None:
+    def __init__(self, energies: Float32, walk: Walk | None = None, threads: int | None = None) -> None:
         self.shape = energies.shape
+        self.threads = check_threads(threads)
         self.walk = walk
         self._native = self._rows(np.ascontiguousarray(energies))
         if not self._native.finite:
@@ -30,12 +31,12 @@ class Scores:
 
     def _rows(self, energies: Float32) -> _core.ScoreRows:
         walk = None if self.walk is None else self.walk.native
-        return _core.ScoreRows(energies, walk, default_threads(), "auto")
+        return _core.ScoreRows(energies, walk, self.threads, "auto")
 
     def planes(self) -> Float32:
         """(L, N), as the energies were."""
         scores = new_array(*self.shape)
-        self._native.fill_scores(scores, default_threads(), "auto")
+        self._native.fill_scores(scores, self.threads, "auto")
         return scores
 
     def infer(
@@ -49,7 +50,7 @@ class Scores:
         >>> Scores(np.array([[0.0, 0.0], [0.0, -9.0]], np.float32)).infer([], 3).round(3).tolist()
         [[0.5, 0.0], [0.5, 1.0]]
         """
-        q, threads = new_array(*self.shape), default_threads()
+        q, threads = new_array(*self.shape), self.threads
         if len(q) > 1 and all(kernel.coupling.is_plain for kernel in kernels):
             couplings = [native_coupling(kernel) for kernel in kernels]
             self._native.infer(couplings, start, iterations, q, threads, "auto")

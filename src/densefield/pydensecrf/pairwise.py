@@ -26,16 +26,19 @@ def bind(
     compat: object,
     labels: int,
     normalization: Normalization,
+    threads: int,
 ) -> Bound:
     """One pairwise energy: the lattice, the factors before and after it, and μ as a score."""
-    return with_compat(_normalised(features, normalization), compat, labels)
+    return with_compat(_normalised(features, normalization, threads), compat, labels)
 
 
-def bind_grid(width: int, height: int, sxy: object, compat: object, labels: int, normalization: Normalization) -> Bound:
+def bind_grid(
+    width: int, height: int, sxy: object, compat: object, labels: int, normalization: Normalization, threads: int
+) -> Bound:
     """The same for the positions of an image's pixels, which the next image of the size shares."""
     widths = tuple(checked_widths(sxy, "sxy", ("x", "y")))
     share = _shared if width * height <= MOST_SHARED else _bind_positions
-    return with_compat(share(width, height, widths, normalization), compat, labels)
+    return with_compat(share(width, height, widths, normalization, threads), compat, labels)
 
 
 def with_compat(bound: Bound, compat: object, labels: int) -> Bound:
@@ -43,15 +46,17 @@ def with_compat(bound: Bound, compat: object, labels: int) -> Bound:
     return replace(bound, coupling=replace(bound.coupling, mu=score_of(compat, labels)))
 
 
-def _normalised(features: Float32 | PixelFeatures, normalization: Normalization) -> Bound:
-    lattice = LatticeFilter(features, operator="pydensecrf", calibrate=False)
+def _normalised(features: Float32 | PixelFeatures, normalization: Normalization, threads: int) -> Bound:
+    lattice = LatticeFilter(features, operator="pydensecrf", calibrate=False, threads=threads)
     ones = np.ones((lattice.num_points, 1), np.float32)
     return Bound(lattice, couple_everyone(lattice.apply, normalization, np.float32(1).reshape(()), ones))
 
 
-def _bind_positions(width: int, height: int, sxy: tuple[float, ...], normalization: Normalization) -> Bound:
+def _bind_positions(
+    width: int, height: int, sxy: tuple[float, ...], normalization: Normalization, threads: int
+) -> Bound:
     walk = walk_through((height, width))
-    return _normalised(grid_features(width, height, sxy, walk), normalization)
+    return _normalised(grid_features(width, height, sxy, walk), normalization, threads)
 
 
 _shared = lru_cache(maxsize=2)(_bind_positions)
