@@ -7,7 +7,7 @@ NATIVE := CMakeLists.txt native $(wildcard native/*)
 READY  := $(VENV)/.ready
 
 .DELETE_ON_ERROR:
-.PHONY: demo picture test pytest test-slow lint docs wheel stress clean
+.PHONY: demo picture test pytest test-slow lint docs wheel stress fuzz soak clean
 
 # Other scenes and weights: make demo SEED=1.
 SEED ?= 0
@@ -39,6 +39,15 @@ wheel: $(READY)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 	.ci/test-wheel $(BIN)/python dist/*.whl
+
+# The property tests with many more cases: make fuzz CASES=20000.
+CASES ?= 5000
+fuzz: $(READY)
+	DENSEFIELD_FUZZ_CASES=$(CASES) $(BIN)/python -m pytest -q tests/test_properties.py
+
+# Many thousand calls in one process: memory must stay flat.
+soak: $(READY)
+	$(BIN)/python benchmarks/soak.py
 
 # Random cases of the native core under AddressSanitizer with UBSan, and under ThreadSanitizer: make stress SECONDS=600.
 SECONDS ?= 30

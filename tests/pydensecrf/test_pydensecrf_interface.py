@@ -133,13 +133,13 @@ def test_a_kernel_constant_that_does_not_exist_has_no_effect_there_and_a_warning
     "make",
     [
         lambda m: m.DenseCRF(N, L, 9),
-        lambda m: m.DenseCRF(N, L, threads=2),
-        lambda m: m.DenseCRF2D(W, H, L, 9, threads=2),
+        lambda m: m.DenseCRF(N, L, device=2),
+        lambda m: m.DenseCRF2D(W, H, L, 9, device=2),
     ],
 )
 def test_surplus_arguments_are_ignored_as_there_with_a_warning(make):
     assert type(make(their_densecrf)).__name__ in ("DenseCRF", "DenseCRF2D")
-    with pytest.warns(InputWarning, match="surplus arguments .*(9|threads=2).* ignored"):
+    with pytest.warns(InputWarning, match="surplus arguments .*(9|device=2).* ignored"):
         crf = make(our_densecrf)
     crf.setUnaryEnergy(U)
     assert np.array(crf.inference(1)).shape == (L, N)
