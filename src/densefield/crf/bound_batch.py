@@ -60,7 +60,7 @@ class BoundBatch:
         self._features = [feature.detach() for feature in features]
         self._present = self._masks(present, images)
         common = [m for m, feature in enumerate(features) if feature.shape[0] == 1]
-        lattices = {m: self._lattice(m, 0, options.threads) for m in common}
+        lattices = {m: self._lattice(m, 0) for m in common}
         diagonals = {m: lattices[m].diagonal() if options.exclude_self else None for m in common}
         everyone = {
             m: self._couple(m, lattices[m], None, diagonals[m]) for m in common if any(p is None for p in self._present)
@@ -70,7 +70,7 @@ class BoundBatch:
             if m in common:
                 mask = self._present[item]
                 return everyone[m] if mask is None else self._couple(m, lattices[m], mask, diagonals[m])
-            k = self._lattice(m, item, self.threads)
+            k = self._lattice(m, item)
             return self._couple(m, k, self._present[item], k.diagonal() if options.exclude_self else None)
 
         self.items = self.each(images, lambda item: [bind(m, item) for m in range(len(features))])
@@ -89,7 +89,7 @@ class BoundBatch:
         rows = present.detach().to(torch.float32).numpy()
         return [None if row.all() else np.ascontiguousarray(row[:, None]) for row in rows]
 
-    def _lattice(self, m: int, item: int, threads: int) -> LatticeFilter:
+    def _lattice(self, m: int, item: int) -> LatticeFilter:
         p, shape = self._features[m], self._shapes[m]
         rows = np.ascontiguousarray(p[item if p.shape[0] > 1 else 0].numpy())
         with np.errstate(all="ignore"):  # what is not finite is refused by the filter
@@ -100,7 +100,7 @@ class BoundBatch:
             operator=self.options.operator,
             halo=self.options.halo,
             calibrate=self.options.normalizations[m] == "none",
-            threads=threads,
+            threads=self.threads,  # also where images share it, since they use it at the same time
         )
 
     def _couple(
