@@ -16,8 +16,10 @@ from densefield.crf.doctor import explain
 from densefield.crf.doctor_inputs import axes_in_wrong_order
 from densefield.crf.finding import Finding
 from densefield.crf.refine import refine
-from densefield.errors import DensefieldError, InputError
-from densefield.files.images import Pixels, cause, read_image
+from densefield.errors import InputError
+from densefield.files.failures import failure_line
+from densefield.files.images import Pixels, read_image
+from densefield.files.limits import check_array
 from densefield.files.masks import ARRAYS, Form, Mask, read_mask
 from densefield.files.outputs import Numbers, best_labels, write_result
 from densefield.files.pairs import Pair, Pairing, pair_up
@@ -155,13 +157,14 @@ def refine_pair(pair: Pair, settings: Settings, threads: int | None = None) -> O
         _check_size(pair, image, mask)
         if settings.explain:
             findings = tuple(explain(image, **_arguments(mask, settings, threads)))
+        _check_memory(pair, mask, settings)
         probabilities, numbers = _refined(image, mask, settings, threads, pair.out.suffix.lower() not in ARRAYS)
         write_result(pair.out, probabilities, mask, numbers)
         if pair.preview is not None:
             after = best_labels(probabilities, numbers)
             write_preview(pair.preview, preview(image, mask.labels(), after, mask.palette))
     except Exception as error:  # one damaged file does not end a folder, whatever a decoder or an array raises
-        return Outcome(pair, form, findings, _reason(pair, error))
+        return Outcome(pair, form, findings, failure_line(error, pair.mask, pair.image))
     return Outcome(pair, form, findings)
 
 
@@ -184,16 +187,16 @@ def _refined(
     return refine(image, **arguments), None
 
 
-def _reason(pair: Pair, error: Exception) -> str:
-    """The name of a file of the pair and what went wrong, on one line."""
-    if isinstance(error, DensefieldError):
-        reason = " ".join(str(error).split())
-        return reason if str(pair.mask) in reason or str(pair.image) in reason else f"{pair.mask}: {reason}"
-    if isinstance(error, MemoryError):
-        return f"{pair.mask}: out of memory ({cause(error)})."
-    if isinstance(error, OSError):
-        return f"{error.filename or pair.mask}: {cause(error)}."
-    return f"{pair.mask}: {type(error).__name__}: {cause(error)}."
+def _check_memory(pair: Pair, mask: Mask, settings: Settings) -> None:
+    """Raises where probabilities of the labels that occur, or of all labels of an array, are larger than the limit."""
+    if mask.values.ndim == 3:
+        return  # as large as what was read
+    labels = mask.labels()
+    used = np.flatnonzero(np.bincount(labels[labels >= 0].ravel(), minlength=1))
+    count = len(used)
+    if pair.out.suffix.lower() in ARRAYS:
+        count = settings.num_labels or int(used.max(initial=1)) + 1
+    check_array(pair.out, (count, *mask.size), 4 * count * labels.size)
 
 
 def _arguments(mask: Mask, settings: Settings, threads: int | None) -> dict[str, Any]:

@@ -204,7 +204,7 @@ def test_subfolders_and_other_files_are_noted(root):
     (root / "images" / "notes.txt").write_text("hello", encoding="utf-8")
     assert FolderDataset(root).notes == (
         f"{root / 'images' / 'more'} is a folder inside a folder, which is not searched.",
-        f"{root / 'images' / 'notes.txt'} is not an image that Pillow reads.",
+        f"{root / 'images' / 'notes.txt'} is not an image (PNG, JPEG, TIFF, BMP, WebP, GIF or PPM).",
     )
 
 

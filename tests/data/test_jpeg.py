@@ -36,6 +36,7 @@ def decoder(monkeypatch):
         return np.full((*fake.size, 3), 7, np.uint8)
 
     fake.decode_jpeg = decode_jpeg
+    fake.decode_jpeg_header = lambda content: (*(fake.size or (40, 56)), "YCbCr", "420")
     monkeypatch.setattr(jpeg, "_simplejpeg", lambda: fake)
     return fake
 
@@ -67,6 +68,16 @@ def test_datasets_read_by_it_where_it_is_installed(photo, decoder):
 def test_what_it_cannot_read_pillow_does(photo, decoder):
     decoder.size = None
     assert np.array_equal(read_colours(photo), by_pillow(photo)) and len(decoder.asked) == 1
+
+
+def test_it_decodes_no_more_pixels_than_the_limit(photo, decoder, monkeypatch):
+    monkeypatch.setenv("DENSEFIELD_MAX_PIXELS", str(40 * 56))
+    assert (read_colours(photo) == 7).all()
+    monkeypatch.setenv("DENSEFIELD_MAX_PIXELS", str(40 * 56 - 1))
+    decoder.asked.clear()
+    with pytest.raises(InputError, match=r"56 × 40 pixels, more than the limit of 2239.*DENSEFIELD_MAX_PIXELS"):
+        read_colours(photo)
+    assert decoder.asked == []
 
 
 def test_a_photo_that_must_be_turned_is_left_to_pillow(photo, decoder):

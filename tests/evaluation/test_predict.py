@@ -105,7 +105,7 @@ def test_an_image_that_cannot_be_read_is_named_and_the_others_go_on(folder, tmp_
     predicted = predict_files(PREDICTOR, [folder], tmp_path / "out")
     assert predicted.done == ["a", "b"]
     (failure,) = predicted.failures
-    assert failure.endswith("broken.jpg is not an image that Pillow can read.")  # there is no split to take it out of
+    assert failure.endswith("broken.jpg is not an image: expected PNG, JPEG, TIFF, BMP, WebP, GIF or PPM.")  # there is no split to take it out of
 
 
 @pytest.mark.parametrize("overlay", [False, True])
@@ -151,7 +151,7 @@ def test_what_is_skipped_in_a_folder_is_told_with_the_reason(folder, tmp_path):
     assert predicted.done == ["a", "b"] and not predicted.failures
     assert predicted.ignored == [
         f"{folder / 'inner'} is a folder inside a folder, which is not searched.",
-        f"{folder / 'notes.txt'} is not an image that Pillow reads.",
+        f"{folder / 'notes.txt'} is not an image (PNG, JPEG, TIFF, BMP, WebP, GIF or PPM).",
     ]
 
 

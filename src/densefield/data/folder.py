@@ -16,7 +16,7 @@ from densefield.data.sample import Entry, Sample
 from densefield.errors import InputError, InputTypeError
 from densefield.files.folders import Listing as FolderListing
 from densefield.files.folders import list_files
-from densefield.files.images import image_suffixes
+from densefield.files.images import KINDS, image_suffixes
 from densefield.label_values import VOID
 
 # What folders may be called: our names, or those of PASCAL VOC.
@@ -98,7 +98,7 @@ def list_folder(root: Path, split: str | None) -> Listing:
         else:
             entries.append(Entry(id, found[0], None if unlabelled else mask[0]))
     summary = f"{root.resolve().name}, {split or 'all'}: {len(entries)} images{', no masks' if unlabelled else ''}"
-    notes = [line for files in (image_files, mask_files) for line in skipped_lines(files, "an image that Pillow reads")]
+    notes = [line for files in (image_files, mask_files) for line in skipped_lines(files, f"an image ({KINDS})")]
     return Listing(tuple(entries), summary, tuple(problems), notes=tuple(notes))
 
 
@@ -143,15 +143,22 @@ def check_classes(names: object, where: str) -> tuple[str, ...]:
 
 
 def _numbered(listing: Listing) -> tuple[str, ...]:
-    """'0', '1', … up to the highest label in any mask."""
+    """'0', '1', … up to the highest label in any mask; masks that cannot be read fail when their sample is read."""
     masks = [entry.mask for entry in listing.entries if entry.mask is not None]
 
-    def highest(path: Path) -> int:
-        labels = read_labels(path, MOST_CLASSES)
+    def highest(path: Path) -> int | InputError:
+        try:
+            labels = read_labels(path, MOST_CLASSES)
+        except InputError as error:
+            return error
         return int(np.max(labels, initial=0, where=labels != VOID))
 
     with ThreadPoolExecutor() as pool:
-        return tuple(str(label) for label in range(max(pool.map(highest, masks), default=0) + 1))
+        found = list(pool.map(highest, masks))
+    numbers = [number for number in found if isinstance(number, int)]
+    if masks and not numbers:
+        raise next(error for error in found if isinstance(error, InputError))
+    return tuple(str(label) for label in range(max(numbers, default=0) + 1))
 
 
 def _pictures(root: Path, names: tuple[str, ...], *, needed: bool = True) -> FolderListing:

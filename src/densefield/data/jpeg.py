@@ -11,19 +11,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from densefield.files.limits import check_pixels
+
 
 def fast_jpeg(path: Path) -> npt.NDArray[np.uint8] | None:
     """Colours (H, W, 3) of a JPEG file by simplejpeg; None where that is not installed or does not read the file.
 
-    It decodes by libjpeg-turbo as Pillow does, without Pillow's copies. Pixels are taken as they are stored. A file
-    that is cut short is none that it reads.
+    It decodes by libjpeg-turbo as Pillow does, without Pillow's copies. Pixels are taken as they are stored. It does
+    not read a file that is cut short. More pixels than the limit are an InputError.
     """
     decoder = _simplejpeg()
     if decoder is None:
         return None
     try:
-        colours: npt.NDArray[np.uint8] = decoder.decode_jpeg(path.read_bytes(), colorspace="RGB")
+        content = path.read_bytes()
+        height, width, *_ = decoder.decode_jpeg_header(content)
     except (OSError, ValueError):
+        return None
+    check_pixels(path, width, height)
+    try:
+        colours: npt.NDArray[np.uint8] = decoder.decode_jpeg(content, colorspace="RGB")
+    except ValueError:
         return None
     return colours
 

@@ -19,7 +19,7 @@ from densefield.files.palette import voc_labels
 Bytes = npt.NDArray[np.uint8]
 
 # Formats that do not keep labels. Programs that write GIF, Pillow too, renumber the palette.
-SPOILERS = {"JPEG": "blurs labels", "GIF": "renumbers labels"}
+SPOILERS = {"JPEG": "blurs labels", "MPO": "blurs labels", "GIF": "renumbers labels"}
 
 
 def read_sample(entry: Entry, num_classes: int) -> Sample:

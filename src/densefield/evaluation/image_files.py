@@ -9,7 +9,7 @@ from typing import NamedTuple
 from densefield.data.listing import skipped_lines
 from densefield.errors import InputError
 from densefield.files.folders import list_files
-from densefield.files.images import image_suffixes
+from densefield.files.images import KINDS, image_suffixes
 
 
 class Found(NamedTuple):
@@ -31,7 +31,7 @@ def find_images(inputs: Sequence[Path]) -> Found:
             listed = {path.stem: [path]}
         else:
             listing = list_files(path, image_suffixes())
-            skipped = skipped_lines(listing, "an image that Pillow reads") + listing.unreadable
+            skipped = skipped_lines(listing, f"an image ({KINDS})") + listing.unreadable
             if not listing.files:
                 raise InputError("\n".join([f"{path} has no images in it.", *skipped]))
             listed = listing.files

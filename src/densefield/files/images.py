@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import (  # the plugins register their decoders
+    BmpImagePlugin,  # noqa: F401
+    GifImagePlugin,  # noqa: F401
+    Image,
+    ImageOps,
+    JpegImagePlugin,  # noqa: F401
+    PngImagePlugin,  # noqa: F401
+    PpmImagePlugin,  # noqa: F401
+    TiffImagePlugin,  # noqa: F401
+    WebPImagePlugin,  # noqa: F401
+)
 
 from densefield.errors import InputError
+from densefield.files.limits import check_pixels
+from densefield.files.printable import cause as cause
 
 Pixels = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 
 ORIENTATION = 0x0112  # EXIF's tag; 5 to 8 swap width and height
+# The decoders that may see a file, by Pillow's names. Others, such as that of EPS, start programs or are little tested.
+FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF", "PPM")
+KINDS = "PNG, JPEG, TIFF, BMP, WebP, GIF or PPM"
+SUFFIXES = (
+    *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".tif", ".tiff", ".bmp", ".webp", ".gif"),
+    *(".ppm", ".pgm", ".pbm", ".pnm"),
+)
 SIXTEEN_BITS = ("I", "I;16", "I;16L", "I;16B", "I;16N")
 
 
 def read_image(path: Path, size: tuple[int, int] | None = None) -> Pixels:
-    """Colours 0…255 of an image of any format that Pillow reads, (H, W, 3), or (H, W) where it is grey.
+    """Colours 0…255 of an image, (H, W, 3), or (H, W) where it is grey.
 
     16 bits are scaled to 0…255 and keep their fractions; alpha is dropped. Pixels are taken as they are stored. They
     are rotated as EXIF says only where they have the given size (rows, columns) after that rotation and not before.
@@ -52,42 +72,51 @@ def _orientation(image: Image.Image) -> int:
 def open_image(path: Path) -> Image.Image:
     """The first frame of an image file, completely decoded; errors name the file.
 
-    Decoders raise errors of any type on damaged files (struct.error, IndexError, zlib.error, …). All of them become an
-    InputError.
+    The format is one of FORMATS, whatever the suffix says, and the number of pixels is at most that of
+    `densefield.files.limits.max_pixels`. Decoders raise errors of any type on damaged files (struct.error, IndexError,
+    zlib.error, …). All of them become an InputError.
     """
     try:
-        image: Image.Image
-        with Image.open(path) as image:
+        with path.open("rb") as file:
+            image = _identified(path, file)
+            check_pixels(path, *image.size)
             image.load()
         return image
     except FileNotFoundError:
         raise InputError(f"there is no file {path}.") from None
-    except UnidentifiedImageError:
-        raise InputError(f"{path} is not an image that Pillow can read.") from None
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(f"{path} cannot be read: {cause(error)}.") from error
+
+
+def _identified(path: Path, file: BinaryIO) -> Image.Image:
+    """The image with its header read, by the first allowed decoder that accepts it.
+
+    This is Image.open() without its limit on pixels, which is a global variable of Pillow.
+    """
+    prefix = file.read(16)
+    for name in FORMATS:
+        decoder, accepts = Image.OPEN.get(name, (None, None))
+        if decoder is None or accepts is None or accepts(prefix) is not True:  # text: the format is not installed
+            continue
+        file.seek(0)
+        try:
+            return decoder(file, str(path))
+        except SyntaxError:  # the beginning of the file does not fit the format
+            continue
+    raise InputError(f"{path} is not an image: expected {KINDS}.")
 
 
 def count_frames(path: Path) -> int:
     """How many pictures a file holds; 1 where that cannot be told."""
     try:
-        with Image.open(path) as image:
-            return int(getattr(image, "n_frames", 1))
+        with path.open("rb") as file:
+            return int(getattr(_identified(path, file), "n_frames", 1))
     except Exception:
         return 1
 
 
-def cause(error: Exception) -> str:
-    """What an error says, on one line and without a full stop; its type where it says nothing.
-
-    >>> cause(ValueError("broken\\n  header.")), cause(EOFError())
-    ('broken header', 'EOFError')
-    """
-    if isinstance(error, OSError) and error.strerror is not None:
-        return error.strerror
-    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
-
-
 def image_suffixes() -> set[str]:
-    """The endings, such as .jpg, of files that Pillow can read."""
-    return {suffix for suffix, kind in Image.registered_extensions().items() if kind in Image.OPEN}
+    """The endings of image files, such as .jpg."""
+    return set(SUFFIXES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,7 +12,8 @@ import numpy.typing as npt
 from PIL import Image
 
 from densefield.errors import InputError
-from densefield.files.images import SIXTEEN_BITS, cause, count_frames, open_image
+from densefield.files.arrays import read_array
+from densefield.files.images import SIXTEEN_BITS, count_frames, open_image
 from densefield.files.palette import voc_labels, voc_palette
 from densefield.label_values import VOID as VOID
 from densefield.label_values import Void, binary_foreground, void_value
@@ -19,6 +21,7 @@ from densefield.label_values import Void, binary_foreground, void_value
 Form = Literal["indexed", "labels", "object", "voc colours", "colours", "soft", "probabilities", "logits"]
 
 ARRAYS = (".npy", ".npz")
+MOST_LABELS = 1 << 16  # larger numbers are identifiers, not classes
 MOST_GREYS = 100  # more different values than this are shades of grey, unless the number of labels is given
 MOST_COLOURS = 100  # more than this are a photo or a blurred mask
 
@@ -110,13 +113,13 @@ def read_mask(
 
 
 def _array_mask(path: Path, logits: bool, num_labels: int | None, void: Void) -> Mask:
-    array = _load_array(path)
+    _, array = read_array(path, partial(_only_name, path))
     if array.ndim == 2 and (array.dtype == np.bool_ or np.issubdtype(array.dtype, np.integer)):
         if logits:
             raise InputError(
                 f"{path} holds labels ({array.dtype}), but logits=True expects floating point (labels, rows, columns)."
             )
-        return _label_mask(array.astype(np.uint8) if array.dtype == np.bool_ else array, num_labels, void)
+        return _label_mask(path, array.astype(np.uint8) if array.dtype == np.bool_ else array, num_labels, void)
     if array.ndim == 2 and np.issubdtype(array.dtype, np.floating) and not logits:
         share = array.astype(np.float32)  # of the foreground
         array = np.stack([1 - share, share])
@@ -132,10 +135,16 @@ def _array_mask(path: Path, logits: bool, num_labels: int | None, void: Void) ->
     return Mask("logits" if logits else "probabilities", array)
 
 
-def _label_mask(values: npt.NDArray[Any], num_labels: int | None, void: Void, deep: bool = False) -> Mask:
+def _label_mask(path: Path, values: npt.NDArray[Any], num_labels: int | None, void: Void, deep: bool = False) -> Mask:
     """Integers as a binary mask where they are one, else as labels."""
     unknown = void_value(void, values, num_labels)
     known = values if void == "auto" or unknown is None else values[values != unknown]
+    highest = int(known.max(initial=0))
+    if highest >= MOST_LABELS:
+        raise InputError(
+            f"{path} has label {highest}, expected labels below {MOST_LABELS}. Number them from 0: values, labels = "
+            "numpy.unique(labels, return_inverse=True)."
+        )
     foreground = binary_foreground(known, num_labels, void)
     if foreground is None:
         return Mask("labels", values, void=unknown, deep=deep)
@@ -146,22 +155,10 @@ def _label_mask(values: npt.NDArray[Any], num_labels: int | None, void: Void, de
     return Mask("object", binary, void=VOID, foreground=foreground, deep=deep)
 
 
-def _load_array(path: Path) -> npt.NDArray[np.generic]:
-    try:
-        with path.open("rb") as file:  # which np.load() leaves open where it fails
-            loaded = np.load(file, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return loaded
-            if len(loaded.files) != 1:
-                raise InputError(f"{path} holds {len(loaded.files)} arrays ({', '.join(loaded.files)}), expected one.")
-            only: npt.NDArray[np.generic] = loaded[loaded.files[0]]
-            return only
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}.") from None
-    except InputError:
-        raise
-    except Exception as error:  # damaged files raise errors of many types: zlib.error, BadZipFile, SyntaxError, …
-        raise InputError(f"{path} cannot be read as an array: {cause(error)}.") from error
+def _only_name(path: Path, names: list[str]) -> str:
+    if len(names) != 1:
+        raise InputError(f"{path} holds {len(names)} arrays ({', '.join(names)}), expected one.")
+    return names[0]
 
 
 def _picture_mask(path: Path, soft: bool, num_labels: int | None, void: Void) -> Mask:
@@ -174,7 +171,7 @@ def _picture_mask(path: Path, soft: bool, num_labels: int | None, void: Void) ->
             raise InputError(f"{path} has pixels of mode {picture.mode}, but soft=True expects 8 bits of grey.")
         share = np.asarray(picture.convert("L"), np.float32) / 255
         return Mask("soft", np.stack([1 - share, share]))
-    if picture.format == "JPEG":
+    if picture.format in ("JPEG", "MPO"):
         raise InputError(
             f"{path} is a JPEG, which blurs labels: save masks as PNG, or pass soft=True if it holds probabilities."
         )
@@ -198,7 +195,7 @@ def _picture_mask(path: Path, soft: bool, num_labels: int | None, void: Void) ->
         raise InputError(f"{path} has 16 bits and only the values {{0, 65535}}: save it with 8 bits, as 0 and 255.")
     if not greys.any() and (num_labels is None or num_labels <= 2) and void != 0:
         return Mask("object", greys.astype(np.uint8), deep=deep)  # binary masks may be empty
-    return _label_mask(greys, num_labels, void, deep)
+    return _label_mask(path, greys, num_labels, void, deep)
 
 
 def _colour_mask(path: Path, picture: Image.Image, num_labels: int | None, void: Void) -> Mask:

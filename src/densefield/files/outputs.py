@@ -11,12 +11,11 @@ from PIL import Image
 
 from densefield.atomic import write_atomically
 from densefield.errors import InputError
-from densefield.files.masks import Mask
+from densefield.files.masks import MOST_LABELS, Mask
 from densefield.files.palette import voc_palette
 
 TIFF = (".tif", ".tiff")
 FORMATS = (".png", *TIFF, ".npy", ".npz")
-MOST_LABELS = 1 << 16  # of a grey picture with 16 bits
 
 Numbers = npt.NDArray[np.intp] | None  # ascending
 
@@ -69,7 +68,7 @@ def result_picture(
     if mask.form == "object":
         return Image.fromarray((labels * mask.foreground).astype(np.uint16 if mask.deep else np.uint8))
     count = len(probabilities) if numbers is None else int(numbers[-1]) + 1
-    if count > MOST_LABELS:
+    if count > MOST_LABELS:  # of 16 bits
         raise InputError(f"{path} cannot hold {count} labels, since pictures have 16 bits: write .npy or .npz.")
     if mask.deep or count > 256:
         return Image.fromarray(labels.astype(np.uint16))
