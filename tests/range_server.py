@@ -19,6 +19,7 @@ class Served:
     ranges: bool = True  # honours Range
     drop_after: int | None = None  # closes the connection after so many bytes of an answer
     length: bool = True  # says how long an answer is
+    claim: str | None = None  # what it says the length is, in place of the truth
     errors: list[int] = field(default_factory=list)  # answers the next requests so
     asked: list[str | None] = field(default_factory=list)  # the Range of each request
 
@@ -50,7 +51,7 @@ def serve(files: dict[str, bytes]) -> Iterator[Served]:
             if start:
                 self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
             if served.length:
-                self.send_header("Content-Length", str(len(content) - start))
+                self.send_header("Content-Length", served.claim or str(len(content) - start))
             self.end_headers()
             self.wfile.write(content[start:][: served.drop_after])
 

@@ -176,3 +176,20 @@ def test_the_cache_is_where_the_user_keeps_caches(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "densefield"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder() == Path.home() / ".cache" / "densefield"
+
+
+@pytest.mark.parametrize("claim", ["many", "-5", "1e9", "²", "9" * 40])
+def test_a_length_that_is_no_number_is_as_good_as_none(get, server, claim):
+    server.claim = claim
+    assert get().read_bytes() == CONTENT
+
+
+def test_a_file_beyond_the_limit_is_refused_by_its_length_or_while_it_comes(get, server, part, monkeypatch):
+    monkeypatch.setattr(module, "MOST_BYTES", 100_000)
+    with pytest.raises(DownloadError, match=r"gives 300007 bytes or more, expected at most 100000"):
+        get()
+    assert part.stat().st_size == 0
+    server.length = False
+    with pytest.raises(DownloadError, match="expected at most 100000"):
+        get()
+    assert part.stat().st_size <= 100_000

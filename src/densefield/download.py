@@ -1,4 +1,4 @@
-"""Files from the web: gone on with where they were cut off, and checked by SHA-256."""
+"""Files from the web: resumed where they were cut off, bounded in size, and checked by SHA-256."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from densefield.errors import DensefieldError, InputError
 Progress = Callable[[int, "int | None"], None]  # bytes so far, and of how many, where the server tells
 
 PIECE = 1 << 20
+MOST_BYTES = 1 << 33  # of a file; the largest that is downloaded here has 2 GB
 TIMEOUT = 60.0  # seconds without a byte
 ATTEMPTS = 5  # in a row that bring nothing new
 PAUSE = 1.0  # seconds before the second attempt; doubled before each further one
@@ -41,9 +42,9 @@ def cache_folder() -> Path:
 def download(url: str, path: Path, *, sha256: str, progress: Progress | None = None) -> Path:
     """Downloads a file, whole and right or not at all, and returns its path.
 
-    Until all of it has come and its SHA-256 is right, it is `path` + ".part", and the next call goes on from there. A
+    Until all of it has come and its SHA-256 is right, it is `path` + ".part", and the next call resumes from there. A
     file that is there already is kept if its checksum is right, and otherwise taken for the beginning of the download.
-    Several processes may fetch the same file at once.
+    More than 2³³ bytes are refused. Several processes may fetch the same file at once.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise InputError(f"the address is {url!r}, expected one that begins with https:// or http://.")
@@ -123,18 +124,28 @@ def _fetch_once(url: str, file: BinaryIO, part: Path, progress: Progress | None)
         begins_there = response.headers.get("Content-Range", "").startswith(f"bytes {done}-")
         if response.status != http.client.PARTIAL_CONTENT or not begins_there:
             done = 0  # a server that knows no ranges sends the whole file
-        length = response.headers.get("Content-Length")
-        total = None if length is None else done + int(length)
+        length = response.headers.get("Content-Length", "")
+        # What is no number says nothing, as if it were missing; http.client reads the body the same way.
+        total = done + int(length) if length.isascii() and length.isdecimal() and len(length) < 20 else None
+        _check_size(url, total or 0)
         _check_space(part, (total or 0) - done)
         file.seek(done)
         while piece := response.read(PIECE):
-            file.write(piece)
             done += len(piece)
+            _check_size(url, done)
+            file.write(piece)
             if progress is not None:
                 progress(done, total)
         if total is not None and done < total:  # read() ends without an error when the connection does
             raise ConnectionError(f"the connection ended after {done} of {total} bytes")
         file.truncate()
+
+
+def _check_size(url: str, size: int) -> None:
+    if size > MOST_BYTES:
+        raise DownloadError(
+            f"{url} gives {size} bytes or more, expected at most {MOST_BYTES}: it is not the file that was expected."
+        )
 
 
 def _check_space(part: Path, needed: int) -> None:
