@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from densefield.crf.unary import kind_of_scores
-from densefield.errors import InputError
+from densefield.errors import InputError, warn
+from densefield.files.arrays import read_array
 
 SUFFIXES = (".npz", ".npy")
+FIRST = 3  # files: where none of them can be used, none is expected to be
 LOGITS, PROBABILITIES = "logits", "probabilities"
 
 
@@ -56,13 +57,10 @@ def read_scores(path: Path, labels: int | None = None, probabilities: bool = Fal
     ...     read_scores(Path(folder, "cat.npy"), labels=4, probabilities=True).are_probabilities
     True
     """
-    name, values = _read(path, probabilities)
+    name, values = read_array(path, partial(_array_name, path, probabilities))
     expected = f"({'labels' if labels is None else labels}, rows, columns)"
-    if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
-        raise InputError(
-            f"{path} holds {getattr(values, 'dtype', type(values).__name__)}, expected scores in floating point "
-            f"numbers, {expected}."
-        )
+    if values.dtype.kind != "f":
+        raise InputError(f"{path} holds {values.dtype}, expected scores in floating point numbers, {expected}.")
     if values.ndim != 3 or 0 in values.shape or labels not in (None, len(values)):
         hint = ""
         if values.ndim == 3 and values.shape[-1] == labels:
@@ -77,22 +75,19 @@ def read_scores(path: Path, labels: int | None = None, probabilities: bool = Fal
     return FileScores(values.astype(np.float32), are_probabilities)
 
 
-def _read(path: Path, probabilities: bool) -> tuple[str, Any]:
-    """The array, and its name in the file."""
-    try:
-        with path.open("rb") as file:
-            content = np.load(file, allow_pickle=False)
-            if isinstance(content, np.ndarray):
-                return "", content
-            name = _array_name(path, content.files, probabilities)
-            return name, content[name]
-    except InputError:
-        raise
-    except (OSError, EOFError, ValueError, KeyError, SyntaxError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path} cannot be read as an array: it is damaged, or not what numpy.save writes.") from error
+def warn_of_sigmoid(path: Path, scores: FileScores) -> None:
+    """Warns where scores that are taken for logits are all between 0 and 1, as the outputs of a sigmoid are."""
+    values = scores.values
+    low, high = float(values.min()), float(values.max())
+    if not scores.are_probabilities and 0 <= low < high <= 1:
+        warn(
+            f"{path} holds values from {low:.3g} to {high:.3g} that do not sum to 1 over the labels, and they are "
+            "taken for logits. If they are the outputs of a sigmoid, save what went into it; if they are "
+            "probabilities, divide them by their sum over the labels and pass probabilities=True."
+        )
 
 
-def _array_name(path: Path, names: list[str], probabilities: bool) -> str:
+def _array_name(path: Path, probabilities: bool, names: list[str]) -> str:
     """The array of an archive that holds the scores."""
     known = (PROBABILITIES, LOGITS) if probabilities else (LOGITS, PROBABILITIES)
     name = next((each for each in (*known, "arr_0") if each in names), None)

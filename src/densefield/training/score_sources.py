@@ -17,7 +17,7 @@ from densefield.data.listing import skipped_lines, some
 from densefield.data.sample import Dataset, Sample
 from densefield.errors import InputError
 from densefield.files.folders import list_files
-from densefield.training.score_files import SUFFIXES, FileScores, find_score_files, read_scores
+from densefield.training.score_files import FIRST, SUFFIXES, FileScores, find_score_files, read_scores, warn_of_sigmoid
 from densefield.training.source_checks import check_names
 
 KEPT_BYTES = 2**30  # of scores, in memory
@@ -77,7 +77,7 @@ class SavedScores:
         self._dataset, self._probabilities = dataset, probabilities
         places = {id: number for number, id in enumerate(dataset.ids)}
         self._numbers = [places[id] for id in self.ids]
-        self._read(0)  # what is wrong with one file is mostly wrong with all
+        self._check_first()
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -88,6 +88,19 @@ class SavedScores:
         size = sample.image.shape[:2]
         scores = interpolate(torch.from_numpy(values)[None], size, mode="bilinear", align_corners=False)[0]
         return _scored(sample, scores.clamp(min=LEAST_PROBABILITY).log() if are_probabilities else scores)
+
+    def _check_first(self) -> None:
+        """Reads one file: what is wrong with it is mostly wrong with all, unless it alone is damaged."""
+        failures = []
+        for index in range(min(FIRST, len(self))):
+            try:
+                scores = self._read(index)
+            except InputError as error:
+                failures.append(error)
+                continue
+            warn_of_sigmoid(self.files[index], scores)
+            return
+        raise failures[0]
 
     def _read(self, index: int) -> FileScores:
         return read_scores(self.files[index], len(self.classes), self._probabilities)

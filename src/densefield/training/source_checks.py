@@ -10,7 +10,7 @@ from densefield.crf.kernels import Custom
 from densefield.data.layout import list_split
 from densefield.errors import InputError
 from densefield.training.run_files import CHECKPOINTS, checkpoint_file
-from densefield.training.score_files import SUFFIXES, find_score_files, is_score_folder, read_scores
+from densefield.training.score_files import FIRST, SUFFIXES, find_score_files, is_score_folder, read_scores
 
 
 def check_sources(scores: Path, data: Path | None, split: str | None, probabilities: bool = False) -> None:
@@ -25,7 +25,14 @@ def check_sources(scores: Path, data: Path | None, split: str | None, probabilit
     ids = [entry.id for entry in list_split(data, split).entries]
     files = find_score_files(scores)
     used = check_names(scores, files, ids)
-    read_scores(files[used[0]], probabilities=probabilities)
+    failures = []
+    for name in used[:FIRST]:  # one damaged file is left out later; what is wrong with all of them is said now
+        try:
+            read_scores(files[name], probabilities=probabilities)
+            return
+        except InputError as error:
+            failures.append(error)
+    raise failures[0]
 
 
 def read_photo_crf(path: Path, labels: int | None = None) -> CRF:
