@@ -10,8 +10,8 @@ import sys
 
 import numpy as np
 import torch
+from clock import machine
 
-from benchmarks.clock import machine
 from densefield import DenseCRF, refine
 
 HEIGHT, WIDTH, LABELS, BATCH = 120, 160, 21, 2
@@ -55,7 +55,9 @@ def main() -> None:
                 most = max(most, resident())
         last = resident()
         grown |= last > first + MOST_GROWTH
-        print(f"{name}: {calls} calls, {first:.0f} MB after the first hundred, {most:.0f} at most, {last:.0f} at the end")
+        print(
+            f"{name}: {calls} calls, {first:.0f} MB after the first hundred, {most:.0f} at most, {last:.0f} at the end"
+        )
     sys.exit(1 if grown else 0)
 
 

@@ -79,7 +79,7 @@ def test_a_line_of_a_million_pixels_is_an_image(shape: tuple[int, int]) -> None:
     assert error.mean() < 0.01 and error.max() < 0.1  # the lattice approximates; measured: 0.007, 0.07
 
 
-@pytest.mark.parametrize("width", [1e10, 1e30, 1e300])
+@pytest.mark.parametrize("width", [1e6, 1e10, 1e15])
 def test_widths_far_larger_than_the_image_make_all_pixels_neighbours(width: float) -> None:
     crf = CRF([Spatial(width, weight=3, normalization="after")], iterations=1)
     q = crf.marginals(SCORES)

@@ -99,6 +99,27 @@ def test_no_iterations_are_found():
     assert "0% of the pixels changed" in findings[-1].what
 
 
+# For a CRF of one's own
+
+
+def test_a_crf_a_tuned_file_and_a_module_are_explained_as_their_kernels_are(tmp_path):
+    torch = pytest.importorskip("torch")
+    from densefield import CRF, DenseCRF
+
+    expected = explain(IMAGE, logits=soft(rough(MASK)), kernels=KERNELS, iterations=3)
+    crf = CRF(KERNELS, iterations=3)
+    assert explain(IMAGE, logits=soft(rough(MASK)), crf=crf) == expected
+    crf.save(tmp_path / "crf.toml")
+    assert explain(IMAGE, logits=soft(rough(MASK)), crf=CRF.load(tmp_path / "crf.toml")) == expected
+    module = DenseCRF.from_numpy(crf, labels=2)
+    assert explain(IMAGE, logits=soft(rough(MASK)), crf=module) == expected
+    scores = torch.from_numpy(soft(rough(MASK)))[None].repeat(2, 1, 1, 1)
+    pixels = torch.from_numpy(IMAGE.transpose(2, 0, 1).copy())[None]
+    ignore = torch.zeros(2, HEIGHT, WIDTH, dtype=torch.bool)
+    assert module.explain(scores, pixels, ignore=ignore)[0] == expected
+    assert len(module.explain(scores.requires_grad_(), pixels.float())) == 2
+
+
 # What it refuses, and how it looks
 
 

@@ -253,14 +253,14 @@ def test_it_prints_labels_iterations_changed_options_and_a_line_for_each_kernel(
     assert repr(crf).splitlines() == [
         "DenseCRF(",
         "  labels=21, iterations=3, threads=2, data_range=1.0, adjoint='recompute'",
-        "  spatial: σ (3, 2.5) px, weight 1…3 for 21 labels (symmetric)",
-        "  bilateral: σ 60 px, 10 levels, weight matrix 21×21 (after)",
-        "  spatial2: covariance 2×2, weight 1 (symmetric)",
-        "  depth: σ (0.5, 0.7), weight 1.5 (none)",
+        "  spatial: sigma (3, 2.5), weight 21 from 1 to 3, symmetric",
+        "  bilateral: sigma_xy 60, sigma_rgb 10, weight 21×21 from 0 to 1, after",
+        "  spatial2: covariance 2×2 from 8 to 30, weight 1, symmetric",
+        "  depth: sigma (0.5, 0.7), weight 1.5, none",
         ")",
     ]
     crf.bilateral.log_sigma.data[:2] += 1
-    assert "  bilateral: σ 163.1 px, 10 levels" in repr(torch.nn.Sequential(crf))  # as it is now, and among others
+    assert "  bilateral: sigma_xy 163.1, sigma_rgb 10" in repr(torch.nn.Sequential(crf))  # as it is now
 
 
 SNIPPET = """

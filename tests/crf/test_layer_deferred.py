@@ -35,7 +35,7 @@ def test_parameters_on_the_meta_device_are_an_error_that_says_what_to_do() -> No
         crf(SCORES, IMAGE)
     with pytest.raises(InputError, match=r"no values yet: .*load_state_dict\(state, assign=True\)"):
         crf.values()
-    assert "spatial: not initialised (symmetric)" in repr(crf)
+    assert "spatial: not initialised, symmetric" in repr(crf)
 
 
 @pytest.mark.parametrize("cure", ["reset_parameters", "assign"])

@@ -193,3 +193,14 @@ def test_a_constant_alpha_is_left_out(channels: int) -> None:
 def test_four_channels_that_have_widths_are_four_channels() -> None:
     crf = DenseCRF(3, [Bilateral(9, [30, 40, 50, 60])], channels=4)
     assert crf(SCORES, photo(1, 4, 9, 11)).shape == SCORES.shape
+
+
+def test_probabilities_in_place_of_scores_are_warned_of_once():
+    crf = DenseCRF(3)
+    p = torch.rand(2, 3, 6, 7).softmax(1)
+    image = torch.zeros(2, 3, 6, 7, dtype=torch.uint8)
+    with pytest.warns(InputWarning, match="the scores are probabilities: they sum to one"):
+        crf(p, image)
+    crf(p, image)  # a second warning would be an error
+    with pytest.warns(InputWarning, match="the scores are energies"):
+        DenseCRF(3)(-p.log(), image)

@@ -24,8 +24,8 @@ from densefield.crf.native import native_mean_field, new_array
 from densefield.crf.problem import Kept, Problem, checked_iterations, pose
 from densefield.crf.sites import AxisOrder
 from densefield.crf.solution import Solution
-from densefield.crf.unary import kind_of_scores
-from densefield.errors import InputError, InputTypeError, warn
+from densefield.crf.unary import warn_of_scores
+from densefield.errors import InputError, InputTypeError
 from densefield.filters.lattice_design import Operator, design_lattice
 from densefield.filters.threads import check_threads
 
@@ -142,7 +142,7 @@ class CRF:
         default = CRF(()).options() | {"iterations": self.iterations}  # which are said first
         changed = [f"{name} {value!r}" for name, value in self.options().items() if value != default[name]]
         head = ", ".join([f"CRF: {self.iterations} iterations", *changed])
-        return "\n".join([head, *(f"  {kernel.describe()}" for kernel in self.kernels)])
+        return "\n".join([head, *(f"  {kernel.name}: {kernel.describe()}" for kernel in self.kernels)])
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the kernels kept from the last image, which are quickly made again."""
@@ -226,11 +226,7 @@ class CRF:
 
     def _pose_and_warn(self, scores: Array, image: npt.NDArray[np.generic] | None, **options: Any) -> Problem:
         problem = self.pose(scores, image, **options)
-        kind = kind_of_scores(problem.scores)
-        if kind == "probabilities":
-            warn("the scores are probabilities: they sum to one. Pass their logarithms, or use refine(image, p).")
-        elif kind == "energies":
-            warn("the scores are energies, -log p: the worst label wins. Pass -energies; higher scores are better.")
+        warn_of_scores(problem.scores)
         if image is not None and self._data_range is None:
             pixels = image_array(image)
             warn_of_image(pixels, pixels.shape[-1] if pixels.ndim > len(problem.shape) else 1, self.kernels)

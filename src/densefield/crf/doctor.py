@@ -81,6 +81,27 @@ def explain(
     return _findings(model, problem, image_array(pixels), unary, findings)
 
 
+def explain_batch(
+    crf: CRF,
+    scores: Any,  # (B, L, …), a tensor
+    image: Any,  # (B, C, …), or (1, C, …) for all items
+    *,
+    spacing: Sequence[float] | None = None,
+    ignore: Any = None,  # (B, …)
+) -> list[list[Finding]]:
+    """explain() for each item of a batch of tensors."""
+    items, found = len(scores), []
+    for item in range(items):
+        pixels = np.moveaxis(_to_numpy(image[item if len(image) > 1 else 0]), 0, -1)
+        left_out = None if ignore is None else _to_numpy(ignore[item]).astype(bool)
+        found.append(explain(pixels, logits=_to_numpy(scores[item]), crf=crf, spacing=spacing, ignore=left_out))
+    return found
+
+
+def _to_numpy(tensor: Any) -> npt.NDArray[Any]:
+    return np.asarray(tensor.detach().cpu().float() if tensor.is_floating_point() else tensor.cpu())
+
+
 def _one_label(unary: Unary) -> Finding:
     if unary.labels is None:
         return Finding("problem", "There is one label, which every pixel has.", "1 label", "Pass two or more.")

@@ -71,16 +71,16 @@ class Kernel(ABC):
         return replace(self, weight=mu[labels] if mu.ndim == 1 else mu[np.ix_(labels, labels)])
 
     def describe(self) -> str:
-        """The kernel in one line.
+        """Widths, weight and normalisation in one line, for print().
 
         >>> print(Bilateral(60, 10, weight=5).describe())
-        bilateral: sigma_xy 60, sigma_rgb 10, weight 5, symmetric
+        sigma_xy 60, sigma_rgb 10, weight 5, symmetric
         """
         widths = {field.name: getattr(self, field.name) for field in fields(self) if field.name.startswith("sigma")}
         if self.covariance is not None:
             widths = {"covariance": self.covariance}
         parts = [f"{name} {_in_short(value)}" for name, value in {**widths, "weight": self.weight}.items()]
-        return f"{self.name}: {', '.join(parts)}, {self.normalization}"
+        return ", ".join([*parts, self.normalization])
 
     def shape(self, dimensions: Mapping[str, int]) -> Matrix:
         """Widths σ (d,), or for a full covariance the matrix W (d, d) with WᵀW = Σ⁻¹.
@@ -189,14 +189,14 @@ class Custom(Kernel):
 
 
 def _in_short(value: npt.ArrayLike) -> str:
-    """Numbers with four digits; more than five of them by their shape and range.
+    """Numbers with four digits: one where all are the same, and of more than five the shape and range.
 
-    >>> _in_short([1.0, 2.5]), _in_short(np.eye(21))
-    ('(1, 2.5)', '21×21 from 0 to 1')
+    >>> _in_short([3.0, 3.0]), _in_short([1.0, 2.5]), _in_short(np.eye(21))
+    ('3', '(1, 2.5)', '21×21 from 0 to 1')
     """
     array = np.asarray(value, np.float64)
-    if array.ndim == 0:
-        return f"{float(array):.4g}"
+    if array.ndim < 2 and (array == array.flat[0]).all():
+        return f"{array.flat[0]:.4g}"
     if array.ndim == 1 and len(array) <= 5:
         return f"({', '.join(f'{each:.4g}' for each in array)})"
     return f"{'×'.join(map(str, array.shape))} from {array.min():.4g} to {array.max():.4g}"

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from densefield.crf.binding import Method
 from densefield.crf.colours_torch import warn_of_colours, without_alpha
 from densefield.crf.crf import CRF, PHOTO_KERNELS
+from densefield.crf.doctor import explain_batch
+from densefield.crf.finding import Finding
 from densefield.crf.kernels import Kernel, Normalization
 from densefield.crf.mean_field_torch import fastest_mean_field
 from densefield.crf.native_torch import Adjoint
@@ -27,6 +29,7 @@ from densefield.crf.sites_torch import (
     joined,
     present_pixels,
 )
+from densefield.crf.unary import warn_of_scores
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.lattice_design import Operator
 from densefield.filters.torch_modes import check_torch_mode
@@ -59,8 +62,8 @@ class DenseCRF(nn.Module):
     >>> print(crf)
     DenseCRF(
       labels=2, iterations=5
-      spatial: σ 3 px, weight 3 (symmetric)
-      bilateral: σ 60 px, 10 levels, weight 5 (symmetric)
+      spatial: sigma 3, weight 3, symmetric
+      bilateral: sigma_xy 60, sigma_rgb 10, weight 5, symmetric
     )
     """
 
@@ -102,7 +105,7 @@ class DenseCRF(nn.Module):
         self.iterations, self.exclude_self, self.method = checked.iterations, checked.exclude_self, checked.method
         self.operator, self.halo, self.threads = checked.operator, checked.halo, checked.threads
         self.data_range, self.axis_order = checked.data_range, checked.axis_order
-        self._range_known = data_range is not None
+        self._range_known, self._scores_known = data_range is not None, False
         self._positions = GridPositions(axis_order)
         self._normalizations: list[Normalization] = [kernel.normalization for kernel in checked.kernels]
         self._parts = [tuple(kernel.widths_of_parts()) for kernel in checked.kernels]
@@ -219,6 +222,9 @@ class DenseCRF(nn.Module):
             if not torch.compiler.is_compiling():
                 check_finite_scores(f)
                 check_parameters(kernels, shapes, weights, dtype)
+                if not self._scores_known and len(f):
+                    self._scores_known = True  # those of one network are of one kind
+                    warn_of_scores(f[0].detach().cpu().float().numpy())
                 if image is not None and "channel" in self._dimensions and not self._range_known:
                     self._range_known = warn_of_colours(image, kernels.values())  # once is enough
             log_q = fastest_mean_field(
@@ -266,6 +272,22 @@ class DenseCRF(nn.Module):
             for what, value in parameters.values().items():
                 values[f"{name}.{what}"] = value if value.ndim else float(value)
         return values
+
+    def explain(
+        self,
+        scores: Tensor,  # (B, L, …)
+        image: Tensor,  # (B, C, …)
+        *,
+        spacing: Sequence[float] | None = None,
+        ignore: Tensor | None = None,  # (B, …)
+    ) -> list[list[Finding]]:
+        """Why marginals are blank or like the scores, for each item of the batch, as densefield.explain says it.
+
+        >>> crf, scores = DenseCRF(labels=2), torch.zeros(1, 2, 9, 9)
+        >>> print(crf.explain(scores, torch.zeros(1, 3, 9, 9))[0][0].what)
+        No pixel prefers any label, so there is nothing to spread.
+        """
+        return explain_batch(self.to_numpy(), scores, image, spacing=spacing, ignore=ignore)
 
     def to_numpy(self) -> CRF:
         """The CRF for NumPy with the kernels as they are now."""

@@ -19,8 +19,6 @@ from densefield.errors import InputError
 Array = npt.NDArray[np.float64]
 
 META_CURE = "use crf.to_empty(device=...) and then crf.reset_parameters(), or crf.load_state_dict(state, assign=True)."
-_UNITS = {"position": " px", "channel": " levels"}
-_MOST_SHOWN = 4  # numbers in a printed line
 
 
 class KernelParameters(nn.Module):
@@ -171,20 +169,10 @@ class KernelParameters(nn.Module):
         return replace(_with_widths(self._kernel, values["sigma"], self._dimensions), weight=values["weight"])
 
     def __repr__(self) -> str:
-        """Widths and weight in one line, such as "σ 60 px, 10 levels, weight 5 (symmetric)"."""
+        """The kernel as it is now, in one line."""
         if any(parameter.is_meta for parameter in self.parameters()):
-            return f"not initialised ({self._kernel.normalization})"
-        values = self.values()
-        weight = f"weight {_in_words(values['weight'])} ({self._kernel.normalization})"
-        if "covariance" in values:
-            rows = len(values["covariance"])
-            return f"covariance {rows}×{rows}, {weight}"
-        widths, first = [], 0
-        for part, count in self._dimensions.items():
-            unit = _UNITS.get(part, "")
-            widths.append(_in_words(values["sigma"][first : first + count]) + unit)
-            first += count
-        return f"σ {', '.join(widths)}, {weight}"
+            return f"not initialised, {self._kernel.normalization}"
+        return self.kernel().describe()
 
 
 def kernel_dimensions(kernel: Kernel, axes: int, channels: int) -> dict[str, int]:
@@ -217,21 +205,6 @@ def _with_widths(kernel: Kernel, sigma: Array, dimensions: Mapping[str, int]) ->
     if isinstance(kernel, Spatial | Custom):
         return replace(kernel, sigma=sigma)
     raise InputError(f"the kernel is a {type(kernel).__name__}, expected Spatial, Bilateral or Custom.")
-
-
-def _in_words(numbers: Array) -> str:
-    """One number where all are the same, a few as they are, and of more the shape.
-
-    >>> _in_words(np.array([3.0, 3.0])), _in_words(np.array([1.5, 2.0])), _in_words(np.eye(21))
-    ('3', '(1.5, 2)', 'matrix 21×21')
-    """
-    if numbers.ndim == 2:
-        return f"matrix {len(numbers)}×{len(numbers)}"
-    if (numbers == numbers.flat[0]).all():
-        return f"{numbers.flat[0]:.4g}"
-    if len(numbers) > _MOST_SHOWN:
-        return f"{numbers.min():.4g}…{numbers.max():.4g} for {len(numbers)} labels"
-    return f"({', '.join(f'{number:.4g}' for number in numbers)})"
 
 
 def _constant(values: Array, dtype: torch.dtype) -> Tensor:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from densefield.crf.arrays import Array, as_array, split_mask
 from densefield.crf.checks import checked_numbers
 from densefield.crf.native import new_array
-from densefield.errors import InputError, InputTypeError
+from densefield.errors import InputError, InputTypeError, warn
 from densefield.label_values import Void, binary_foreground, void_value
 
 Float32 = npt.NDArray[np.float32]
@@ -238,6 +238,15 @@ def _union(one: Any, other: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool
     if one is None or other is None:
         return other if one is None else one
     return np.asarray(one, bool) | other
+
+
+def warn_of_scores(scores: Array) -> None:  # (L, …)
+    """Warns where scores are probabilities or energies."""
+    kind = kind_of_scores(scores)
+    if kind == "probabilities":
+        warn("the scores are probabilities: they sum to one. Pass their logarithms, or use refine(image, p).")
+    elif kind == "energies":
+        warn("the scores are energies, -log p: the worst label wins. Pass -energies; higher scores are better.")
 
 
 def kind_of_scores(scores: Array) -> Literal["scores", "probabilities", "energies"]:
