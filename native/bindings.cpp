@@ -27,6 +27,11 @@ NB_MODULE(_core, module) {
       if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
     }
   });
+  nanobind::class_<densefield::Cancellation>(module, "Cancellation")
+      .def(nanobind::init<>())
+      .def("cancel", &densefield::Cancellation::cancel)
+      .def("enter", &densefield::Cancellation::enter)
+      .def("leave", &densefield::Cancellation::leave);
   module.def("available_simd", &densefield::available_simd,
              "Instruction sets this processor runs, slowest first.");
   densefield::bind_pixels(module);

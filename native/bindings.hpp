@@ -17,6 +17,21 @@
 
 namespace densefield {
 
+// Ends the native calls of other threads: those that were begun on a thread while it had entered this.
+class Cancellation {
+ public:
+  void cancel() { requested_.store(true, std::memory_order_relaxed); }
+  bool requested() const { return requested_.load(std::memory_order_relaxed); }
+
+  void enter() { current_ = this; }
+  void leave() { current_ = nullptr; }
+  static const Cancellation* current() { return current_; }
+
+ private:
+  inline static thread_local const Cancellation* current_ = nullptr;
+  std::atomic<bool> requested_{false};
+};
+
 // Lets other Python threads run during a native call, and Ctrl-C end it.
 class Released {
  public:
@@ -48,6 +63,7 @@ class Released {
   // Whether a signal handler raised an exception. Python runs them on its main thread alone: others need not ask again.
   static bool ask(void* self) {
     Released& call = *static_cast<Released*>(self);
+    if (call.cancellation_ && call.cancellation_->requested()) return true;
     if (call.asks_no_more_) return false;
     restore(call.state_);
     const bool raised = PyErr_CheckSignals() != 0;
@@ -61,6 +77,7 @@ class Released {
   PyThreadState* state_;
   Interrupt interrupt_;
   Interrupt* outer_;
+  const Cancellation* cancellation_ = Cancellation::current();
   bool asks_no_more_ = false;
 };
 

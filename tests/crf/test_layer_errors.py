@@ -83,7 +83,7 @@ def test_a_module_that_cannot_be_is_an_error(arguments: dict[str, Any], message:
         ),
         (SCORES, {"image": IMAGE.to("meta")}, "the image is on meta, but the scores are on cpu"),
         (SCORES.log(), {"image": IMAGE}, r"hold NaN or infinity at \d+ of 120 places, first at \(0, "),
-        (SCORES, {"image": IMAGE / 0}, "features hold NaN or infinity"),
+        (SCORES, {"image": IMAGE / 0}, "the image holds NaN or infinity"),
         (list(SCORES), {"image": IMAGE}, "list of 2, but image is a Tensor"),
         ([SCORES[:1]], {"image": [IMAGE[:1]]}, r"Items of a list have no batch axis: pass the tensor itself"),
         (list(SCORES), {"image": [IMAGE[0]]}, "list of 2, but image is a list of 1"),
@@ -144,3 +144,15 @@ def test_the_lines_that_errors_recommend_work() -> None:
 def test_large_scores_are_not_taken_for_infinite_ones() -> None:
     scores = torch.full((1, 2, 20, 20), 6e4, dtype=torch.float16)  # whose sum is infinite in half precision
     assert bool(DenseCRF(2)(scores, colours(1, 3, 20, 20)).isfinite().all())
+
+
+def test_features_that_cannot_be_computed_with_name_their_image_or_kernel():
+    scores, image = torch.zeros(2, 2, 6, 7), torch.zeros(2, 3, 6, 7)
+    image[:, :, 2:] = 200.0
+    image[1, 0, 2, 3] = torch.nan
+    with pytest.raises(InputError, match=r"the image holds NaN or infinity at 1 of 84 pixels, first at \(1, 2, 3\)"):
+        DenseCRF(2)(scores, image)
+    image[1, 0, 2, 3] = 0.0
+    for width in (1e-38, 1e-12):
+        with pytest.raises(InputError, match=r"the bilateral kernel compares numbers that span .* of its widths"):
+            DenseCRF(2, [Spatial(3), Bilateral(60, width)])(scores, image)

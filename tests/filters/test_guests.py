@@ -89,6 +89,9 @@ CALLS = {
     "threads={threads}); call = infer",
     "diagonal": "k = densefield.LatticeFilter(points, threads={threads}); call = lambda: k.diagonal()",
     "build": "call = lambda: densefield.LatticeFilter(points, threads={threads})",
+    "batch": "import torch; crf = densefield.DenseCRF(21, iterations=1 << 18, adjoint='recompute', threads={threads})\n"
+    "f = torch.from_numpy(scores)[None].repeat(3, 1, 1, 1); p = torch.from_numpy(image).permute(2, 0, 1)[None]\n"
+    "call = lambda: crf(f, p.repeat(3, 1, 1, 1))",
     "apply": "k = densefield.LatticeFilter(points, threads={threads}); v = np.ones((len(points), 400), np.float32)\n"
     "call = lambda: k.apply(v)",
 }
@@ -98,6 +101,8 @@ CALLS = {
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", CALLS)
 def test_an_interrupt_ends_a_native_call_soon(name, threads):
+    if name == "batch":
+        pytest.importorskip("torch")
     code = """
 import os, signal, threading, time, numpy as np, densefield
 rng = np.random.default_rng(3)

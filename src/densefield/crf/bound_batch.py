@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from densefield import _core
 from densefield.crf.binding import Bound
 from densefield.crf.coupling import couple, couple_everyone
 from densefield.crf.kernels import Normalization
@@ -76,11 +77,24 @@ class BoundBatch:
         self.items = self.each(images, lambda item: [bind(m, item) for m in range(len(features))])
 
     def each(self, images: int, task: Callable[[int], R]) -> list[R]:
-        """task(0), task(1), … on as many threads as there are images for."""
+        """task(0), task(1), … on as many threads as there are images for; Ctrl-C ends them all."""
         if self.workers == 1:
             return [task(item) for item in range(images)]
+        cancellation = _core.Cancellation()
+
+        def run(item: int) -> R:
+            cancellation.enter()
+            try:
+                return task(item)
+            finally:
+                cancellation.leave()
+
         with ThreadPoolExecutor(self.workers) as pool:
-            return list(pool.map(task, range(images)))
+            try:
+                return list(pool.map(run, range(images)))
+            except BaseException:
+                cancellation.cancel()  # Python interrupts the main thread alone, which waits here
+                raise
 
     def _masks(self, present: Tensor | None, images: int) -> list[np.ndarray[Any, np.dtype[np.float32]] | None]:
         """(N, 1) for each image; None for one without pixels to ignore."""

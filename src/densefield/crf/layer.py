@@ -24,6 +24,7 @@ from densefield.crf.sites import AxisOrder
 from densefield.crf.sites_torch import (
     check_finite_scores,
     checked_scores,
+    explained_failure,
     gather_sites,
     items_of_lists,
     joined,
@@ -227,21 +228,25 @@ class DenseCRF(nn.Module):
                     warn_of_scores(f[0].detach().cpu().float().numpy())
                 if image is not None and "channel" in self._dimensions and not self._range_known:
                     self._range_known = warn_of_colours(image, kernels.values())  # once is enough
-            log_q = fastest_mean_field(
-                f.flatten(2).to(dtype),
-                [joined([sites[part] for part in parts]) for parts in self._parts],
-                shapes,
-                weights,
-                normalizations=self._normalizations,
-                iterations=self.iterations,
-                exclude_self=self.exclude_self,
-                present=present,
-                method=self.method,
-                operator=self.operator,
-                halo=self.halo,
-                adjoint=self.adjoint,
-                threads=self.threads,
-            )
+            try:
+                log_q = fastest_mean_field(
+                    f.flatten(2).to(dtype),
+                    [joined([sites[part] for part in parts]) for parts in self._parts],
+                    shapes,
+                    weights,
+                    normalizations=self._normalizations,
+                    iterations=self.iterations,
+                    exclude_self=self.exclude_self,
+                    present=present,
+                    method=self.method,
+                    operator=self.operator,
+                    halo=self.halo,
+                    adjoint=self.adjoint,
+                    threads=self.threads,
+                )
+            except InputError as error:
+                named = dict(zip(self._names, self._parts, strict=True))
+                raise explained_failure(error, named, sites, shapes, f.shape[2:]) from None
         return log_q.reshape(f.shape)
 
     def freeze(self: Self, *patterns: str) -> Self:

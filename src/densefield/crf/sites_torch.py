@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -172,6 +173,35 @@ def _check_feature_names(needed: Iterable[str], features: Mapping[str, object]) 
         )
     for name in sorted(set(features) - wanted):
         raise InputError(f"features= has {name!r}, which no kernel compares: add a Custom kernel of that name.")
+
+
+def explained_failure(
+    error: InputError,
+    parts_of_kernels: Mapping[str, Sequence[str]],  # by the kernel's name
+    sites: Mapping[str, Tensor],  # each (B, N, d) or (1, N, d)
+    shapes: Sequence[Tensor],  # per kernel (d,) or (d, d)
+    grid: Sequence[int],
+) -> InputError:
+    """The error of a filter with the name of what it was made from: the image, a feature, or a kernel."""
+    for part, values in sites.items():
+        wrong = ~values.detach().isfinite().all(dim=2)
+        if bool(wrong.any()):
+            item, pixel = wrong.nonzero()[0].tolist()
+            where = (item, *(int(i) for i in np.unravel_index(pixel, tuple(grid))))
+            name = "the image" if part == "channel" else f"feature {part!r}"
+            return InputError(
+                f"{name} holds NaN or infinity at {int(wrong.sum())} of {wrong.numel()} pixels, first at {where}. Put "
+                "finite numbers there, and leave those pixels out with ignore=."
+            )
+    spans = {}
+    for (kernel, parts), shape in zip(parts_of_kernels.items(), shapes, strict=True):
+        columns = joined([sites[part] for part in parts]).detach().double()
+        scaled = columns / shape.detach() if shape.ndim == 1 else columns @ shape.detach().T
+        spans[kernel] = float((scaled.amax((0, 1)) - scaled.amin((0, 1))).max())
+    if not spans:
+        return error
+    worst = max(spans, key=lambda kernel: spans[kernel])
+    return InputError(f"the {worst} kernel compares numbers that span {spans[worst]:.3g} of its widths: {error}")
 
 
 def joined(parts: Sequence[Tensor]) -> Tensor:

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from densefield.crf.compatibility import MOST_WEIGHT
 from densefield.crf.crf import PHOTO_KERNELS
 from densefield.crf.crf_tables import KERNELS, OPTIONS, kernel_problems, kernel_to_table, kernels_from_tables
 from densefield.crf.problem import MOST_ITERATIONS
@@ -18,8 +17,10 @@ from densefield.crf.sites import AxisOrder
 from densefield.errors import InputError
 from densefield.filters.lattice_design import MAX_HALO, Operator
 
-Positive = Annotated[float, Field(gt=0, le=MOST_WEIGHT)]
-NotNegative = Annotated[float, Field(ge=0, le=MOST_WEIGHT)]
+MOST_NUMBER = 1e30  # beyond which single precision has few numbers left
+
+Positive = Annotated[float, Field(gt=0, le=MOST_NUMBER)]
+NotNegative = Annotated[float, Field(ge=0, le=MOST_NUMBER)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Side = Annotated[int, Field(ge=1)]
