@@ -78,6 +78,6 @@ def test_wrong_settings_are_listed_and_nothing_is_begun(config, tmp_path):
 
 
 def test_divergence_has_an_exit_status_of_its_own(config, tmp_path):
-    settings = ("--set", "optimizer.lr_top=1e30", "--set", "training.steps=5")
+    settings = ("--set", "optimizer.lr_top=1e12", "--set", "training.steps=5")
     answer = run(config, "--run", tmp_path / "run", *settings)
     assert answer.exit_code == 1 and "training stopped at step" in answer.stderr

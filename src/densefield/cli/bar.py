@@ -52,7 +52,7 @@ def _columns(unit: str) -> list[ProgressColumn]:
             return Text("" if speed is None else rate(speed, unit), style="progress.data.speed")
 
     return [
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(BAR_WIDTH),
         MofNCompleteColumn(),
         Rate(),
@@ -65,7 +65,7 @@ def _columns_of_bytes() -> list[ProgressColumn]:
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
     return [
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(BAR_WIDTH),
         DownloadColumn(),
         TransferSpeedColumn(),

@@ -10,7 +10,7 @@ import typer
 
 from densefield.cli.bar import Bar
 from densefield.cli.data_scenes import scenes_command
-from densefield.cli.failing import stop
+from densefield.cli.failing import stop, tell
 from densefield.cli.stages import Stages
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def voc2012_verb(
         raise stop(error) from error
     _tell(fetched.report)
     for failure in fetched.failures:
-        typer.echo(f"missing: {failure}")
+        tell(f"missing: {failure}")
     if fetched.failures or fetched.report.problems or not fetched.report.complete:
         raise typer.Exit(1)
 
@@ -96,14 +96,14 @@ def check_verb(
 
 def _tell(report: Report) -> None:
     for line in report.splits:
-        typer.echo(line)
+        tell(line)
     counts = ", ".join(f"{name} {count}" for name, count in report.images_per_class.items())
-    typer.echo(f"images per class: {counts}")
+    tell(f"images per class: {counts}")
     for note in report.notes:
-        typer.echo(f"note: {note}")
+        tell(f"note: {note}")
     for problem in report.problems:
-        typer.echo(f"problem: {problem}")
-    typer.echo(f"images checked: {report.checked}; problems: {len(report.problems)}")
+        tell(f"problem: {problem}")
+    tell(f"images checked: {report.checked}; problems: {len(report.problems)}")
 
 
 data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Download, draw and check images with labels.")

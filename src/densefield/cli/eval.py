@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from densefield.cli.bar import Bar
-from densefield.cli.failing import missing, say, stop
+from densefield.cli.failing import missing, say, say_left_out, stop, tell, told_warnings
 from densefield.cli.sources import FLAGS, CRFFile, Data, Probabilities, Scores, Split
 
 
@@ -37,8 +37,9 @@ def eval_verb(
     """Evaluate a network alone and with a CRF, with confidence intervals over images.
 
     OUT gets result.json, the counts of each image and pictures of those that gain and lose most. After an interruption
-    the same command resumes. Under torchrun the images are shared among the processes. Exit status: 0 when done, 2 if
-    nothing could be started.
+    the same command resumes. Under torchrun the images are shared among the processes. Images that cannot be read or
+    computed are left out. Exit status: 0 when done, 1 if an image was left out, 2 if nothing could be started or no
+    image can be read.
     """
     from densefield.cli.tables import print_classes, print_comparison
     from densefield.errors import DensefieldError
@@ -55,18 +56,19 @@ def eval_verb(
     except (DensefieldError, OSError) as error:
         raise stop(error, flags=FLAGS) from error
     try:
-        opened = open_scores(scores, data, split, probabilities=probabilities)
-        for note in opened.notes:
-            say(f"skipped: {note}")
-        labels = len(opened.source.classes)
-        chosen = opened.crf if crf is None else DenseCRF.from_numpy(read_photo_crf(crf, labels), labels)
-        methods: Any = ("network", "crf") if method is MethodChoice.both else (method.value,) if method else None
-        if methods is None:
-            methods = ("network",) if chosen is None else ("network", "crf")
-        with Bar("eval") as bar:
-            result = evaluate(
-                opened.source, chosen, out, methods, about=opened.about, cases=cases, progress=bar.advance
-            )
+        with told_warnings(FLAGS):
+            opened = open_scores(scores, data, split, probabilities=probabilities)
+            for note in opened.notes:
+                say(f"skipped: {note}")
+            labels = len(opened.source.classes)
+            chosen = opened.crf if crf is None else DenseCRF.from_numpy(read_photo_crf(crf, labels), labels)
+            methods: Any = ("network", "crf") if method is MethodChoice.both else (method.value,) if method else None
+            if methods is None:
+                methods = ("network",) if chosen is None else ("network", "crf")
+            with Bar("eval") as bar:
+                result = evaluate(
+                    opened.source, chosen, out, methods, about=opened.about, cases=cases, progress=bar.advance
+                )
     except (DensefieldError, OSError) as error:
         raise stop(error, flags=FLAGS) from error
     if this_process()[0] == 0:
@@ -74,8 +76,12 @@ def eval_verb(
         print_comparison(result["methods"], comparison, f"{len(result['images'])} images")
         print_classes(result["methods"], result["classes"])
         if "verdict" in result:
-            typer.echo(result["verdict"])
-    leave()
+            tell(result["verdict"])
+        say_left_out(result["left_out"], FLAGS)
+    status = 1 if result["left_out"] else 0
+    leave(status)
+    if status:
+        raise typer.Exit(status)
 
 
 def _check(

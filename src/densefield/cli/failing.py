@@ -1,4 +1,7 @@
-"""Errors and warnings on the terminal: one line on stderr, in the words of the command line."""
+"""Text on the terminal: errors and warnings in the words of the command line, and no character that a terminal acts on.
+
+All output of the command line goes through this file, since names of files, classes and runs are not trusted.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import typer
+
+from densefield.files.printable import printable
 
 
 def stop(error: Exception, status: int = 2, flags: Mapping[str, str] | None = None) -> typer.Exit:
@@ -21,13 +26,26 @@ def stop(error: Exception, status: int = 2, flags: Mapping[str, str] | None = No
     message = str(error)
     if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
         message = f"{error.filename}: {error.strerror}."
-    say(message, flags)
+    say(message, flags, lines=True)
     return typer.Exit(status)
 
 
-def say(message: str, flags: Mapping[str, str] | None = None) -> None:
-    """Prints a message on stderr."""
-    typer.echo(f"densefield: {as_flags(message, flags or {})}", err=True)
+def say(message: str, flags: Mapping[str, str] | None = None, *, lines: bool = False) -> None:
+    """Prints a message on stderr, on one line unless it may have several."""
+    typer.echo(f"densefield: {printable(as_flags(message, flags or {}), lines=lines)}", err=True)
+
+
+def tell(text: str) -> None:
+    """Prints results on stdout; text may have several lines."""
+    typer.echo(printable(text, lines=True))
+
+
+def say_left_out(left_out: Mapping[str, str], flags: Mapping[str, str]) -> None:
+    """Prints a line for each image that was left out of a result, and how many there are."""
+    for line in left_out.values():
+        say(f"left out: {line}", flags)
+    if left_out:
+        say(f"images left out: {len(left_out)}")
 
 
 def as_flags(message: str, flags: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from densefield.cli.bar import Bar
-from densefield.cli.failing import missing, say, stop
+from densefield.cli.failing import missing, say, stop, told_warnings
 from densefield.cli.sources import FLAGS, CRFFile
 
 
@@ -73,7 +73,7 @@ def predict_verb(
             None if method is PredictChoice.network else chosen,
             config.data.longest_side,
         )
-        with Bar("predict") as bar:
+        with told_warnings(FLAGS), Bar("predict") as bar:
             predicted = predict_files(
                 predictor,
                 images,

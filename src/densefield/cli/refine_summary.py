@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-import typer
-
-from densefield.cli.failing import as_flags, say
+from densefield.cli.failing import as_flags, say, tell
+from densefield.files.printable import printable
 
 if TYPE_CHECKING:
     from densefield.refining import Refined
@@ -68,16 +67,16 @@ class FailureLog:
     def add(self, failure: str) -> None:
         """Writes the line."""
         if self._file is not None:
-            self._file.write(as_flags(failure, self._flags) + "\n")
+            self._file.write(printable(as_flags(failure, self._flags)) + "\n")
 
 
 def print_findings(refined: Refined, flags: Mapping[str, str]) -> None:
     """What `explain` found, on stdout."""
     for outcome in refined.outcomes:
         if len(refined.pairing.pairs) != 1:
-            typer.echo(f"{outcome.pair.image}:")
+            tell(f"{outcome.pair.image}:")
         for finding in outcome.findings:
-            typer.echo(as_flags(str(finding), flags))
+            tell(as_flags(str(finding), flags))
 
 
 def print_summary(refined: Refined, log: Path | None, flags: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from densefield.cli.failing import missing, stop
+from densefield.cli.failing import missing, stop, tell
 
 
 def report_verb(
@@ -42,4 +42,4 @@ def report_verb(
         raise missing("reporting", error) from error
     except (DensefieldError, OSError) as error:
         raise stop(error) from error
-    typer.echo(str(written[0]))
+    tell(str(written[0]))

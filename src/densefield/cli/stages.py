@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import typer
-
 from densefield.cli.bar import Bar
+from densefield.cli.failing import say
 
 
 class Stages:
@@ -25,6 +24,6 @@ class Stages:
         """Shows that so much of it is done."""
         if what != self._what or self._bar is None:
             self.__exit__()
-            typer.echo(f"densefield: {what}", err=True)
+            say(what)
             self._what, self._bar = what, Bar(what, in_bytes=in_bytes).__enter__()
         self._bar.advance(done, total)

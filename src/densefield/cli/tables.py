@@ -8,19 +8,13 @@ from typing import Any
 
 def print_comparison(methods: Mapping[str, Any], comparisons: Mapping[str, Any], title: str) -> None:
     """Prints one row for each metric, one column for each method, and the gain of each method that is compared."""
-    from rich.console import Console
-    from rich.table import Table
-
     from densefield.metrics.summary import HEADLINES, TITLES
     from densefield.metrics.verdict import format_difference
 
-    table = Table(title=title)
-    table.add_column("")
-    for method in methods:
-        table.add_column(method, justify="right")
+    columns = ["", *methods]
     for method in comparisons:
-        table.add_column(f"gain of {method}", justify="right")
-        table.add_column("95% interval", justify="right")
+        columns += [f"gain of {method}", "95% interval"]
+    rows = []
     for name in HEADLINES:
         row = [TITLES[name]]
         row += [_number(name, summary[name]["value"]) for summary in methods.values()]
@@ -31,8 +25,8 @@ def print_comparison(methods: Mapping[str, Any], comparisons: Mapping[str, Any],
                 continue
             row.append(format_difference(name, gain["difference"]))
             row.append(" … ".join(_end(name, gain[end]) for end in ("low", "high")))
-        table.add_row(*row)
-    Console().print(table)
+        rows.append(row)
+    print_table(title, columns, rows)
 
 
 def _number(name: str, value: float | None) -> str:
@@ -49,18 +43,28 @@ def _end(name: str, value: float | None) -> str:
 
 def print_classes(methods: Mapping[str, Any], classes: Sequence[str]) -> None:
     """Prints the intersection over union of each label, by method, with its confidence interval."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title="IoU")
-    table.add_column("label")
-    for method in methods:
-        table.add_column(method, justify="right")
-        table.add_column("95% interval", justify="right")
+    columns = ["label", *(column for method in methods for column in (method, "95% interval"))]
+    rows = []
     for label, name in enumerate(classes):
         row = [name]
         for summary in methods.values():
             value, low, high = (summary["iou"][part][label] for part in ("value", "low", "high"))
             row += ["–", ""] if value is None else [f"{100 * value:.1f}", f"{100 * low:.1f} … {100 * high:.1f}"]
-        table.add_row(*row)
+        rows.append(row)
+    print_table("IoU", columns, rows)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Prints a table whose cells are shown as they are: names of classes may look like markup."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from densefield.files.printable import printable
+
+    table = Table(title=Text(printable(title)))
+    for place, column in enumerate(columns):
+        table.add_column(Text(printable(column)), justify="right" if place else "left")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
     Console().print(table)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from densefield.cli.failing import missing, stop
+from densefield.cli.failing import missing, stop, tell
 from densefield.cli.sources import FLAGS
 
 
@@ -66,5 +66,5 @@ def train_verb(
     except (DensefieldError, OSError, ModuleNotFoundError) as error:
         raise stop(error, 1 if isinstance(error, Diverged) else 2, FLAGS) from error
     if this_process()[0] == 0:
-        typer.echo(f"{run}: best IoU on validation {100 * best:.2f}")
+        tell(f"{run}: best IoU on validation {100 * best:.2f}")
     leave()

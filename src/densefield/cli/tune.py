@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from densefield.cli.failing import missing, say, stop
+from densefield.cli.failing import missing, say, say_left_out, stop, tell, told_warnings
 from densefield.cli.sources import FLAGS, Data, Probabilities, Scores, Split
 from densefield.cli.stages import Stages
 
@@ -62,7 +62,8 @@ def tune_verb(
 
     Settings are searched, and from the best one all widths and weights are learnt on the log-likelihood. OUT gets
     crf.toml, result.json, trials.csv and learning.csv. A search that was interrupted is resumed by the same command.
-    Exit status: 0 whether or not the CRF helps, 2 if nothing could be started.
+    Images that cannot be read are left out. Exit status: 0 whether or not the CRF helps, 1 if an image was left out, 2
+    if nothing could be started or fewer than 4 images can be read.
     """
     from densefield.cli.tables import print_comparison
     from densefield.errors import DensefieldError, InputError
@@ -98,19 +99,23 @@ def tune_verb(
         from densefield.training.opening import open_scores
         from densefield.training.tuning import tune_crf
 
-        opened = open_scores(scores, data, split, probabilities=probabilities)
-        for note in opened.notes:
-            say(f"skipped: {note}")
-        with Stages() as stages:
-            result = tune_crf(opened.source, out, tuning, stages.advance, about=opened.about)
+        with told_warnings(FLAGS):
+            opened = open_scores(scores, data, split, probabilities=probabilities)
+            for note in opened.notes:
+                say(f"skipped: {note}")
+            with Stages() as stages:
+                result = tune_crf(opened.source, out, tuning, stages.advance, about=opened.about)
     except ModuleNotFoundError as error:
         raise missing("tuning", error) from error
     except (DensefieldError, OSError) as error:
         raise stop(error, flags=FLAGS) from error
     held_out = f"{len(result['held_out_images'])} images that were not learnt from"
     print_comparison(result["methods"], {"crf": result["comparison"]}, held_out)
-    typer.echo(result["verdict"])
-    typer.echo(f"{out / 'crf.toml'} ({result['chosen']}, {result['seconds']} s)")
+    tell(result["verdict"])
+    tell(f"{out / 'crf.toml'} ({result['chosen']}, {result['seconds']} s)")
+    say_left_out(result["left_out"], FLAGS)
+    if result["left_out"]:
+        raise typer.Exit(1)
 
 
 def _numbers(text: str) -> tuple[float, ...]:

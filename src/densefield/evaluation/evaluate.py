@@ -13,6 +13,8 @@ from densefield.crf.crf_file import crf_to_toml
 from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
 from densefield.evaluation.cases import draw_cases
+from densefield.files.failures import failure_line
+from densefield.files.folders import path_inside
 from densefield.metrics.combining import combine_images, image_scores_to_bytes, read_image_scores
 from densefield.metrics.image_scores import ImageScores
 from densefield.metrics.result import SegmentationResult
@@ -45,7 +47,8 @@ def evaluate(
     * ``source``: the scored images, such as those of `open_scores` or `SavedScores`.
     * ``crf``: the CRF; None for the network alone.
     * ``folder``: gets `images/ID.npz`, the counts of each image; `cases/`, pictures of the images that gain and lose
-      most by the CRF; and `result.json`, which is also returned.
+      most by the CRF; and `result.json`, which is also returned. Its `left_out` has a line for each image that could
+      not be read or computed, by its id; only if none could, an InputError says why.
     * ``methods``: "network", "crf", or both.
     * ``about``: a description of the scores. Images that have counts in the folder are not counted again where it and
       the CRF are the same.
@@ -57,27 +60,33 @@ def evaluate(
     _check(source, crf, methods, about or {}, folder)
     started = time.monotonic()
     rank, processes = this_process()
-    mine: dict[str, dict[str, ImageScores]] = {}
+    mine: dict[str, dict[str, ImageScores] | str] = {}
     numbers = range(rank, len(source), processes)
     for done, number in enumerate(numbers, start=1):
         name = source.ids[number]
-        mine[name] = _counted(source, number, crf, methods, folder / IMAGES / f"{name}.npz")
+        mine[name] = _counted(source, number, crf, methods, path_inside(folder / IMAGES, f"{name}.npz"))
         if progress is not None:
             progress(done, len(numbers))
     found = gathered(mine)
-    images = {name: found[name] for name in source.ids}  # in their order, whoever counted them
+    # In their order, whichever process counted them.
+    images = {name: counts for name in source.ids if not isinstance(counts := found[name], str)}
+    left_out = {name: line for name in source.ids if isinstance(line := found[name], str)}
+    if not images:
+        reason = next(iter(left_out.values()), "there are none.")
+        raise InputError(f"none of {len(source)} images could be evaluated: {reason}")
     results = {method: together(images, method, len(source.classes)) for method in methods}
     result: dict[str, Any] = {
         "kind": "evaluation",
         "about": dict(about or {}),
         "classes": list(source.classes),
-        "images": list(source.ids),
+        "images": list(images),
+        "left_out": left_out,
         "crf": None if crf is None or "crf" not in methods else crf_to_toml(crf.to_numpy()),
         "methods": {method: summarise(each) for method, each in results.items()},
         "seconds": round(time.monotonic() - started, 1),
         "machine": describe_machine(),
     }
-    if len(results) == 2 and len(source) > 1:
+    if len(results) == 2 and len(images) > 1:
         result["comparison"] = summarise_comparison(results["crf"], results["network"])
         result["verdict"] = verdict(result["comparison"])
     if rank == 0:
@@ -115,17 +124,31 @@ def read_evaluation(folder: Path) -> tuple[dict[str, Any], dict[str, Segmentatio
 
 def _counted(
     source: ScoreSource, number: int, crf: DenseCRF | None, methods: Sequence[Method], path: Path
-) -> dict[str, ImageScores]:
-    """The counts of an image by each method, from its file where it is there."""
-    known = read_image_scores(path, methods)
+) -> dict[str, ImageScores] | str:
+    """The counts of an image by each method, from its file where there is one; or why there are none."""
+    known = _known(path, methods, len(source.classes))
     if known is not None:
         return known
-    scored = source[number]
-    counts: dict[str, ImageScores] = {
-        method: count_image(scored, crf if method == "crf" else None) for method in methods
-    }
+    try:
+        scored = source[number]
+        counts: dict[str, ImageScores] = {
+            method: count_image(scored, crf if method == "crf" else None) for method in methods
+        }
+    except Exception as error:  # one damaged file does not end a folder, whatever a decoder or torch raises
+        return failure_line(error, source.ids[number])
     write_atomically(path, image_scores_to_bytes(counts))
     return counts
+
+
+def _known(path: Path, methods: Sequence[Method], classes: int) -> dict[str, ImageScores] | None:
+    """The counts that an interrupted evaluation left in a file; None where it is absent or damaged."""
+    try:
+        known = read_image_scores(path, methods)
+        for counts in (known or {}).values():
+            combine_images({path.stem: counts}, classes)  # which fails for counts that are not those of an image
+    except Exception:
+        return None
+    return known
 
 
 def _check(

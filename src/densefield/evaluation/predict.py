@@ -19,8 +19,9 @@ from densefield.atomic import write_atomically
 from densefield.crf.layer import DenseCRF
 from densefield.data.reading import colours_of
 from densefield.data.shrunk import shrunk_image
-from densefield.errors import DensefieldError, InputError
+from densefield.errors import InputError
 from densefield.evaluation.image_files import find_images
+from densefield.files.failures import failure_line
 from densefield.files.palette import voc_palette
 from densefield.files.preview import tinted, write_preview
 from densefield.training.processes import this_process
@@ -110,9 +111,8 @@ def predict_files(
             try:
                 _predict(predictor, files[name], wanted)
                 done.append(name)
-            except (DensefieldError, OSError, MemoryError) as error:
-                reason = str(error) or type(error).__name__
-                failures.append(reason if str(files[name]) in reason else f"{files[name]}: {reason}")
+            except Exception as error:  # one damaged file does not end a folder, whatever a decoder or torch raises
+                failures.append(failure_line(error, files[name]))
         if progress is not None:
             progress(count, len(names))
     return Predicted(done, skipped, failures, ignored if rank == 0 else [])

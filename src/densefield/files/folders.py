@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from densefield.errors import InputError
 
@@ -55,3 +55,18 @@ def by_name(folder: Path, suffixes: set[str]) -> dict[str, list[Path]]:
     if listing.unreadable:
         raise InputError(listing.unreadable[0])
     return listing.files
+
+
+def path_inside(folder: Path, name: str) -> Path:
+    """The file of this name in a folder or below it; raises where the name, or a link, leads out of the folder.
+
+    >>> path_inside(Path("cases"), "../secret.png")
+    Traceback (most recent call last):
+        ...
+    densefield.errors.InputError: the name '../secret.png' leads out of cases, expected the name of a file inside it.
+    """
+    posix, windows = PurePosixPath(name), PureWindowsPath(name)
+    outside = posix.is_absolute() or windows.anchor or ".." in (*posix.parts, *windows.parts) or "\0" in name
+    if outside or folder.resolve() not in (folder / name).resolve().parents:
+        raise InputError(f"the name {name!r} leads out of {folder}, expected the name of a file inside it.")
+    return folder / name

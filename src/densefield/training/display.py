@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 
+from densefield.files.printable import printable
+
 
 class Display:
     """Loss, IoU, images per second and time left, on stderr."""
@@ -48,7 +50,7 @@ class Display:
     def say(self, line: str) -> None:
         """A line above the bar."""
         if self._shown:
-            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self._console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def _numbers(loss: float, iou: float | None, images_per_second: float) -> str:

@@ -11,6 +11,7 @@ from densefield.crf.layer import DenseCRF
 from densefield.data.layout import open_dataset
 from densefield.data.sample import Dataset, entries_of
 from densefield.data.shrunk import ShrunkDataset
+from densefield.errors import InputError
 from densefield.training.score_sources import NetworkScores, SavedScores, ScoreSource
 from densefield.training.source_checks import check_sources, names_score_files
 
@@ -74,6 +75,11 @@ def open_scores(
         dataset = open_dataset(data, split)
         about["split"], notes = _split_of(dataset), getattr(dataset, "notes", ())
         dataset = ShrunkDataset(dataset, longest) if longest else dataset
+    if len(dataset.classes) != config.network.labels:
+        raise InputError(
+            f"the network of {scores} scores {config.network.labels} labels, but the dataset has "
+            f"{len(dataset.classes)}: name the data that it was trained for."
+        )
     about |= _about_images(dataset, dataset.ids)
     values = segmenter.state_dict().values()
     about["weights"] = blake2b(b"".join(value.numpy().tobytes() for value in values), digest_size=8).hexdigest()

@@ -17,6 +17,7 @@ from densefield.crf.crf_file import write_crf
 from densefield.crf.kernels import Bilateral, Kernel, Spatial
 from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
+from densefield.files.failures import failure_line
 from densefield.metrics.names import image_key
 from densefield.metrics.result import SegmentationResult
 from densefield.metrics.summary import summarise, summarise_comparison
@@ -47,7 +48,8 @@ def tune_crf(
 
     * ``source``: the scored images, such as those of `open_scores` or `SavedScores`.
     * ``folder``: gets `crf.toml`, the CRF; `result.json`, which is also returned; `trials.csv` and `learning.csv`, all
-      that was tried.
+      that was tried. `left_out` of the result has a line for each image that could not be read, by its id; with fewer
+      than 4 others, an InputError says why.
     * ``tuning``: the options; by default those of `densefield tune`.
     * ``progress``: called with the name of the stage, and how much of it is done.
     * ``about``: a description of the scores. A search that was interrupted is resumed where it is the same.
@@ -55,7 +57,8 @@ def tune_crf(
     how = tuning or Tuning()
     started = time.monotonic()
     tell = progress or (lambda what, done, total: None)
-    learning_images, held_out = halves(source, how)
+    left_out = unreadable(source, how, lambda done, total: tell("read", done, total))
+    learning_images, held_out = halves(source, how, left_out)
     _note_settings(folder, how, learning_images, about or {})
     trial = _searched(learning_images, how, folder, tell)
     candidates = {"search": DenseCRF(len(source.classes), trial.setting.kernels(), iterations=how.iterations)}
@@ -73,6 +76,7 @@ def tune_crf(
         "settings": _plain_settings(how),
         "learning_images": list(learning_images.ids),
         "held_out_images": list(held_out.ids),
+        "left_out": left_out,
         "search": asdict(trial),
         "on_learning_images": on_learning,
         "chosen": chosen,
@@ -88,14 +92,37 @@ def tune_crf(
     return result
 
 
-def halves(source: ScoreSource, tuning: Tuning) -> tuple[Part, Part]:
+def unreadable(source: ScoreSource, tuning: Tuning, progress: Callable[[int, int], None]) -> dict[str, str]:
+    """A line for each image that cannot be read, by its id; as many are read as tuning takes."""
+    failures: dict[str, str] = {}
+    wanted, done = min(tuning.images or len(source), len(source)), 0
+    for number in _order(source, tuning):
+        try:
+            source[number]
+            done += 1
+        except Exception as error:  # one damaged file does not end a folder, whatever a decoder or torch raises
+            failures[source.ids[number]] = failure_line(error, source.ids[number])
+        progress(done, wanted)
+        if done == wanted:
+            break
+    return failures
+
+
+def halves(source: ScoreSource, tuning: Tuning, left_out: Mapping[str, str] | None = None) -> tuple[Part, Part]:
     """Images to learn from, and as many, or one fewer, for evaluation; names and the seed decide."""
-    order = sorted(range(len(source)), key=lambda number: image_key(f"{tuning.seed}/{source.ids[number]}"))
-    taken = order[: tuning.images]
+    taken = [number for number in _order(source, tuning) if source.ids[number] not in (left_out or {})][: tuning.images]
     if len(taken) < 4:
-        raise InputError(f"there are {len(taken)} images, expected 4 or more: half to learn from, half for evaluation.")
+        reason = f" {len(left_out)} could not be read; the first: {next(iter(left_out.values()))}" if left_out else ""
+        raise InputError(
+            f"there are {len(taken)} images, expected 4 or more: half to learn from, half for evaluation.{reason}"
+        )
     middle = (len(taken) + 1) // 2
     return Part(source, sorted(taken[:middle])), Part(source, sorted(taken[middle:]))
+
+
+def _order(source: ScoreSource, tuning: Tuning) -> list[int]:
+    """The numbers of the images in an order that the seed and their names decide."""
+    return sorted(range(len(source)), key=lambda number: image_key(f"{tuning.seed}/{source.ids[number]}"))
 
 
 def _searched(images: ScoreSource, how: Tuning, folder: Path, tell: Progress) -> Trial:
