@@ -7,20 +7,7 @@ import pytest
 
 from densefield import CRF, Custom, InputError, InputTypeError, Spatial, refine
 from densefield.crf.unary import unary
-
-
-def two_halves() -> tuple[np.ndarray, np.ndarray]:
-    """An image of two colours, and its mask with the edge two columns off."""
-    image = np.zeros((12, 16, 3), np.uint8)
-    image[:, 8:] = 200
-    mask = np.zeros((12, 16), np.int64)
-    mask[:, 10:] = 1
-    return image, mask
-
-
-def probabilities_of(mask: np.ndarray, confidence: float = 0.7) -> np.ndarray:
-    first = np.where(mask == 0, confidence, 1 - confidence)
-    return np.stack([first, 1 - first])
+from tests.crf.two_halves import probabilities_of, two_halves
 
 
 def test_a_mask_is_drawn_to_the_edge():
@@ -59,96 +46,6 @@ def test_a_grey_image_will_do():
 def test_a_mask_of_nothing_known_is_open_everywhere():
     image, mask = two_halves()
     assert np.allclose(refine(image, labels=np.full_like(mask, 255), void=255), 0.5, atol=1e-6)
-
-
-# Labels take part only where they occur
-
-
-@pytest.mark.parametrize("label", [2, 5, 13, 20, 150, 300])
-def test_the_result_does_not_depend_on_the_number_of_a_label(label):
-    image, mask = two_halves()
-    expected = refine(image, labels=mask)
-    refined = refine(image, labels=mask * label)
-    assert refined.shape == (label + 1, 12, 16)
-    assert np.array_equal(refined[[0, label]], expected)  # the same bits: the same computation
-    assert refined.sum(axis=0) == pytest.approx(1, abs=1e-6)  # rounding; the other labels have none
-
-
-def test_absent_labels_make_no_difference():
-    image, mask = two_halves()
-    expected = refine(image, labels=mask)
-    refined = refine(image, labels=mask, num_labels=21)
-    assert refined.shape == (21, 12, 16)
-    assert np.array_equal(refined[:2], expected) and not refined[2:].any()
-
-
-def test_labels_that_change_places_change_places_in_the_result():
-    image, mask = two_halves()
-    three = mask.copy()
-    three[:4, :4] = 2
-    order = np.array([7, 0, 3])
-    refined, renumbered = refine(image, labels=three), refine(image, labels=order[three])
-    assert np.allclose(renumbered[order], refined, atol=1e-6)  # sums over labels in another order
-
-
-def test_a_mask_of_one_label_stays_that_label():
-    image, mask = two_halves()
-    refined = refine(image, labels=np.full_like(mask, 3))
-    assert refined.shape == (4, 12, 16) and (refined[3] == 1).all() and not refined[:3].any()
-
-
-@pytest.mark.parametrize("rank", [1, 2])
-def test_weights_per_label_are_those_of_the_labels_that_occur(rank):
-    image, mask = two_halves()
-    rng = np.random.default_rng(20177)
-    weight = rng.uniform(0.5, 2, 21) if rank == 1 else np.diag(rng.uniform(0.5, 2, 21)) - 0.1
-    few = weight[[0, 13]] if rank == 1 else weight[np.ix_([0, 13], [0, 13])]
-    expected = refine(image, labels=mask, kernels=[Spatial(2, weight=few)])
-    refined = refine(image, labels=mask * 13, num_labels=21, kernels=[Spatial(2, weight=weight)])
-    assert np.array_equal(refined[[0, 13]], expected) and not refined[1:13].any()
-    with pytest.raises(InputError, match="for 21 labels, but there are 2"):
-        refine(image, labels=mask * 13, kernels=[Spatial(2, weight=weight)])  # the mask shows 14
-
-
-# Binary masks, void
-
-
-@pytest.mark.parametrize("value", [127, 128, 254, 255])
-@pytest.mark.parametrize("dtype", [np.uint8, np.int64])
-def test_a_mask_of_0_and_a_grey_value_is_binary(value, dtype):
-    image, mask = two_halves()
-    assert np.array_equal(refine(image, labels=(mask * value).astype(dtype)), refine(image, labels=mask))
-
-
-def test_a_mask_of_foreground_alone_is_binary_too():
-    image, mask = two_halves()
-    assert np.array_equal(refine(image, labels=np.full_like(mask, 255)).argmax(0), np.ones_like(mask))
-
-
-def test_more_than_two_labels_make_255_unknown():
-    image, mask = two_halves()
-    refined = refine(image, labels=mask * 255, num_labels=21)
-    assert refined.shape == (21, 12, 16) and (refined[0] == 1).all()  # 0 is the only label that is known
-
-
-def test_void_says_which_value_is_unknown():
-    image, mask = two_halves()
-    holes = mask.copy()
-    holes[3:6, 5:9] = 255
-    expected = refine(image, labels=holes)
-    assert (refine(image, labels=np.where(holes == 255, 9, holes), void=9) == expected).all()
-    assert (refine(image, labels=np.where(holes == 255, -1, holes), void=-1) == expected).all()
-    labelled = refine(image, labels=holes, void=None)
-    assert labelled.shape == (256, 12, 16) and labelled[255].any()
-
-
-def test_class_255_is_a_class_where_there_are_more_than_255():
-    image, mask = two_halves()
-    expected = refine(image, labels=mask)
-    for count, labels in ((300, mask * 255), (None, np.where(mask == 1, 255, 256))):
-        refined = refine(image, labels=labels, num_labels=count)
-        assert refined[255].any() and np.array_equal(np.unique(refined.argmax(0)), np.unique(labels))
-    assert np.array_equal(refine(image, labels=mask * 255, num_labels=300)[[0, 255]], expected)
 
 
 # Anything that is an array
