@@ -173,7 +173,7 @@ def test_a_checkpoint_with_other_objects_in_it_is_refused_without_torchs_advice(
 
 def test_a_state_dict_alone_is_no_checkpoint(tmp_path):
     torch.save({"weight": torch.zeros(1)}, tmp_path / "x.pt")
-    with pytest.raises(InputError, match="it lacks best, config"):
+    with pytest.raises(InputError, match="it lacks model, optimizer"):
         load_segmenter(tmp_path / "x.pt")
 
 

@@ -49,8 +49,9 @@ def eval_verb(
         from densefield.crf.layer import DenseCRF
         from densefield.evaluation.evaluate import evaluate
         from densefield.training.opening import open_scores
-        from densefield.training.processes import leave, this_process
+        from densefield.training.processes import abandon, leave, this_process
         from densefield.training.source_checks import read_photo_crf
+        from densefield.training.stopping import LostProcess
     except ModuleNotFoundError as error:
         raise missing("evaluation", error) from error
     except (DensefieldError, OSError) as error:
@@ -70,7 +71,10 @@ def eval_verb(
                     opened.source, chosen, out, methods, about=opened.about, cases=cases, progress=bar.advance
                 )
     except (DensefieldError, OSError) as error:
-        raise stop(error, flags=FLAGS) from error
+        end = stop(error, 1 if isinstance(error, LostProcess) else 2, FLAGS)
+        if isinstance(error, LostProcess):  # torch may wait for it while it frees connections
+            abandon(end.exit_code)
+        raise end from error
     if this_process()[0] == 0:
         comparison = {"crf": result["comparison"]} if "comparison" in result else {}
         print_comparison(result["methods"], comparison, f"{len(result['images'])} images")

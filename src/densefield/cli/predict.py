@@ -55,8 +55,9 @@ def predict_verb(
         from densefield.evaluation.predict import Predictor, predict_files
         from densefield.training.build import colour_scale
         from densefield.training.checkpoint import load_segmenter
-        from densefield.training.processes import gathered, leave, this_process
+        from densefield.training.processes import abandon, gathered, leave, this_process
         from densefield.training.source_checks import read_photo_crf
+        from densefield.training.stopping import LostProcess
     except ModuleNotFoundError as error:
         raise missing("prediction", error) from error
     except (DensefieldError, OSError) as error:
@@ -93,8 +94,13 @@ def predict_verb(
     say(f"images predicted: {len(predicted.done)}{kept}")
     # torchrun ends all processes when one has failed: until the others are done none does.
     failures = {str(this_process()[0]): predicted.failures} if predicted.failures else {}
-    status = 1 if gathered(failures) else 0
-    leave(status)
+    try:
+        status = 1 if gathered(failures) else 0
+        leave(status)
+    except LostProcess as error:
+        end = stop(error, 1, FLAGS)
+        abandon(end.exit_code)
+        raise end from error
     if status:
         raise typer.Exit(status)
 

@@ -11,6 +11,8 @@ import typer
 from densefield.cli.failing import missing, stop, tell
 from densefield.cli.sources import FLAGS
 
+TERMINATED = 128 + 15  # the exit status after SIGTERM, by convention
+
 
 def train_verb(
     config: Annotated[
@@ -40,7 +42,8 @@ def train_verb(
     """Train a network alone (stage 1), or a network and a CRF together (stage 2).
 
     Under torchrun the same command trains on several processes or machines. Exit status: 0 when done, 1 when the loss
-    diverged, 2 if nothing could be started.
+    diverged or another process does not answer, 2 if nothing could be started or written, 143 after SIGTERM, which
+    writes a checkpoint for --resume.
     """
     from densefield.errors import DensefieldError
 
@@ -56,7 +59,8 @@ def train_verb(
         resolved = read_config(config, chosen)
         check_run(resolved, run, resume)
         from densefield.training.loop import Diverged, train
-        from densefield.training.processes import leave, this_process
+        from densefield.training.processes import abandon, leave, this_process
+        from densefield.training.stopping import LostProcess, Terminated
     except ModuleNotFoundError as error:
         raise missing("training", error) from error
     except (DensefieldError, OSError) as error:
@@ -64,7 +68,11 @@ def train_verb(
     try:
         best = train(resolved, run, resume=resume)
     except (DensefieldError, OSError, ModuleNotFoundError) as error:
-        raise stop(error, 1 if isinstance(error, Diverged) else 2, FLAGS) from error
+        statuses: dict[type[Exception], int] = {Diverged: 1, LostProcess: 1, Terminated: TERMINATED}
+        end = stop(error, statuses.get(type(error), 2), FLAGS)
+        if isinstance(error, LostProcess):  # torch may wait for it while it frees connections
+            abandon(end.exit_code)
+        raise end from error
     if this_process()[0] == 0:
         tell(f"{run}: best IoU on validation {100 * best:.2f}")
     leave()

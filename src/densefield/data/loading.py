@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import signal
+from collections.abc import Generator, Iterator
 
 import torch
 from torch.utils.data import DataLoader
@@ -24,7 +25,7 @@ def training_batches(
     start: Position = BEGINNING,
     scale: ColourScale | None = None,
     shard: tuple[int, int] = (0, 1),
-) -> Iterator[Batch]:
+) -> Generator[Batch, None, None]:
     """Batches without end, each sample once in every epoch, augmented afresh in each.
 
     They depend on the seed alone: not on the number of workers, nor on where the stream began. Each batch tells the
@@ -83,8 +84,21 @@ def _stacks(samples: _Augmented | _Plain, keys: Iterator[list[tuple[int, int]]],
         collate_fn=stack_samples,
         # Workers are seeded by a generator of their own, so that reading data leaves torch's state alone.
         generator=torch.Generator().manual_seed(0),
+        worker_init_fn=_outlive_first_sigterm,
     )
     return _told_plainly(loader)
+
+
+def _outlive_first_sigterm(number: int) -> None:
+    """Has a worker ignore the first SIGTERM: a signal to all processes of a run is for the one that trains.
+
+    That one writes a checkpoint and then ends its workers. The second signal ends a worker as usual.
+    """
+
+    def ignore_once(signum: int, frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    signal.signal(signal.SIGTERM, ignore_once)
 
 
 def _told_plainly(stacks: DataLoader[Stack]) -> Iterator[Stack]:

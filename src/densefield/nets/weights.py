@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import zipfile
 from collections.abc import Collection, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -91,10 +92,21 @@ def load_tensors(path: Path, expected: str) -> Any:
     should be.
     """
     try:
+        if _is_compressed(path):  # torch.save() does not compress; unpacked, it could be any number of times as large
+            raise InputError(f"{path} is compressed, expected what torch.save() writes: unpack and save it again.")
         return torch.load(path, map_location="cpu", weights_only=True)
+    except InputError:
+        raise
     except Exception as error:  # the unpickler raises whatever it stumbles over
         reason = _refusal(path, error)
     raise InputError(f"{path} {reason} Expected {expected}.")  # torch's error is not shown: it advises to run the code
+
+
+def _is_compressed(path: Path) -> bool:
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist())
 
 
 def _refusal(path: Path, error: Exception) -> str:

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
 
+from densefield.atomic import open_atomically, sync_folder
 from densefield.data.epoch_order import BEGINNING, Position
-from densefield.errors import InputError
+from densefield.errors import DensefieldError, InputError
 from densefield.nets.weights import load_tensors, load_weights
 from densefield.segmenter import Segmenter
 from densefield.training.build import build_segmenter
+from densefield.training.checkpoint_checks import DIGEST, check_checkpoint, content_digest
 from densefield.training.config import Config
 from densefield.training.run_files import BEST as BEST
 from densefield.training.run_files import LAST as LAST
 from densefield.training.run_files import PREVIOUS as PREVIOUS
 from densefield.training.run_files import checkpoint_file
 from densefield.training.settings import config_from
-
-_KEYS = {"model", "optimizer", "position", "rng", "step", "stage", "config", "best", "overlap"}
 
 
 @dataclass
@@ -57,8 +59,8 @@ def write_checkpoint(
     progress: Progress,
     rng: list[dict[str, Tensor]],
 ) -> None:
-    """Writes under a passing name, has the disk keep it, and renames."""
-    content = {
+    """Writes a checkpoint with its checksum, completely or not at all."""
+    content: dict[str, Any] = {
         "model": segmenter.state_dict(),
         "optimizer": optimizer,
         "position": list(progress.position),
@@ -69,13 +71,32 @@ def write_checkpoint(
         "best": progress.best,
         "overlap": progress.overlap,
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
+    content[DIGEST] = content_digest(content)
     passing = path.with_name(f".{path.name}.part")  # always the same, so that a killed run leaves at most one
-    with passing.open("wb") as file:
-        torch.save(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(passing, path)
+    with open_atomically(path, passing) as file:
+        kept = _Remembering(file)
+        try:
+            torch.save(content, kept)  # type: ignore[arg-type]
+        except RuntimeError as error:  # torch's own error does not say why the file could not be written
+            raise (kept.error or error) from error
+
+
+class _Remembering:
+    """A file to write to that remembers the error of a failed write."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.error: OSError | None = None
+
+    def write(self, content: bytes) -> int:
+        try:
+            return self._file.write(content)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def flush(self) -> None:
+        self._file.flush()
 
 
 def keep_previous(run: Path) -> None:
@@ -89,20 +110,15 @@ def keep_previous(run: Path) -> None:
     except OSError:  # of a disk that has no links
         shutil.copyfile(last, passing)
     os.replace(passing, run / PREVIOUS)
+    sync_folder(run / PREVIOUS.parent)
     passing.unlink(missing_ok=True)  # two links of one file stay two when one is renamed to the other
 
 
 def read_checkpoint(path: str | PathLike[str]) -> dict[str, Any]:
-    """The content of a checkpoint, or of a run's best one (its last, where none was validated yet)."""
+    """The content of a checkpoint, or of a run's best one (its last, where none was validated yet), checked."""
     place = checkpoint_file(path)
     content = load_tensors(place, "the checkpoint of a run, such as RUN/checkpoints/best.pt")
-    missing = _KEYS - content.keys() if isinstance(content, dict) else _KEYS
-    if missing:
-        raise InputError(
-            f"{place} is not the checkpoint of a run: it lacks {', '.join(sorted(missing))}. Weights alone are "
-            "named by network.pretrained in the settings of a run."
-        )
-    return dict(content)
+    return check_checkpoint(place, content)[0]
 
 
 def load_segmenter(path: str | PathLike[str]) -> tuple[Segmenter, Config]:
@@ -112,8 +128,18 @@ def load_segmenter(path: str | PathLike[str]) -> tuple[Segmenter, Config]:
     # All weights come from the checkpoint: none need be there, or downloaded, to start from.
     bare = config.model_copy(update={"network": config.network.model_copy(update={"pretrained": False})})
     segmenter = build_segmenter(bare)
-    load_weights(segmenter, content["model"])
+    with _naming(checkpoint_file(path), "model"):
+        load_weights(segmenter, content["model"])
     return segmenter.eval(), config
+
+
+@contextmanager
+def _naming(path: str | PathLike[str], field: str) -> Iterator[None]:
+    """Turns errors about a field into one line that names the file and the field."""
+    try:
+        yield
+    except (DensefieldError, RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise InputError(f"{path}: {field}: {' '.join(str(error).split()) or type(error).__name__}") from error
 
 
 def start_from(segmenter: Segmenter, path: str | PathLike[str]) -> str:
@@ -132,24 +158,59 @@ def start_from(segmenter: Segmenter, path: str | PathLike[str]) -> str:
         state = {
             key.removeprefix(f"{name}."): value for key, value in content["model"].items() if key.startswith(f"{name}.")
         }
-        if part is None or not state:
+        if part is None or not state:  # read_checkpoint() has seen to it that there are weights of a network
             continue
         if name == "crf" and form(state) != form(part.state_dict()):
             left = "; its CRF has another form, so the settings' own is used"
             continue
-        load_weights(part, state)
+        with _naming(checkpoint_file(path), f"model: {name}"):
+            load_weights(part, state)
         taken.append(name)
     return f"{' and '.join(taken)} from {path}, step {content['step']}{left}"
 
 
 def restore(
-    content: dict[str, Any], segmenter: Segmenter, optimizer: torch.optim.Optimizer, rank: int, device: torch.device
+    path: Path,
+    content: dict[str, Any],
+    segmenter: Segmenter,
+    optimizer: torch.optim.Optimizer,
+    rank: int,
+    device: torch.device,
 ) -> Progress:
-    """Brings everything to where it was when the checkpoint was written."""
-    load_weights(segmenter, content["model"])
-    optimizer.load_state_dict(content["optimizer"])
+    """Brings everything to where it was when the checkpoint was written; `path` is named in errors."""
+    with _naming(path, "model"):
+        load_weights(segmenter, content["model"])
+    with _naming(path, "optimizer"):
+        optimizer.load_state_dict(_checked_optimizer(content["optimizer"], optimizer))
     if rank < len(content["rng"]):  # there may be more processes than before
-        torch.set_rng_state(content["rng"][rank]["cpu"])
-        if "cuda" in content["rng"][rank] and device.type == "cuda":
-            torch.cuda.set_rng_state(content["rng"][rank]["cuda"])
+        with _naming(path, "rng"):
+            torch.set_rng_state(content["rng"][rank]["cpu"])
+            if "cuda" in content["rng"][rank] and device.type == "cuda":
+                torch.cuda.set_rng_state(content["rng"][rank]["cuda"])
     return Progress(content["overlap"].to(device), content["step"], Position(*content["position"]), content["best"])
+
+
+def _checked_optimizer(saved: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """The saved state of an optimiser with the rates of the settings; raises where it is that of another one."""
+    own = optimizer.state_dict()
+    groups, state = saved.get("param_groups"), saved.get("state")
+    if not isinstance(groups, list) or not isinstance(state, dict):
+        raise InputError("lacks param_groups or state, expected what state_dict() of an optimiser gives.")
+    numbers = [group.get("params") if isinstance(group, dict) else None for group in groups]
+    if numbers != [group["params"] for group in own["param_groups"]]:
+        raise InputError("its groups of parameters are not those of the settings.")
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for number, values in state.items():
+        if type(number) is not int or not 0 <= number < len(parameters) or not isinstance(values, dict):
+            raise InputError(f"has a state for parameter {number!r}, expected 0 to {len(parameters) - 1}.")
+        shape = parameters[number].shape
+        for name, value in values.items():
+            if isinstance(value, Tensor) and value.ndim and value.shape != shape:
+                raise InputError(
+                    f"{name} of parameter {number} has shape {tuple(value.shape)}, expected {tuple(shape)}."
+                )
+            if isinstance(value, Tensor) and not bool(value.isfinite().all()):
+                raise InputError(f"{name} of parameter {number} holds NaN or infinity.")
+            if not isinstance(value, Tensor) and value is not None:
+                raise InputError(f"{name} of parameter {number} is a {type(value).__name__}, expected a tensor.")
+    return {"state": state, "param_groups": own["param_groups"]}

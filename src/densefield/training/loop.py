@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,9 @@ from densefield.training.display import Display
 from densefield.training.log import RunLog
 from densefield.training.machines import deterministic, start_fabric, total
 from densefield.training.overlap import confusion, mean_iou
+from densefield.training.processes import this_process
 from densefield.training.rundir import begin, find_checkpoint, write_settings
+from densefield.training.stopping import Terminated, naming_lost_processes, noticing_sigterm
 
 DIVERGED = 10.0  # times the loss of guessing: where the truth has so little probability nothing is to be saved
 POWER = 0.9  # of the schedule "poly"
@@ -51,23 +53,26 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
 
     Stage 1 is the network alone, q = softmax(f) (paper, Fig. 1); stage 2 is the network and the CRF together, from the
     weights of stage 1 (Fig. 3). Both maximise the log-likelihood of the true labels under the marginals. With `resume`
-    it goes on from the run's last checkpoint, and ends with the parameters it would have had without interruption.
+    it resumes from the run's last checkpoint, and ends with the parameters it would have had without interruption.
+
+    SIGTERM ends the run after the step or the validation under way: it writes a checkpoint and raises Terminated.
+    Where another process of the run does not answer for as long as ``$DENSEFIELD_TIMEOUT`` says, LostProcess is raised.
     """
     folder, training = Path(run), config.training
-    with deterministic():
+    with deterministic(), naming_lost_processes(this_process()[1]):
         # All that can be wrong with the settings is found before anything is written.
         fabric = start_fabric(config)
         train_set, val_set = build_datasets(config)
         checkpoint = find_checkpoint(folder, config, resume)
         torch.manual_seed(training.seed)
         segmenter = build_segmenter(config)
-        started = begin(segmenter, config) if checkpoint is None else f"going on after step {checkpoint['step']}"
+        started = begin(segmenter, config) if checkpoint is None else f"resuming after step {checkpoint['step']}"
         model, optimizer = fabric.setup(segmenter, build_optimizer(config.optimizer, segmenter))
         torch.manual_seed(training.seed + fabric.global_rank)  # for dropout: each process has images of its own
         labels = config.network.labels
         at = Progress(torch.zeros(labels, labels, dtype=torch.int64, device=fabric.device))
         if checkpoint is not None:
-            at = restore(checkpoint, segmenter, optimizer.optimizer, fabric.global_rank, fabric.device)
+            at = restore(folder / LAST, checkpoint, segmenter, optimizer.optimizer, fabric.global_rank, fabric.device)
         batches = training_batches(
             train_set,
             augmentation(config.data),
@@ -83,8 +88,10 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
         if writes:
             write_settings(folder, config)
         with (
+            closing(batches),  # which ends its workers
             RunLog(folder, training.stage, segmenter.crf, at.step, writes=writes) as log,
             Display(training.steps, at.step, shown=writes) as display,
+            noticing_sigterm() as request,
         ):
             display.say(started)
             iou, images, clock = None, 0, time.perf_counter()
@@ -109,7 +116,8 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
                     display.validated(at.step, loss, iou, speed)
                 if scores or at.step % training.log_every == 0:
                     log.write(at.step, segmenter.crf, loss=loss, images_per_second=speed, **scores)
-                if scores or at.step % training.checkpoint_every == 0:
+                stops = _any_process(fabric, request.came)
+                if scores or stops or at.step % training.checkpoint_every == 0:
                     rng, written = random_states(), at.step
                     if writes:
                         keep_previous(folder)
@@ -118,7 +126,19 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
                             write_checkpoint(folder / path, config, segmenter, optimizer.state_dict(), at, rng)
                 if scores or at.step % training.log_every == 0:
                     images, clock = 0, time.perf_counter()
+                if stops and not ends:
+                    raise Terminated(
+                        f"stopped by SIGTERM after step {at.step} of {training.steps}; the checkpoint is "
+                        f"{folder / LAST}. Continue with resume=True."
+                    )
         return at.best
+
+
+def _any_process(fabric: Fabric, flag: bool) -> bool:
+    """Whether the flag is set in any process; all come to the same decision."""
+    if fabric.world_size == 1:
+        return flag
+    return bool(total(fabric, torch.tensor(int(flag), device=fabric.device)) > 0)
 
 
 def training_step(
@@ -224,5 +244,5 @@ def _cure(run: Path, parameters: int, written: int | None) -> str:
     good = run / (PREVIOUS if written == parameters else LAST)
     cure = "Lower the learning rates, optimizer.lr_top, lr_rest or lr_crf"
     if written is not None and good.exists():
-        return f"The last good checkpoint is {good}. {cure}, and start a new run with --from {good}."
+        return f"The last good checkpoint is {good}. {cure}, and start a new run with training.start_from={good}."
     return f"There is no good checkpoint yet. {cure}, and start again."

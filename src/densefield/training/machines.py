@@ -10,10 +10,12 @@ from contextlib import contextmanager
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
 from densefield.errors import InputError
 from densefield.training.config import Config
+from densefield.training.stopping import process_timeout
 
 
 def start_fabric(config: Config) -> Fabric:
@@ -31,7 +33,7 @@ def start_fabric(config: Config) -> Fabric:
         warnings.simplefilter("ignore")
         fabric = Fabric(
             accelerator="cuda" if torch.cuda.is_available() else "cpu",
-            strategy="ddp" if world > 1 else "auto",
+            strategy=DDPStrategy(timeout=process_timeout()) if world > 1 else "auto",
             devices=local,
             num_nodes=world // local,
             precision=config.training.precision,

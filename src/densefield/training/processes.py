@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TypeVar
 
+from densefield.training.stopping import naming_lost_processes, process_timeout
+
 T = TypeVar("T")
 
 
@@ -25,11 +27,20 @@ def gathered(mine: dict[str, T]) -> dict[str, T]:
         return mine
     import torch.distributed as dist
 
-    if not dist.is_initialized():
-        dist.init_process_group("gloo")
-    parts: list[dict[str, T]] = [{} for _ in range(count)]
-    dist.all_gather_object(parts, mine)
+    with naming_lost_processes(count):
+        if not dist.is_initialized():
+            dist.init_process_group("gloo", timeout=process_timeout())
+        parts: list[dict[str, T]] = [{} for _ in range(count)]
+        dist.all_gather_object(parts, mine)
     return {name: found for part in parts for name, found in part.items()}
+
+
+def abandon(status: int) -> None:
+    """Ends a process of several without waiting for the others."""
+    if this_process()[1] > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 def leave(status: int = 0) -> None:
@@ -37,7 +48,8 @@ def leave(status: int = 0) -> None:
     import torch.distributed as dist
 
     if dist.is_available() and dist.is_initialized():
-        dist.barrier()
+        with naming_lost_processes(this_process()[1]):
+            dist.barrier()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
