@@ -27,8 +27,7 @@ def test_the_content_is_on_the_disk_before_it_has_the_name_and_then_the_name(tmp
 def test_after_an_error_the_old_file_is_there_and_nothing_else(tmp_path):
     write_atomically(tmp_path / "a.txt", b"old")
     with pytest.raises(RuntimeError, match="stopped"), open_atomically(tmp_path / "a.txt") as file:
-        file.write(b"half")
-        raise RuntimeError("stopped")
+        raise RuntimeError(f"stopped after {file.write(b'half')} bytes")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
 
 

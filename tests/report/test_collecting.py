@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 
@@ -70,9 +71,11 @@ def test_a_log_that_cannot_be_read_is_named(tmp_path):
 
 
 def test_tunings_of_a_run_are_told_apart(tmp_path):
+    tuning = {"kind": "tuning", "learning_images": [], "held_out_images": [], "values": {}, "machine": {}}
+    tuning |= {"verdict": "no", "chosen": "search", "seconds": 1.5}
     for name in ("coarse", "fine"):
         (tmp_path / "run" / name).mkdir(parents=True)
-        (tmp_path / "run" / name / "result.json").write_text('{"kind": "tuning"}')
+        (tmp_path / "run" / name / "result.json").write_text(json.dumps(tuning))
     assert [name for name, _ in collect([str(tmp_path / "run")]).tunings] == ["run/coarse", "run/fine"]
 
 

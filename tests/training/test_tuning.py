@@ -99,7 +99,7 @@ def test_where_scores_are_perfect_it_says_that_the_crf_does_not_help(tmp_path):
         def __getitem__(self, index):
             scored = super().__getitem__(index)
             hints = torch.nn.functional.one_hot(scored.label, 2).movedim(-1, 0).float()
-            return type(scored)(30 * hints, scored.image, scored.label, scored.id)
+            return type(scored)(30 * hints - 15, scored.image, scored.label, scored.id)
 
     result = tune_crf(Perfect(4), tmp_path, Tuning(search="none", evaluations=0))
     assert result["verdict"].startswith("The CRF does not help")

@@ -217,8 +217,12 @@ def _is_given(context: typer.Context, name: str) -> bool:
 
 def _of_file(path: Path) -> CRF:
     from densefield.crf.crf import CRF
+    from densefield.errors import InputError
 
-    return CRF.load(path)
+    try:
+        return CRF.load(path)
+    except RecursionError:
+        raise InputError(f"{path} is nested too deeply, expected a CRF as `densefield tune` writes it.") from None
 
 
 def _of_options(

@@ -15,6 +15,7 @@ from densefield.errors import InputError
 from densefield.evaluation.cases import draw_cases
 from densefield.files.failures import failure_line
 from densefield.files.folders import path_inside
+from densefield.files.json_files import read_json
 from densefield.metrics.combining import combine_images, image_scores_to_bytes, read_image_scores
 from densefield.metrics.image_scores import ImageScores
 from densefield.metrics.result import SegmentationResult
@@ -107,19 +108,21 @@ def together(images: Mapping[str, Mapping[str, ImageScores]], method: str, class
 def read_evaluation(folder: Path) -> tuple[dict[str, Any], dict[str, SegmentationResult]]:
     """What `evaluate` wrote: the result, and that of each method with the counts of its images."""
     path = folder / RESULT
+    if not path.exists():
+        raise InputError(f"there is no {path}: `densefield eval` writes it.")
+    result = read_json(path)
     try:
-        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"there is no {path}: `densefield eval` writes it.") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from error
-    methods = list(result["methods"])
-    images = {name: read_image_scores(folder / IMAGES / f"{name}.npz", methods) for name in result["images"]}
-    missing = [name for name, counts in images.items() if counts is None]
-    if missing:
-        raise InputError(f"{folder / IMAGES} lacks the counts of {missing[0]}: run `densefield eval` again.")
-    there = {name: counts for name, counts in images.items() if counts is not None}
-    return result, {method: together(there, method, len(result["classes"])) for method in methods}
+        methods = list(result["methods"])
+        images = {
+            name: read_image_scores(path_inside(folder / IMAGES, f"{name}.npz"), methods) for name in result["images"]
+        }
+        missing = [name for name, counts in images.items() if counts is None]
+        if missing:
+            raise InputError(f"{folder / IMAGES} lacks the counts of {missing[0]}: run `densefield eval` again.")
+        there = {name: counts for name, counts in images.items() if counts is not None}
+        return result, {method: together(there, method, len(result["classes"])) for method in methods}
+    except Exception as error:  # files of others may hold anything
+        raise InputError(f"{failure_line(error, path)} Run `densefield eval` again.") from error
 
 
 def _counted(
@@ -166,10 +169,7 @@ def _check(
     }
     path = folder / NOTES
     if path.exists():
-        try:
-            known = dict(json.loads(path.read_text(encoding="utf-8")))
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{path} cannot be read: {error}. Choose another folder, or remove this one.") from error
+        known = read_json(path)
         different = [name for name in (*notes, *known) if notes.get(name) != known.get(name)]
         if different:
             raise InputError(

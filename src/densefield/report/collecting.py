@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,10 @@ from typing import Any, TypeVar
 
 from densefield.errors import InputError
 from densefield.evaluation.evaluate import RESULT, read_evaluation
+from densefield.files.json_files import read_json
+from densefield.files.printable import cause
 from densefield.metrics.result import SegmentationResult
+from densefield.report.result_checks import check_evaluation, check_tuning
 from densefield.training.log import TABLE, read_log
 
 SETTINGS = "config.toml"
@@ -77,7 +79,7 @@ def collect(runs: Sequence[str]) -> Findings:
         if not folder.is_dir():
             raise InputError(f"there is no folder {folder}.")
         logs = [(place, columns) for place in _places(folder, TABLE) if (columns := _columns(place))]
-        results = [(place, _read(place / RESULT)) for place in _places(folder, RESULT)]
+        results = [(place, read_json(place / RESULT)) for place in _places(folder, RESULT)]
         judged = [(place, result) for place, result in results if result.get("kind") == "evaluation"]
         tuned = [(place, result) for place, result in results if result.get("kind") == "tuning"]
         if not (logs or judged or tuned):
@@ -88,12 +90,15 @@ def collect(runs: Sequence[str]) -> Findings:
         for full, place, columns in _named(name, folder, logs):
             found.trainings.append(Training(full, int(columns["stage"][0] or 1), columns, _settings(place)))
         for full, place, result in _named(name, folder, judged):
+            check_evaluation(place / RESULT, result)
             classes = _same_classes(classes, tuple(result["classes"]), place)
             _, by_method = read_evaluation(place)
             found.evaluations.append((full, place, result))
             for method, each in by_method.items():
                 found.methods.append(Evaluated(full, method, result["methods"][method], each))
-        found.tunings.extend((full, result) for full, _, result in _named(name, folder, tuned))
+        for full, place, result in _named(name, folder, tuned):
+            check_tuning(place / RESULT, result)
+            found.tunings.append((full, result))
     _check_names([training.name for training in found.trainings])
     _check_names([name for name, _, _ in found.evaluations])
     _check_names([name for name, _ in found.tunings])
@@ -153,14 +158,6 @@ def _named(name: str, folder: Path, found: Sequence[tuple[Path, T]]) -> list[tup
     ]
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from error
-    return content if isinstance(content, dict) else {}
-
-
 def _columns(folder: Path) -> dict[str, list[float | None]]:
     """The columns of a folder's log; none where it has no rows yet, or is a table of something else."""
     try:
@@ -168,13 +165,13 @@ def _columns(folder: Path) -> dict[str, list[float | None]]:
         if not rows or not {"step", "stage"} <= set(rows[0]):
             return {}
         return {column: [float(row[column]) if row[column] else None for row in rows] for column in rows[0]}
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder / TABLE} cannot be read: {error}.") from error
+    except Exception as error:  # rows of other lengths, text in place of numbers, bytes that are no text
+        raise InputError(f"{folder / TABLE} cannot be read: {cause(error)}.") from error
 
 
 def _settings(folder: Path) -> str:
     path = folder / SETTINGS
-    return path.read_text(encoding="utf-8") if path.exists() else ""
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
 def _same_classes(known: tuple[str, ...], classes: tuple[str, ...], place: Path) -> tuple[str, ...]:

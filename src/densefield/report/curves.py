@@ -11,6 +11,8 @@ from io import BytesIO
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from densefield.files.printable import printable
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -38,6 +40,8 @@ STYLE: Any = {
     "legend.fontsize": 9,
     "lines.linewidth": 1.8,
     "svg.fonttype": "path",
+    "text.usetex": False,
+    "text.parse_math": False,  # names of runs are text, also with "$" in them
     "svg.hashsalt": "densefield",  # the same bytes for the same figure
 }
 
@@ -75,7 +79,14 @@ def training_curves(trainings: Sequence[Training]) -> Figure | None:
                 steps, values = training.curve(column)
                 if steps:
                     percent = [100 * value for value in values]
-                    axes.plot(steps, percent, line, color=colour, label=f"{training.name}, {what}", marker=_dot(steps))
+                    axes.plot(
+                        steps,
+                        percent,
+                        line,
+                        color=colour,
+                        label=legend_text(f"{training.name}, {what}"),
+                        marker=_dot(steps),
+                    )
         axes.set_title(f"Stage {stage}: {'the network alone' if stage == 1 else 'network and CRF'}")
         axes.set_xlabel("iteration")
         axes.set_xlim(left=0)
@@ -102,7 +113,8 @@ def parameter_curves(training: Training) -> Figure | None:
         for number, name in enumerate(group):
             steps, values = training.curve(name)
             colour = COLOURS[number % len(COLOURS)]
-            axes.plot(steps, values, color=colour, label=parameter_title(name).replace(" weight", ""))
+            label = legend_text(parameter_title(name).replace(" weight", ""))
+            axes.plot(steps, values, color=colour, label=label)
         axes.set_title(title)
         axes.set_xlabel("iteration")
         axes.set_xlim(left=0)
@@ -120,7 +132,8 @@ def trimap_curves(methods: Sequence[Evaluated]) -> Figure | None:
     for number, method in enumerate(methods):
         values = [None if value is None else 100 * value for value in method.summary["trimap_iou"]]
         known = [(width, value) for width, value in enumerate(values, start=1) if value is not None]
-        axes.plot(*zip(*known, strict=True), **_line(number, methods), label=method.title)
+        if known:
+            axes.plot(*zip(*known, strict=True), **_line(number, methods), label=legend_text(method.title))
     axes.set_xlabel("width of the band, pixels")
     axes.set_ylabel("mean IoU, %")
     axes.set_xticks(range(0, 21, 5))
@@ -145,12 +158,26 @@ def reliability_diagram(methods: Sequence[Evaluated]) -> Figure | None:
         ]
         if known:
             axes.plot(
-                *zip(*known, strict=True), **_line(number, methods), marker="o", markersize=3.5, label=method.title
+                *zip(*known, strict=True),
+                **_line(number, methods),
+                marker="o",
+                markersize=3.5,
+                label=legend_text(method.title),
             )
     axes.set_xlabel("confidence, %")
     axes.set_ylabel("accuracy, %")
     axes.legend()
     return figure
+
+
+def legend_text(name: str) -> str:
+    """A name as text of a legend: matplotlib leaves out those that begin with an underscore.
+
+    >>> legend_text("_run") == "_run", legend_text("run")
+    (False, 'run')
+    """
+    shown = printable(name)
+    return f"\u200b{shown}" if shown.startswith("_") else shown
 
 
 @_styled

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 from densefield.atomic import write_atomically
 from densefield.errors import InputError
 from densefield.evaluation.cases import CASES
+from densefield.evaluation.evaluate import RESULT
+from densefield.files.folders import path_inside
+from densefield.files.images import open_image
 from densefield.files.palette import voc_palette
 from densefield.report import curves
 from densefield.report.collecting import Evaluated, Findings, collect
@@ -114,12 +117,10 @@ def _cases(found: Findings, kind: str) -> list[Case]:
 def _case(run: str, folder: Path, case: dict[str, Any], classes: Sequence[str]) -> Case:
     from PIL import Image
 
-    path = folder / CASES / f"{case['id']}.png"
     try:
-        with Image.open(path) as opened:
-            picture = opened.convert("RGB")
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}. Run `densefield eval` again.") from error
+        picture = open_image(path_inside(folder / CASES, f"{case['id']}.png")).convert("RGB")
+    except InputError as error:
+        raise InputError(f"{folder / RESULT}: cases: {error} Run `densefield eval` again.") from error
     if picture.width > WIDEST:
         picture = picture.resize((WIDEST, round(picture.height * WIDEST / picture.width)), Image.Resampling.LANCZOS)
     buffer = BytesIO()

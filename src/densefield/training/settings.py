@@ -34,6 +34,13 @@ def read_config(path: str | PathLike[str], settings: Sequence[str] = ()) -> Conf
 
     Everything that is unknown or impossible is listed in one error.
     """
+    try:
+        return _read_config(path, settings)
+    except RecursionError:
+        raise InputError(f"{path}, or a setting of the command line, is nested too deeply: no setting is.") from None
+
+
+def _read_config(path: str | PathLike[str], settings: Sequence[str]) -> Config:
     tables = read_toml(path, "a file of settings such as those in configs/")
     second = tables.pop(STAGE2, {})
     problems: list[str] = []

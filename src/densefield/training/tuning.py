@@ -18,6 +18,7 @@ from densefield.crf.kernels import Bilateral, Kernel, Spatial
 from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
 from densefield.files.failures import failure_line
+from densefield.files.json_files import read_json
 from densefield.metrics.names import image_key
 from densefield.metrics.result import SegmentationResult
 from densefield.metrics.summary import summarise, summarise_comparison
@@ -227,7 +228,7 @@ def _note_settings(folder: Path, how: Tuning, images: ScoreSource, about: Mappin
         "about": identity(about),
     }
     path = folder / "search.json"
-    if (folder / "trials.csv").exists() and path.exists() and json.loads(path.read_text(encoding="utf-8")) != notes:
+    if (folder / "trials.csv").exists() and path.exists() and read_json(path) != notes:
         raise InputError(
             f"{folder} holds trials on other images or scores, at another size or with other iterations: choose "
             "another folder, or remove it."
