@@ -105,7 +105,9 @@ def test_an_image_that_cannot_be_read_is_named_and_the_others_go_on(folder, tmp_
     predicted = predict_files(PREDICTOR, [folder], tmp_path / "out")
     assert predicted.done == ["a", "b"]
     (failure,) = predicted.failures
-    assert failure.endswith("broken.jpg is not an image: expected PNG, JPEG, TIFF, BMP, WebP, GIF or PPM.")  # there is no split to take it out of
+    assert failure.endswith(
+        "broken.jpg is not an image: expected PNG, JPEG, TIFF, BMP, WebP, GIF or PPM."
+    )  # there is no split to take it out of
 
 
 @pytest.mark.parametrize("overlay", [False, True])

@@ -18,6 +18,8 @@ pytest.importorskip("PIL", reason="training needs it")
 import torch
 from lightning_fabric import Fabric
 
+from densefield.cli.failing import as_flags
+from densefield.cli.sources import FLAGS
 from densefield.data.examples import Batch
 from densefield.errors import InputError
 from densefield.losses import log_likelihood_loss
@@ -247,8 +249,11 @@ class TestErrors:
             steps = iter([1.0, 1.0, 1.0])
             run = tmp_path / str(number)
             settings = [f"training.checkpoint_every={every}", "training.validate_every=9", "training.steps=9"]
-            with pytest.raises(Diverged, match=rf"stopped at step 4.*\nThe last good checkpoint is \S+{good}"):
+            with pytest.raises(Diverged, match=rf"at step 4.*\nThe last good checkpoint is \S+{good}") as caught:
                 train(read_config(tiny, settings), run)
+            said = str(caught.value)  # the library names its setting, the command line its option
+            assert said.endswith(f"start a new run with training.start_from={run / 'checkpoints' / good}.")
+            assert as_flags(said, FLAGS).endswith(f"start a new run with --from={run / 'checkpoints' / good}.")
             assert read_checkpoint(run / "checkpoints" / good)["step"] == 2
 
     def test_what_fails_before_anything_is_learnt_is_not_blamed_on_the_rates(self, tiny, tmp_path):
