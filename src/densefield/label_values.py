@@ -10,7 +10,7 @@ import numpy.typing as npt
 from densefield.errors import InputError
 
 VOID = 255  # the value of pixels that were not labelled, in PASCAL VOC and in most datasets after it
-BINARY_VALUES = (127, 128, 254, 255)  # of the foreground in masks that are 0 elsewhere
+BINARY_VALUES = (127, 128, 254, 255, 65535)  # of the foreground in masks that are 0 elsewhere
 
 Void = int | Literal["auto"] | None
 
@@ -47,17 +47,19 @@ def binary_foreground(
 ) -> int | None:
     """The foreground value of a binary mask such as 0/255 or 0/128, or None where the integers are labels.
 
-    A mask is binary if it holds 0 and one of 127, 128, 254 and 255 only, unless more than two labels are asked for or
-    `void` says that the value means unknown.
+    A mask is binary if it holds 0 and one of 127, 128, 254, 255 and 65535 only, apart from a `void` value, unless more
+    than two labels are asked for.
 
     >>> binary_foreground(np.array([0, 255, 255])), binary_foreground(np.array([0, 128]))
     (255, 128)
     >>> binary_foreground(np.array([0, 255]), num_labels=21), binary_foreground(np.array([0, 150]))
     (None, None)
     """
+    if isinstance(void, int):
+        labels = labels[labels != void]
     if labels.size == 0 or (num_labels is not None and num_labels > 2):
         return None
     most = int(labels.max())
-    if most not in BINARY_VALUES or most == void or not bool(((labels == 0) | (labels == most)).all()):
+    if most not in BINARY_VALUES or not bool(((labels == 0) | (labels == most)).all()):
         return None
     return most

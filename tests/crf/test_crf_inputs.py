@@ -85,7 +85,7 @@ def test_what_is_no_score_is_refused(scores, error, message, method):
             InputError,
             r"expected a boolean array \(3, 4\), True for",
         ),
-        ({"image": IMAGE, "ignore": [True]}, InputError, "ignore is list, expected a boolean array"),
+        ({"image": IMAGE, "ignore": [True]}, InputTypeError, "ignore is a list, expected a boolean array"),
         ({"image": IMAGE, "features": {"depth": np.zeros((3, 4, 1))}}, InputError, "depth, which no kernel compares"),
     ],
 )

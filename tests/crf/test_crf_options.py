@@ -55,6 +55,10 @@ def test_a_transposed_point_cloud_is_recognised():
     with pytest.raises(InputError, match=r"Its axes are swapped: use feature.T"):
         crf.solve(scores, features={"xyz": points.T})
     assert crf.solve(scores, features={"xyz": points}).labels.shape == (50,)
+    with pytest.raises(InputError, match=r"axes of the scores are swapped"):  # three of each: more points than labels
+        crf.solve(scores[:3].T, features={"xyz": points})
+    with pytest.raises(InputError, match=r"expected \(50, d\)\. Its axes are swapped: use feature.T"):
+        crf.solve(scores[:3], features={"xyz": points.T})
 
 
 # Files and copies

@@ -130,7 +130,7 @@ def test_input_that_refine_refuses_is_refused_alike():
         explain(IMAGE, logits=np.full((2, HEIGHT, WIDTH), np.nan))
     with pytest.raises(InputTypeError, match="numpy array"):
         explain(IMAGE.tolist(), labels=MASK)
-    with pytest.raises(InputError, match="expected \\(9, 9, channels\\)"):
+    with pytest.raises(InputError, match="labels have shape \\(9, 9\\), but the image has \\(36, 50, 3\\)"):
         explain(IMAGE, labels=MASK[:9, :9])
     with pytest.raises(InputError, match="'depth'"):
         explain(IMAGE, labels=MASK, kernels=[Custom(feature="depth")])

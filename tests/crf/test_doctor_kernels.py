@@ -67,6 +67,8 @@ def test_weights_that_repel_are_found(weight):
 
 def test_no_kernel_and_a_kernel_of_weight_zero_are_found():
     assert "no kernel" in problems(explain(IMAGE, labels=MASK, kernels=[]))[0]
+    none = explain(IMAGE, labels=rough(MASK), kernels=[Spatial(3, weight=0)])
+    assert "All kernels have the weight 0" in problems(none)[0] and "problems above" in none[-1].what
     notes = explain(IMAGE, labels=rough(MASK), kernels=[*KERNELS, Spatial(3, weight=0)])
     assert any("weight 0" in note.what for note in notes) and problems(notes) == []
 

@@ -32,6 +32,7 @@ DEEP = IMAGE.astype(np.uint16) * 257
     [
         (UNIT, r"looks like colours from 0 to 1.*Pass image \* 255, or data_range=1\."),
         (UNIT.astype(np.float32), "data_range=1"),
+        (UNIT * 1.06 - 0.03, "data_range=1"),  # a little beyond, as a sharp resize leaves it
         (UNIT.astype(np.float16), "data_range=1"),
         (NORMALISED, "looks like a network's normalised input.*Pass the original image"),
         (UNIT * 2 - 1, "normalised"),
@@ -107,6 +108,11 @@ def test_a_covariance_is_scaled_as_widths_are():
     scaled = in_image_units(Bilateral(covariance=covariance), np.array(1.0), axes=2).covariance
     factors = np.array([1, 1, 1 / 255, 1 / 255, 1 / 255])
     assert np.allclose(scaled, covariance * factors * factors[:, None], rtol=1e-12)
+
+
+def test_a_range_for_another_number_of_channels_is_refused_by_its_name():
+    with pytest.raises(InputError, match="data_range has 2 numbers, but the image has 3 channels"):
+        refine(IMAGE, labels=MASK, data_range=[1, 2])
 
 
 @pytest.mark.parametrize("data_range", [0, -1, np.inf, [], [[1.0]]])

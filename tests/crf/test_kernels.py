@@ -110,8 +110,15 @@ def test_widths_divide_the_features_that_the_filter_sees():
 @pytest.mark.parametrize("sigma", [0, -1, np.inf, np.nan, [1, 0], [3, np.nan]])
 def test_widths_that_are_not_above_zero_and_finite_are_refused(sigma):
     for make in (Spatial, lambda s: Bilateral(s, 3), lambda s: Bilateral(3, s), lambda s: Custom("depth", s)):
-        with pytest.raises(InputError, match=r"sigma is .*expected finite numbers above 0"):
+        with pytest.raises(InputError, match=r"sigma(_xy|_rgb)? is .*expected finite numbers above 0"):
             make(sigma)
+
+
+def test_a_width_that_is_refused_is_called_by_its_name():
+    with pytest.raises(InputError, match=r"sigma_xy is 0.0, expected finite numbers above 0"):
+        Bilateral(0, 10)
+    with pytest.raises(InputError, match="sigma_rgb is nan, expected finite numbers above 0"):
+        Bilateral(60, float("nan"))
 
 
 def test_widths_that_are_not_numbers_are_refused():

@@ -204,3 +204,26 @@ def test_probabilities_in_place_of_scores_are_warned_of_once():
     crf(p, image)  # a second warning would be an error
     with pytest.warns(InputWarning, match="the scores are energies"):
         DenseCRF(3)(-p.log(), image)
+
+
+@pytest.mark.parametrize("value", [float("nan"), -9999.0, 1e9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_nothing_depends_on_what_ignored_pixels_hold(value, dtype):
+    generator = torch.Generator().manual_seed(5501)
+    scores = torch.randn(2, 3, 8, 9, generator=generator, dtype=dtype)
+    image = torch.randint(256, (2, 3, 8, 9), generator=generator).to(dtype)
+    ignore = torch.rand(2, 8, 9, generator=generator) < 0.3
+    crf = DenseCRF(3)
+    expected = crf(scores, image, ignore=ignore)
+    image = image.masked_fill(ignore[:, None], value).requires_grad_()
+    found = crf(scores, image, ignore=ignore)
+    assert torch.equal(found, expected)
+    found.square().sum().backward()
+    assert image.grad.isfinite().all() and not image.grad[ignore[:, None].expand_as(image)].any()
+
+
+def test_a_module_whose_parameters_are_not_numbers_can_be_printed():
+    crf = DenseCRF(2)
+    with torch.no_grad():
+        crf.spatial.log_sigma.fill_(torch.nan)
+    assert "spatial: sigma (nan, nan), weight 3" in repr(torch.nn.Sequential(crf))

@@ -82,5 +82,5 @@ def test_weights_beyond_what_gradients_hold_are_refused(weight):
 
 
 def test_widths_beyond_what_single_precision_holds_are_refused():
-    with pytest.raises(InputError, match=r"sigma is 1e\+300, expected no number beyond 1e\+15"):
+    with pytest.raises(InputError, match=r"sigma_rgb is 1e\+300, expected no number beyond 1e\+15"):
         Bilateral(60, 1e300)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from densefield import CRF, Custom, InputError, InputTypeError, Spatial, refine
+from densefield import CRF, Custom, InputError, InputTypeError, InputWarning, Spatial, refine
 from densefield.crf.unary import unary
 from tests.crf.two_halves import probabilities_of, two_halves
 
@@ -125,6 +125,41 @@ def test_ignored_pixels_may_hold_nan():
     assert np.allclose(refine(image, logits=logits, ignore=out)[:, ~out], expected[:, ~out], atol=1e-5)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -9999.0, 65535.0, 1e9])
+def test_nothing_depends_on_what_ignored_pixels_hold(value):
+    image, mask = two_halves()
+    out = np.zeros(mask.shape, bool)
+    out[2:5, 3:12] = True
+    photo = image.astype(np.float32)
+    expected = refine(photo, labels=mask, ignore=out)
+    photo[out] = value
+    assert np.array_equal(refine(photo, labels=mask, ignore=out), expected)  # and a warning would be an error
+    assert np.array_equal(refine(np.ma.masked_where(np.repeat(out[..., None], 3, 2), photo), labels=mask), expected)
+    with pytest.warns(InputWarning, match="data_range=1"):  # which is judged by the pixels that take part
+        refine(np.where(out[..., None], value, photo / 255), labels=mask, ignore=out)
+
+
+@pytest.mark.parametrize("given", ["labels", "probabilities"])
+def test_ignore_may_be_whatever_is_a_boolean_array(given):
+    torch = pytest.importorskip("torch")
+    Image = pytest.importorskip("PIL.Image")
+    image, mask = two_halves()
+    what = {"labels": mask} if given == "labels" else {"probabilities": probabilities_of(mask)}
+    out = np.zeros(mask.shape, bool)
+    out[2:5, 3:12] = True
+    expected = refine(image, **what, ignore=out)
+    for each in (torch.from_numpy(out), Image.fromarray(out), Wrapped(out)):
+        assert np.array_equal(refine(image, **what, ignore=each), expected)
+    photo = np.ma.array(image, mask=False)
+    for pixels in (image, photo):
+        for wrong in (out.astype(np.uint8), out.astype(float), out[:3]):
+            with pytest.raises(InputError, match=r"ignore is \w+ \(.*\), expected a boolean array"):
+                refine(pixels, **what, ignore=wrong)
+        for wrong in (out.tolist(), "mask.png"):
+            with pytest.raises(InputTypeError, match=r"ignore is (a list|the path 'mask.png'), expected a boolean"):
+                refine(pixels, **what, ignore=wrong)
+
+
 def test_masked_arrays_are_never_read_through_by_the_crf():
     image, mask = two_halves()
     scores = np.log(probabilities_of(mask))
@@ -200,7 +235,7 @@ HALF = np.full((2, 2, 3), 0.5)
         ),
         ({"labels": np.full((2, 3), 2**62)}, InputError, "labels go up to 4611686018427387904, expected less than"),
         ({"labels": np.zeros((2, 3), int), "void": "white"}, InputError, "void is 'white', expected the integer that"),
-        ({"probabilities": np.full((2, 2), 1.5)}, InputError, "range from -0.5 to 1.5, expected 0 to 1"),
+        ({"probabilities": np.full((2, 2), 1.5)}, InputError, "range from 1.5 to 1.5, expected 0 to 1"),
         ({"probabilities": HALF[:1]}, InputError, r"sum to 0.5.*one foreground.*probabilities\[0\]"),
         (
             {"labels": np.full((2, 3), -1)},
@@ -242,6 +277,16 @@ HALF = np.full((2, 2, 3), 0.5)
             InputError,
             r"a kernel compares 'depth'.*Use CRF\(kernels\).solve\(scores, image, features={'depth': array}\)",
         ),
+        (
+            {"probabilities": np.full((2, 3), np.nan)},
+            InputError,
+            r"NaN at 6 of 6.*ignore=numpy.isnan\(prob\w+\)\.",
+        ),
+        ({"logits": np.zeros((2, 3))}, InputError, r"logits have shape \(2, 3\), expected \(labels.*numpy.stack"),
+        ({"labels": np.zeros((2, 3, 1), int)}, InputError, r"labels have shape \(2, 3, 1\).*Use labels\[..., 0\]"),
+        ({"labels": np.zeros((2, 3, 5), int)}, InputError, r"For one-hot labels use labels.argmax\(axis=-1\)"),
+        ({"labels": np.zeros((1, 2), int)}, InputError, r"\(1, 2\), but the image has \(2, 3, 3\).*without blending"),
+        ({"labels": np.zeros((3, 2), int)}, InputError, "Rows and columns are swapped"),
         ({"logits": np.zeros((2, 2, 3), int)}, InputTypeError, "scores have dtype int64.*labels=mask"),
         ({"logits": np.full((2, 2, 3), np.inf)}, InputError, "scores hold NaN or infinity at 12 of 12 places"),
     ],
@@ -272,5 +317,5 @@ def test_what_is_no_image_is_refused(image, error, message):
 
 def test_a_tensor_that_requires_a_gradient_is_refused_with_the_cure():
     torch = pytest.importorskip("torch")
-    with pytest.raises(InputTypeError, match=r"tensor.detach\(\).cpu\(\).numpy\(\)"):
+    with pytest.raises(InputTypeError, match=r"tensor.detach\(\).float\(\).cpu\(\).numpy\(\)"):
         refine(IMAGE, torch.from_numpy(HALF).requires_grad_())

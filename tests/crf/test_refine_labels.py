@@ -53,18 +53,27 @@ def test_weights_per_label_are_those_of_the_labels_that_occur(rank):
     expected = refine(image, labels=mask, kernels=[Spatial(2, weight=few)])
     refined = refine(image, labels=mask * 13, num_labels=21, kernels=[Spatial(2, weight=weight)])
     assert np.array_equal(refined[[0, 13]], expected) and not refined[1:13].any()
-    with pytest.raises(InputError, match="for 21 labels, but there are 2"):
+    with pytest.raises(InputError, match="weights for 21 labels, but the mask has 14: pass num_labels=21"):
         refine(image, labels=mask * 13, kernels=[Spatial(2, weight=weight)])  # the mask shows 14
 
 
 # Binary masks, void
 
 
-@pytest.mark.parametrize("value", [127, 128, 254, 255])
-@pytest.mark.parametrize("dtype", [np.uint8, np.int64])
+@pytest.mark.parametrize("value", [127, 128, 254, 255, 65535])
+@pytest.mark.parametrize("dtype", [np.uint16, np.int64])
 def test_a_mask_of_0_and_a_grey_value_is_binary(value, dtype):
     image, mask = two_halves()
     assert np.array_equal(refine(image, labels=(mask * value).astype(dtype)), refine(image, labels=mask))
+
+
+def test_a_mask_of_0_and_a_grey_value_is_binary_beside_a_void_value_too():
+    image, mask = two_halves()
+    holes = mask * 255
+    holes[3:6, 5:9] = 128
+    expected = mask.copy()
+    expected[3:6, 5:9] = 9
+    assert np.array_equal(refine(image, labels=holes, void=128), refine(image, labels=expected, void=9))
 
 
 def test_a_mask_of_foreground_alone_is_binary_too():

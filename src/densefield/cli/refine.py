@@ -165,7 +165,9 @@ def refine_verb(
         if crf is None:
             model = _of_options(sigma, weight, sigma_xy, sigma_rgb, bilateral_weight, iterations)
         else:
-            model = _of_file(crf)
+            from densefield.crf.crf import CRF
+
+            model = CRF.load(crf)
         settings = Settings(
             model, confidence, labels, void="auto" if void is None else void, logits=logits, soft=soft, explain=explain
         )
@@ -213,16 +215,6 @@ def _check_crf_alone(context: typer.Context, crf: Path | None) -> None:
 def _is_given(context: typer.Context, name: str) -> bool:
     source: Any = context.get_parameter_source(name)
     return source is not None and source.name != "DEFAULT"
-
-
-def _of_file(path: Path) -> CRF:
-    from densefield.crf.crf import CRF
-    from densefield.errors import InputError
-
-    try:
-        return CRF.load(path)
-    except RecursionError:
-        raise InputError(f"{path} is nested too deeply, expected a CRF as `densefield tune` writes it.") from None
 
 
 def _of_options(

@@ -36,6 +36,7 @@ FLAGS = {
     "use labels=": "use an integer array",
     "pass labels=mask > 0": "leave out --void and --labels, and save it as a grey picture",
     "Leave those pixels out with ignore=numpy.isnan(probabilities).any(axis=0)": "Replace them in the array",
+    "Leave those pixels out with ignore=numpy.isnan(probabilities)": "Replace them in the array",
 }
 FLAGS_OF_KERNELS = {
     "sigma_xy": "--sigma-xy",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from densefield.errors import InputTypeError
+from densefield.errors import InputError, InputTypeError
 
 Array = npt.NDArray[Any]
 
@@ -44,7 +44,7 @@ def as_array(given: object, subject: str, expected: str, cure: str = "") -> Arra
         except (TypeError, ValueError, RuntimeError) as error:  # a tensor on a GPU, or one that requires a gradient
             raise InputTypeError(
                 f"{subject} a {type(given).__name__} that NumPy cannot read: {error} For a torch tensor use "
-                "tensor.detach().cpu().numpy()."
+                "tensor.detach().float().cpu().numpy()."
             ) from error
     raise InputTypeError(f"{subject} a {type(given).__name__}, expected {expected}. {cure}".rstrip())
 
@@ -55,6 +55,21 @@ def image_array(image: object) -> Array:
     if isinstance(mode, str) and mode not in _COLOUR_MODES and hasattr(image, "convert"):
         image = image.convert("RGB")
     return as_array(image, "the image is", "a numpy array (rows, columns, channels)", "Use numpy.asarray(image).")
+
+
+def checked_ignore(ignore: object, shape: tuple[int, ...] | None = None) -> npt.NDArray[np.bool_] | None:
+    """Which pixels to leave out, as a boolean array of this shape; None where none are.
+
+    >>> checked_ignore(np.array([[False, True]]), (1, 2)).tolist()
+    [[False, True]]
+    """
+    if ignore is None:
+        return None
+    expected = f"a boolean array{'' if shape is None else f' {shape}'}, True for pixels to leave out"
+    array = as_array(ignore, "ignore is", expected, "Use numpy.asarray(ignore, dtype=bool).")
+    if array.dtype != np.bool_ or (shape is not None and array.shape != shape):
+        raise InputError(f"ignore is {array.dtype} {array.shape}, expected {expected}.")
+    return array
 
 
 def split_mask(given: object) -> tuple[Any, npt.NDArray[np.bool_] | None]:

@@ -28,11 +28,11 @@ def without_alpha(image: Any, channels: int) -> Any:
     return image[:, :-1] if bool((alpha == alpha[:, :1]).all()) else image
 
 
-def warn_of_colours(image: Tensor, kernels: Iterable[KernelParameters]) -> bool:
+def warn_of_colours(image: Tensor, kernels: Iterable[KernelParameters], ignore: Tensor | None = None) -> bool:
     """Warns, at the user's call, where the values are probably not from 0 to 255; returns whether it did.
 
-    Bytes are not looked at. Other images take one pass; their smallest and largest value are compared with the smallest
-    width of colours now.
+    Bytes are not looked at. Other images take one pass; their smallest and largest value, ignored pixels apart, are
+    compared with the smallest width of colours now.
 
     >>> warn_of_colours(torch.zeros(1, 3, 2, 2, dtype=torch.uint8), [])
     False
@@ -41,7 +41,12 @@ def warn_of_colours(image: Tensor, kernels: Iterable[KernelParameters]) -> bool:
     width = min((float(each.min()) for each in widths if each.size), default=None)
     if width is None:
         return False
-    low, high = (float(value) for value in image.detach().aminmax())
+    seen_pixels = image.detach()
+    if ignore is not None:
+        seen_pixels = seen_pixels.movedim(1, -1).expand(*ignore.shape, -1)[~ignore.to(image.device)]
+    if not seen_pixels.numel():
+        return False
+    low, high = (float(value) for value in seen_pixels.aminmax())
     seen = low, high, width, not image.is_floating_point()
     if range_problem(*seen) is None:
         return False

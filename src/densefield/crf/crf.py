@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
-from densefield.crf.arrays import image_array
+from densefield.crf.arrays import checked_ignore, image_array
 from densefield.crf.binding import FilterChoice, Method
 from densefield.crf.convergent import convergent_steps
 from densefield.crf.energy import free_energy
@@ -229,7 +229,9 @@ class CRF:
         warn_of_scores(problem.scores)
         if image is not None and self._data_range is None:
             pixels = image_array(image)
-            warn_of_image(pixels, pixels.shape[-1] if pixels.ndim > len(problem.shape) else 1, self.kernels)
+            channels = pixels.shape[-1] if pixels.ndim > len(problem.shape) else 1
+            ignore = checked_ignore(options.get("ignore"))
+            warn_of_image(pixels if ignore is None else pixels[~ignore], channels, self.kernels)
         return problem
 
     def marginals(

@@ -101,6 +101,8 @@ def read_toml(path: str | PathLike[str], expected: str) -> dict[str, Any]:
         raise InputError(f"there is no file {path}, expected {expected}.") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}. Expected {expected}.") from error
+    except RecursionError:
+        raise InputError(f"{path} is nested too deeply. Expected {expected}.") from None
     except (UnicodeDecodeError, toml.TOMLDecodeError) as error:
         raise InputError(f"{path} is not TOML: {error}. Expected {expected}.") from error
     return tables
@@ -115,7 +117,7 @@ def parse_toml_value(text: str) -> Any:
     toml = _toml_parser()
     try:
         return toml.loads(f"value = {text}")["value"]
-    except toml.TOMLDecodeError:
+    except (toml.TOMLDecodeError, RecursionError):
         return text.strip()
 
 

@@ -75,7 +75,7 @@ def explain(
     else:
         findings += doctor_inputs.flat_probabilities(problem.scores)
     if len(unary.scores) == 1:
-        return [*findings, _one_label(unary)]
+        return [*findings, _one_label(unary), Finding("note", "0% of the pixels changed their label.")]
     if problem.scores.shape[1] == 1:
         return [Finding("problem", "There is one pixel, which has no neighbours.", "1 pixel", "Pass a larger image.")]
     return _findings(model, problem, image_array(pixels), unary, findings)
@@ -128,7 +128,10 @@ def _findings(
         findings.append(doctor_result.blank_before(before))
 
     kernels = [in_image_units(kernel, crf.channel_range, len(problem.shape)) for kernel in crf.kernels]
-    alike = list(doctor_inputs.colours(image, kernels, margin.size, checked=crf.channel_range is not None))
+    pixels = image.reshape(margin.size, -1)
+    if unary.ignore is not None:
+        pixels = pixels[~unary.ignore.reshape(-1)]
+    alike = list(doctor_inputs.colours(pixels, kernels, checked=crf.channel_range is not None))
     findings += alike
     findings += doctor_kernels.widths(kernels, problem, bool(alike), crf.threads)
     findings += doctor_kernels.weights(crf.kernels, len(unary.scores))

@@ -56,15 +56,15 @@ def axes_in_wrong_order(image: object, unary: object, axis_of_labels: bool) -> I
         )
 
 
-def colours(image: Image, kernels: Sequence[Kernel], points: int, checked: bool) -> Iterator[Finding]:
+def colours(channels: Image, kernels: Sequence[Kernel], checked: bool) -> Iterator[Finding]:  # (N, C)
     """An image of one colour, of another range than 0…255, or with colours closer than the width they are compared by.
 
     With `checked` the range of the image was given, and the widths of the kernels are in its unit.
     """
     looking = [kernel for kernel in kernels if "channel" in kernel.widths_of_parts()]
-    if not looking:
+    if not looking or not channels.size:
         return
-    low, high = float(image.min()), float(image.max())
+    low, high = float(channels.min()), float(channels.max())
     if low == high:
         yield Finding(
             "problem",
@@ -73,10 +73,9 @@ def colours(image: Image, kernels: Sequence[Kernel], points: int, checked: bool)
             "Check that the image was read; without one use kernels=[Spatial(3)].",
         )
         return
-    channels = image.reshape(points, -1)
     widths = [channel_widths(kernel, channels.shape[1]) for kernel in looking]
     narrowest = min(float(each.min()) for each in widths)
-    problem = None if checked else range_problem(low, high, narrowest, np.issubdtype(image.dtype, np.integer))
+    problem = None if checked else range_problem(low, high, narrowest, np.issubdtype(channels.dtype, np.integer))
     if problem is not None:
         yield Finding(
             "problem",
@@ -107,7 +106,7 @@ def mask_of_labels(given: object, num_labels: int | None, void: Void) -> Iterato
         yield Finding(
             "note",
             f"The mask is binary: {foreground} is label 1.",
-            f"it holds 0 and {foreground} only",
+            f"it holds {' and '.join(str(value) for value in np.unique(labels))} only",
             f"Where {foreground} means something else, pass num_labels= or void=.",
         )
         return
@@ -141,7 +140,7 @@ def logits_of_another_kind(scores: Array) -> Iterator[Finding]:  # (L, N)
             "The logits are probabilities: a second softmax makes them nearly even.",
             f"they are within 0…1 and sum to one, so softmax gives no label more than "
             f"{_most_after_softmax(len(scores)):.3g}",
-            "Pass them as probabilities=.",
+            "Pass them as probabilities= of refine, or their logarithms as scores.",
         )
     elif kind == "energies":
         yield Finding(

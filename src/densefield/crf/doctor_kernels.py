@@ -120,6 +120,14 @@ def weights(kernels: Sequence[Kernel], labels: int) -> Iterator[Finding]:
         yield Finding(
             "problem", "There is no kernel, so nothing joins the pixels.", "kernels = []", "Pass Spatial or Bilateral."
         )
+    if kernels and not any(np.any(kernel.weight) for kernel in kernels):
+        yield Finding(
+            "problem",
+            "All kernels have the weight 0, so nothing joins the pixels.",
+            f"weights = {[0] * len(kernels)}",
+            "Give one a weight above 0, such as 3.",
+        )
+        return
     for kernel in kernels:
         mu = compatibility_matrix(kernel, labels)
         if not mu.any():

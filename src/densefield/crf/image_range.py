@@ -27,7 +27,7 @@ def range_problem(low: float, high: float, width: float, integers: bool) -> Rang
     """Why an image with values from `low` to `high` is probably not in 0…255, or None where it may be.
 
     `width` is the smallest width of colours. Widths that fit the values are deliberate: there is no problem then.
-    Dark images are none either: integers up to 1 are black, and so are values just above 1.
+    Dark images are none either: integers up to 1 are black, and so are values a little above 1.
 
     >>> range_problem(0.0, 0.97, 10.0, integers=False).cure
     'Pass image * 255, or data_range=1.'
@@ -35,8 +35,9 @@ def range_problem(low: float, high: float, width: float, integers: bool) -> Rang
     True
     """
     span = high - low
-    seen = f"the image has values from {low:.4g} to {high:.4g}"
-    if not integers and low >= 0 and 0 < high <= 1 and width >= 1:
+    seen = f"the image has values from {low:.6g} to {high:.6g}"
+    # A sharp resize overshoots by a tenth.
+    if not integers and low >= -0.1 and 0 < high <= 1.1 and width >= 1:
         return RangeProblem(f"{seen}, which looks like colours from 0 to 1", "Pass image * 255, or data_range=1.")
     if not integers and low < 0 and span <= 8 and width >= 2:
         return RangeProblem(
@@ -47,7 +48,7 @@ def range_problem(low: float, high: float, width: float, integers: bool) -> Rang
         full = next((2**bits - 1 for bits in (10, 12, 16) if low >= 0 and high < 2**bits), None)
         if full is None:
             return RangeProblem(
-                seen, f"Pass data_range={span:.4g}, or data_range=255 if sigma_rgb has the image's unit."
+                seen, f"Pass data_range={span:.6g}, or data_range=255 if sigma_rgb has the image's unit."
             )
         return RangeProblem(
             f"{seen}, which looks like more than 8 bits",

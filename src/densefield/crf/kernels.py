@@ -45,8 +45,9 @@ class Kernel(ABC):
                 f"normalization is {self.normalization!r}, expected one of {', '.join(get_args(Normalization))}."
             )
         checked_weight(self.weight)
-        for widths in self.widths_of_parts().values():
-            checked_widths(widths)
+        for field in fields(self):
+            if field.name.startswith("sigma"):
+                checked_widths(getattr(self, field.name), field.name)
         if self.covariance is not None:
             checked_covariance(self.covariance)
 
@@ -79,7 +80,7 @@ class Kernel(ABC):
         widths = {field.name: getattr(self, field.name) for field in fields(self) if field.name.startswith("sigma")}
         if self.covariance is not None:
             widths = {"covariance": self.covariance}
-        parts = [f"{name} {_in_short(value)}" for name, value in {**widths, "weight": self.weight}.items()]
+        parts = [f"{name} {in_short(value)}" for name, value in {**widths, "weight": self.weight}.items()]
         return ", ".join([*parts, self.normalization])
 
     def shape(self, dimensions: Mapping[str, int]) -> Matrix:
@@ -188,10 +189,10 @@ class Custom(Kernel):
         return {self.feature: self.sigma}
 
 
-def _in_short(value: npt.ArrayLike) -> str:
+def in_short(value: npt.ArrayLike) -> str:
     """Numbers with four digits: one where all are the same, and of more than five the shape and range.
 
-    >>> _in_short([3.0, 3.0]), _in_short([1.0, 2.5]), _in_short(np.eye(21))
+    >>> in_short([3.0, 3.0]), in_short([1.0, 2.5]), in_short(np.eye(21))
     ('3', '(1, 2.5)', '21×21 from 0 to 1')
     """
     array = np.asarray(value, np.float64)
@@ -213,15 +214,15 @@ def channel_widths(kernel: Kernel, channels: int) -> Matrix:
     return np.broadcast_to(np.asarray(kernel.widths_of_parts()["channel"], np.float64), channels)
 
 
-def checked_widths(widths: Widths) -> Matrix:
-    """Widths as an array () or (n,) of finite numbers above 0."""
-    array = checked_numbers(widths, "sigma", "a width, or one for each axis")
+def checked_widths(widths: Widths, name: str = "sigma") -> Matrix:
+    """Widths as an array () or (n,) of finite numbers above 0; errors call them by the name."""
+    array = checked_numbers(widths, name, "a width, or one for each axis")
     if array.ndim > 1:
-        raise InputError(f"sigma has shape {array.shape}, expected a width, or one for each axis.")
+        raise InputError(f"{name} has shape {array.shape}, expected a width, or one for each axis.")
     if not (np.isfinite(array).all() and (array > 0).all()):
-        raise InputError(f"sigma is {array.tolist()}, expected finite numbers above 0.")
+        raise InputError(f"{name} is {array.tolist()}, expected finite numbers above 0.")
     if (array > MOST_WIDTH).any():
-        raise InputError(f"sigma is {array.tolist()}, expected no number beyond {MOST_WIDTH:g}.")
+        raise InputError(f"{name} is {array.tolist()}, expected no number beyond {MOST_WIDTH:g}.")
     return array
 
 

@@ -26,6 +26,7 @@ from densefield.crf.sites_torch import (
     checked_scores,
     explained_failure,
     gather_sites,
+    hidden_sites,
     items_of_lists,
     joined,
     present_pixels,
@@ -216,6 +217,8 @@ class DenseCRF(nn.Module):
         image = without_alpha(image, self.channels)
         sites = gather_sites(self._dimensions, f, dtype, positions, image, features or {})
         present = present_pixels(ignore, f, dtype)
+        if present is not None:
+            sites = hidden_sites(sites, present)
         with torch.autocast(f.device.type, enabled=False):
             # As exact as to_numpy() has them; features are divided in the precision of the computation.
             shapes = [each.shape(torch.float64 if f.device.type == "cpu" else dtype) for each in kernels.values()]
@@ -227,7 +230,7 @@ class DenseCRF(nn.Module):
                     self._scores_known = True  # those of one network are of one kind
                     warn_of_scores(f[0].detach().cpu().float().numpy())
                 if image is not None and "channel" in self._dimensions and not self._range_known:
-                    self._range_known = warn_of_colours(image, kernels.values())  # once is enough
+                    self._range_known = warn_of_colours(image, kernels.values(), ignore)  # once is enough
             try:
                 log_q = fastest_mean_field(
                     f.flatten(2).to(dtype),

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from densefield.crf.compatibility import checked_weight
 from densefield.crf.image_range import LEVELS
-from densefield.crf.kernels import Bilateral, Custom, Kernel, Spatial, channel_widths
+from densefield.crf.kernels import Bilateral, Custom, Kernel, Spatial, channel_widths, in_short
 from densefield.errors import InputError
 
 Array = npt.NDArray[np.float64]
@@ -172,7 +172,10 @@ class KernelParameters(nn.Module):
         """The kernel as it is now, in one line."""
         if any(parameter.is_meta for parameter in self.parameters()):
             return f"not initialised, {self._kernel.normalization}"
-        return self.kernel().describe()
+        try:
+            return self.kernel().describe()
+        except InputError:  # numbers that no kernel may have, such as NaN
+            return ", ".join(f"{name} {in_short(value)}" for name, value in self.values().items())
 
 
 def kernel_dimensions(kernel: Kernel, axes: int, channels: int) -> dict[str, int]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield import _core
-from densefield.crf.arrays import as_array
+from densefield.crf.arrays import as_array, checked_ignore
 from densefield.crf.binding import Bound, FilterChoice, bind
 from densefield.crf.coupling import Coupling
 from densefield.crf.image_range import in_image_units
@@ -71,13 +71,18 @@ def pose(
     kept: Kept,
 ) -> Problem:
     """Checks everything and builds the filters; those of positions alone are looked for in `kept`, and left there."""
-    f = checked_scores(scores, choice.method == "exact", choice.threads, ignore)
+    left_out = checked_ignore(ignore)
+    f = checked_scores(scores, choice.method == "exact", choice.threads, left_out)
     labels, shape = f.shape[0], f.shape[1:]
     walk = walk_through(shape) if choice.method == "lattice" else None
-    present = _present(ignore, shape, f.dtype)
+    present = _present(checked_ignore(left_out, shape), shape, f.dtype)
     sites = gather_sites(kernels, shape, image, features, spacing, axis_order, labels)
     if ignore is not None:
-        sites = {part: _harmless(values, present) for part, values in sites.items()}
+        sites = {part: values if part == "position" else _hidden(values, present) for part, values in sites.items()}
+    if data_range is not None and data_range.ndim and "channel" in sites:
+        channels = sites["channel"].shape[1]
+        if len(data_range) != channels:
+            raise InputError(f"data_range has {len(data_range)} numbers, but the image has {channels} channels.")
     if walk is not None and ignore is not None:
         present = present[walk.order]
     steps = None if spacing is None else checked_spacing(spacing, len(shape))
@@ -102,15 +107,18 @@ def pose(
     return Problem(f.reshape(labels, -1), shape, tuple(bounds), walk)
 
 
-def _harmless(values: npt.NDArray[np.generic], present: Array) -> npt.NDArray[np.generic]:
-    """Values (N, d) with zeros at ignored pixels that hold NaN or infinity: nothing depends on those."""
-    if not np.issubdtype(values.dtype, np.floating):
+def _hidden(values: npt.NDArray[np.generic], present: Array) -> npt.NDArray[np.generic]:
+    """Values (N, d) with those of a pixel that takes part at the ignored ones: nothing depends on what they hold."""
+    if not len(values):
         return values
-    wrong = (present == 0) & ~np.isfinite(values)
-    return np.where(wrong, 0, values).astype(values.dtype) if wrong.any() else values
+    one = values[int(present.argmax())] if present.any() else np.zeros((), values.dtype)
+    hidden: npt.NDArray[np.generic] = np.where(present == 0, one, values)
+    return hidden
 
 
-def checked_scores(given: object, keep_double: bool, threads: int, ignore: object = None) -> Array:
+def checked_scores(
+    given: object, keep_double: bool, threads: int, ignore: npt.NDArray[np.bool_] | None = None
+) -> Array:
     """Scores (L, …) as float32, or as float64 where they are and that is to be kept.
 
     Those of ignored pixels may be NaN, and become 0.
@@ -136,7 +144,7 @@ def checked_scores(given: object, keep_double: bool, threads: int, ignore: objec
     dtype = np.float64 if keep_double and scores.dtype == np.float64 else np.float32
     with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is refused
         f = np.ascontiguousarray(scores, dtype)
-    if isinstance(ignore, np.ndarray) and ignore.dtype == np.bool_ and ignore.shape == f.shape[1:]:
+    if ignore is not None and ignore.shape == f.shape[1:]:
         f = np.where(ignore & ~np.isfinite(f), f.dtype.type(0), f)
     check_finite_scores(f, threads)
     return f
@@ -151,7 +159,7 @@ def check_finite_scores(scores: Array, threads: int) -> None:
         where = tuple(int(i) for i in np.unravel_index(int(finite.argmin()), scores.shape))
         raise InputError(
             f"the scores hold NaN or infinity at {int((~finite).sum())} of {scores.size} places, first at {where}. "
-            "For a label that is ruled out use a large negative score such as -1e4."
+            "Leave pixels out with ignore=; for a label that is ruled out use a large negative score such as -1e4."
         )
 
 
@@ -168,14 +176,9 @@ def _check_finite_sites(kernel: Kernel, sites: Mapping[str, npt.NDArray[np.gener
             ) from None
 
 
-def _present(ignore: object, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+def _present(ignore: npt.NDArray[np.bool_] | None, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     points = math.prod(shape)
-    if ignore is None:
-        return np.ones((points, 1), dtype)
-    if not isinstance(ignore, np.ndarray) or ignore.dtype != np.bool_ or ignore.shape != shape:
-        came = f"{ignore.dtype} {ignore.shape}" if isinstance(ignore, np.ndarray) else type(ignore).__name__
-        raise InputError(f"ignore is {came}, expected a boolean array {shape}, True for pixels to leave out.")
-    return (~ignore).astype(dtype).reshape(points, 1)
+    return np.ones((points, 1), dtype) if ignore is None else (~ignore).astype(dtype).reshape(points, 1)
 
 
 def checked_iterations(count: object) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from densefield.crf.arrays import split_mask
+from densefield.crf.arrays import checked_ignore, image_array, split_mask
 from densefield.crf.crf import CRF, PHOTO_KERNELS
 from densefield.crf.kernels import Custom, Kernel
 from densefield.crf.unary import Unary, unary
@@ -105,14 +105,43 @@ def inputs(
         given: Any = next((each for each in (probabilities, labels, logits) if each is not None), ())
         axes = np.ndim(given) - (labels is None and np.ndim(given) > 2)
         masked = np.asarray(masked.any(axis=-1)) if masked.ndim > axes else masked
-        ignore = masked if ignore is None else masked | np.asarray(ignore, bool)
-    return pixels, unary(
+        more = checked_ignore(ignore, masked.shape)
+        ignore = masked if more is None else masked | more
+    scores = unary(
         probabilities, labels, logits, num_labels=num_labels, void=void, confidence=confidence, ignore=ignore
     )
+    if labels is not None:
+        _check_label_shape(scores.scores.shape[1:], image_array(pixels).shape)
+    return pixels, scores
+
+
+def _check_label_shape(labels: tuple[int, ...], image: tuple[int, ...]) -> None:
+    """Raises unless a mask has the rows and columns of the image, or the planes too."""
+    if image in (labels, (*labels, image[-1] if image else 0)):
+        return
+    hint = ""
+    if labels[:2] == image[:2] and len(labels) == 3:
+        hint = " Use labels[..., 0]." if labels[2] == 1 else " For one-hot labels use labels.argmax(axis=-1)."
+    elif labels == image[1:]:
+        hint = " The image has its channels first: use numpy.moveaxis(image, 0, -1)."
+    elif labels == image[1::-1]:
+        hint = " Rows and columns are swapped."
+    elif len(labels) == 2 and len(image) in (2, 3):
+        hint = (
+            f" Resize them without blending, such as by PIL.Image.NEAREST, to {image[0]} rows and {image[1]} columns."
+        )
+    raise InputError(f"labels have shape {labels}, but the image has {image}: expected {image[:2]}.{hint}")
 
 
 def for_present_labels(crf: CRF, unary: Unary) -> CRF:
     """The CRF with the weights of the labels that take part."""
+    for kernel in crf.kernels:
+        weight = np.asarray(kernel.weight)
+        if unary.count and weight.ndim and len(weight) != unary.count:
+            raise InputError(
+                f"the {kernel.name} kernel has weights for {len(weight)} labels, but the mask has {unary.count}: pass "
+                f"num_labels={len(weight)}."
+            )
     if unary.labels is None or all(np.ndim(kernel.weight) == 0 for kernel in crf.kernels):
         return crf
     return crf.replace(kernels=[kernel.for_labels(unary.labels, unary.count) for kernel in crf.kernels])

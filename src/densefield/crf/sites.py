@@ -148,7 +148,7 @@ def _near_origin(feature: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
 
 def _checked_feature(name: str, feature: object, shape: tuple[int, ...], labels: int | None) -> npt.NDArray[np.generic]:
     points = math.prod(shape)
-    expected = f"({', '.join(str(n) for n in shape)}, d) or ({points}, d)"
+    expected = f"({points}, d)" if len(shape) == 1 else f"({', '.join(str(n) for n in shape)}, d) or ({points}, d)"
     if not isinstance(feature, np.ndarray) or feature.dtype.kind not in "iuf":
         came = feature.dtype if isinstance(feature, np.ndarray) else f"a {type(feature).__name__}"
         raise InputTypeError(f"feature {name!r} is {came}, expected a numpy array {expected} of numbers.")
@@ -159,8 +159,8 @@ def _checked_feature(name: str, feature: object, shape: tuple[int, ...], labels:
     hint = ""
     if feature.shape == shape:
         hint = " For one number per pixel use feature[..., None]."
+    elif len(shape) == 1 and len(feature) == labels and labels > points:  # there are more points than labels
+        hint = " The axes of the scores are swapped: they are (labels, points), use scores.T."
     elif feature.ndim == 2 and feature.shape[1] == points:
         hint = " Its axes are swapped: use feature.T."
-    elif len(shape) == 1 and len(feature) == labels:
-        hint = " The axes of the scores are swapped: they are (labels, points), use scores.T."
     raise InputError(f"feature {name!r} has shape {feature.shape}, expected {expected}.{hint}")

@@ -110,6 +110,22 @@ def present_pixels(ignore: object, scores: Tensor, dtype: torch.dtype) -> Tensor
     return (~ignore).to(scores.device, dtype).flatten(1)
 
 
+def hidden_sites(sites: Mapping[str, Tensor], present: Tensor) -> dict[str, Tensor]:  # each (B, N, d); (B, N)
+    """Sites whose ignored pixels have the numbers of one that takes part, so that nothing depends on what they hold.
+
+    Positions stay: they are the same whatever the image.
+    """
+    seen = present > 0
+    rows = torch.arange(len(seen), device=seen.device)
+    first = seen.to(torch.uint8).argmax(dim=1)
+
+    def hide(values: Tensor) -> Tensor:
+        each = values.expand(len(seen), -1, -1)
+        return torch.where(seen[..., None], each, each[rows, first].nan_to_num(0, 0, 0)[:, None].detach())
+
+    return {part: values if part == "position" else hide(values) for part, values in sites.items()}
+
+
 def gather_sites(
     dimensions: Mapping[str, int],  # of every part that the kernels compare
     scores: Tensor,  # (B, L, …)

@@ -8,7 +8,7 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from densefield.crf.arrays import Array, as_array, split_mask
+from densefield.crf.arrays import Array, as_array, checked_ignore, split_mask
 from densefield.crf.checks import checked_numbers
 from densefield.crf.native import new_array
 from densefield.errors import InputError, InputTypeError, warn
@@ -73,6 +73,7 @@ def unary(
         raise InputError(
             f"got {' and '.join(names) or 'neither probabilities nor labels nor logits'}, expected exactly one of them."
         )
+    ignore = checked_ignore(ignore)
     values, masked = split_mask(given[names[0]])
     if names[0] == "labels":
         mask = as_array(
@@ -92,6 +93,11 @@ def unary(
             "a floating point array (labels, rows, columns)",
             "Use numpy.asarray(logits, dtype=numpy.float32).",
         )
+        if f.ndim == 2:
+            raise InputError(
+                f"logits have shape {f.shape}, expected (labels, rows, columns). For one foreground score use "
+                "numpy.stack([numpy.zeros_like(logits), logits])."
+            )
         return Unary(f, ignore=hidden)
     return Unary(scores_from_probabilities(values, hidden), ignore=hidden)
 
@@ -122,29 +128,32 @@ def scores_from_probabilities(probabilities: object, ignore: npt.NDArray[np.bool
             f"probabilities have shape {p.shape}, expected (labels, rows, columns), or (rows, columns) for one "
             "foreground probability."
         )
-    if p.ndim == 2:
+    foreground = p.ndim == 2
+    if ignore is not None and ignore.shape == (p.shape if foreground else p.shape[1:]):
+        p = np.where(ignore, np.float32(0.5 if foreground else 1 / len(p)), p)
+    if p.size:
+        _check_probabilities(p, foreground)
+    if foreground:
         p = np.stack([1 - p, p])
-    if ignore is not None and ignore.shape == p.shape[1:]:
-        p = np.where(ignore, np.float32(1 / len(p)), p)
-    if p.size == 0:
-        return p
-    _check_probabilities(p)
     scores = np.maximum(p, np.float32(LEAST_PROBABILITY), out=new_array(*p.shape))
     return np.log(scores, out=scores)  # type: ignore[no-any-return]
 
 
-def _check_probabilities(p: Float32) -> None:
+def _check_probabilities(p: Float32, foreground: bool) -> None:
+    """Raises for what are not probabilities (L, …), or of the foreground alone (rows, columns)."""
     low, high = float(p.min()), float(p.max())
     if np.isnan(low):
-        pixels = np.isnan(p).any(axis=0)
-        raise InputError(
-            f"probabilities hold NaN at {int(pixels.sum())} of {pixels.size} pixels. Leave those pixels out with "
-            "ignore=numpy.isnan(probabilities).any(axis=0)."
-        )
+        cure = "Leave those pixels out with ignore=numpy.isnan(probabilities).any(axis=0)."
+        if foreground:
+            cure = "Leave those pixels out with ignore=numpy.isnan(probabilities)."
+        pixels = np.isnan(p) if foreground else np.isnan(p).any(axis=0)
+        raise InputError(f"probabilities hold NaN at {int(pixels.sum())} of {pixels.size} pixels. {cure}")
     if low < -1e-4 or high > 1 + 1e-4:
         raise InputError(
             f"probabilities range from {low:.4g} to {high:.4g}, expected 0 to 1. For raw scores use logits=."
         )
+    if foreground:
+        return
     total = p.sum(axis=0)
     if not np.allclose(total, 1, atol=0.02):
         hint = ""
@@ -169,13 +178,13 @@ def _from_labels(
         known = ~ignore
         given = np.where(known, given, np.zeros((), given.dtype))  # ignored pixels may hold anything
     labels = _checked_labels(given, count)
-    foreground, unknown = binary_foreground(labels, count, void), None
+    foreground = binary_foreground(labels, count, void)
+    # Where 255 is the foreground, it is not unknown as well.
+    unknown = void_value(None if foreground is not None and void == "auto" else void, labels, count)
+    if unknown is not None:
+        known &= labels != unknown
     if foreground is not None:
         labels, count = labels == foreground, 2
-    else:
-        unknown = void_value(void, labels, count)
-        if unknown is not None:
-            known &= labels != unknown
     used = labels[known]
     least, most = (int(used.min()), int(used.max())) if used.size else (0, 0)
     count = max(most + 1, 2) if count is None else count

@@ -180,6 +180,8 @@ def _build(
                 f"they range over {np.ptp(written, axis=0).max():.3g} widths. Use larger widths."
             ) from None
         check_finite(written)
+        if "not finite" not in str(error):
+            raise
         raise InputError(
             f"features reach {np.abs(written).max():.3g}, which is too large to compute with. Use larger widths, or "
             "smaller numbers."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -54,7 +53,7 @@ def image_scores_to_bytes(methods: Mapping[str, ImageScores]) -> bytes:
 def read_image_scores(path: Path, methods: Sequence[str]) -> dict[str, ImageScores] | None:
     """What `image_scores_to_bytes` made, by method; None where the file is not there, or lacks one of the methods."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             if any(f"{method}.cells" not in arrays for method in methods):
                 return None
             return {
@@ -68,5 +67,5 @@ def read_image_scores(path: Path, methods: Sequence[str]) -> dict[str, ImageScor
             }
     except FileNotFoundError:
         return None
-    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
+    except Exception as error:  # damaged archives raise errors of many types
         raise InputError(f"{path} cannot be read: {error}. Remove it, and the image is counted again.") from error

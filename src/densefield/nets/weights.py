@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import warnings
 import zipfile
 from collections.abc import Collection, Iterable, Mapping
 from os import PathLike
@@ -94,7 +95,9 @@ def load_tensors(path: Path, expected: str) -> Any:
     try:
         if _is_compressed(path):  # torch.save() does not compress; unpacked, it could be any number of times as large
             raise InputError(f"{path} is compressed, expected what torch.save() writes: unpack and save it again.")
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of pickles that torch did not write, with advice for its developers
+            return torch.load(path, map_location="cpu", weights_only=True)
     except InputError:
         raise
     except Exception as error:  # the unpickler raises whatever it stumbles over

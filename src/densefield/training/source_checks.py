@@ -37,10 +37,7 @@ def check_sources(scores: Path, data: Path | None, split: str | None, probabilit
 
 def read_photo_crf(path: Path, labels: int | None = None) -> CRF:
     """The CRF in a file, which must compare positions and colours alone: there are no other features of photos."""
-    try:
-        crf = read_crf(path, labels)
-    except RecursionError:
-        raise InputError(f"{path} is nested too deeply, expected a CRF as `densefield tune` writes it.") from None
+    crf = read_crf(path, labels)
     for place, kernel in enumerate(crf.kernels):
         if isinstance(kernel, Custom):
             raise InputError(
