@@ -96,7 +96,7 @@ class Helper {
 
   void run() {
     for (std::uint32_t seen = 0;; ++seen) {
-      if (!changes_soon(given_, seen)) sleep(seen);
+      if (!changes_soon(given_, seen, call_patience)) sleep(seen);
       if (!task_) break;
       if (moves_) surroundings_.processors.keep_to();
       std::fesetenv(&surroundings_.arithmetic);

@@ -20,11 +20,14 @@ inline void pause() {
 #endif
 }
 
-// Phases of a filter are tens of microseconds apart, and to be woken takes about as long.
-inline constexpr auto patience = std::chrono::microseconds(20);
+// Workers of one phase end within this of each other unless one is held up; to be woken takes a quarter of it.
+inline constexpr auto phase_patience = std::chrono::microseconds(200);
+// Calls of one inference follow each other sooner than this.
+inline constexpr auto call_patience = std::chrono::microseconds(50);
 
 // Whether `value` is something else than `old` within that time.
-inline bool changes_soon(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
+inline bool changes_soon(const std::atomic<std::uint32_t>& value, std::uint32_t old,
+                         std::chrono::steady_clock::duration patience) {
   const auto end = std::chrono::steady_clock::now() + patience;
   do {
     for (int spin = 0; spin < 16; ++spin) {
@@ -37,7 +40,7 @@ inline bool changes_soon(const std::atomic<std::uint32_t>& value, std::uint32_t 
 
 // Returns when `value` is no longer `old`; whoever changes it notifies.
 inline void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
-  if (!changes_soon(value, old)) value.wait(old, std::memory_order_acquire);
+  if (!changes_soon(value, old, phase_patience)) value.wait(old, std::memory_order_acquire);
 }
 
 }  // namespace densefield
