@@ -56,7 +56,7 @@ int threads_of_use(int threads) {
 
 void Crowding::end() const {
 #ifdef DENSEFIELD_THREAD_CLOCK
-  if (workers_ < 2) return;
+  if (!counts_ || workers_ < 2) return;
   const std::unique_lock lock(measured.mutex, std::try_to_lock);
   if (!lock) return;
   const auto now = Clock::now();

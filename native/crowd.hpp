@@ -14,16 +14,18 @@ namespace densefield {
 // No more than `threads`: as many as were of use the last time, for a while.
 int threads_of_use(int threads);
 
-// Measures one parallel region: every worker adds the processor time that it got, and the caller ends it.
+// Measures one parallel region: every worker adds the processor time that it got, and the caller ends it. Regions with
+// fewer threads than were asked for say nothing about those that are left out, so they do not count.
 class Crowding {
  public:
-  explicit Crowding(int workers) : workers_(workers), start_(std::chrono::steady_clock::now()) {}
+  Crowding(int workers, bool counts) : workers_(workers), counts_(counts), start_(std::chrono::steady_clock::now()) {}
 
   void add(std::int64_t nanoseconds) { got_.fetch_add(nanoseconds, std::memory_order_relaxed); }
   void end() const;
 
  private:
   int workers_;
+  bool counts_;
   std::chrono::steady_clock::time_point start_;
   std::atomic<std::int64_t> got_{0};
 };

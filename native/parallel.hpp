@@ -138,14 +138,15 @@ class PassQueues {
 template <class Body>
 void parallel(int threads, const Body& body) {
   Interrupt* const interrupt = current_interrupt;
-  threads = threads_of_use(threads);
+  const int asked_for = threads;
+  threads = threads_of_use(asked_for);
   if (threads <= 1) {
     body(Worker{0, 1, nullptr, interrupt});
   } else {
     Team team(threads - 1);
     Barrier barrier;
     const int count = team.size() + 1;
-    Crowding crowding(count);
+    Crowding crowding(count, threads == asked_for);
     const auto work = [&](int index) noexcept {
       const std::int64_t before = processor_time();
       try {
