@@ -51,7 +51,7 @@ def refine(
         (labels, rows, columns), or (rows, columns): the probability of the foreground, label 1.
     labels
         (rows, columns), integers or booleans. Only the labels that occur take part; the others get probability 0. A
-        mask of 0 and one of 127, 128, 254 and 255 alone is binary: its other value is label 1.
+        mask of 0 and one of 127, 128, 254, 255 and 65535 alone is binary: its other value is label 1.
     logits
         (labels, rows, columns): a network's scores.
     num_labels
