@@ -14,7 +14,7 @@ from clock import machine
 
 from densefield import DenseCRF, refine
 
-HEIGHT, WIDTH, LABELS, BATCH = 120, 160, 21, 2
+HEIGHT, WIDTH, LABELS, BATCH = 120, 160, 21, 1
 MOST_GROWTH = 16.0  # megabytes: what allocators of Python and the system keep back and give away
 
 
