@@ -178,3 +178,17 @@ class TestInTransformers:
             assert loaded.crf.values()["bilateral.sigma"].tolist() == [61, 61, 10, 10, 10]
         loaded.crf.reset_parameters()  # and later it sets all
         assert loaded.crf.values()["spatial.weight"] == 3
+
+
+@pytest.mark.parametrize(("name", "value"), [("log_sigma", 40.0), ("log_weight", 30.0), ("log_sigma", -800.0)])
+def test_parameters_beyond_what_gradients_hold_are_refused_by_name(name: str, value: float) -> None:
+    crf = DenseCRF(2)
+    with torch.no_grad():
+        getattr(crf.bilateral, name).fill_(value)
+    with pytest.raises(InputError, match=rf"the parameter bilateral\.{name} holds {value:g}"):
+        crf(torch.zeros(1, 2, 4, 5), torch.zeros(1, 3, 4, 5, dtype=torch.uint8))
+
+
+def test_scores_on_the_meta_device_are_refused() -> None:
+    with pytest.raises(InputError, match="the scores are on the meta device"):
+        DenseCRF(2).to("meta")(torch.zeros(1, 2, 4, 5, device="meta"), torch.zeros(1, 3, 4, 5, device="meta"))

@@ -149,6 +149,10 @@ def refine_verb(
     started, 130 after Ctrl-C.
     """
     _check_crf_alone(context, crf)
+    if _is_given(context, "format") and not image.is_dir():
+        raise typer.BadParameter(
+            "one pair is written as the ending of --out says: leave it out.", param_hint="--format"
+        )
     flags = FLAGS if crf is not None else FLAGS | FLAGS_OF_KERNELS
 
     from densefield.errors import DensefieldError

@@ -9,6 +9,8 @@ from typing import SupportsIndex
 import torch
 from torch import Tensor, nn
 
+from densefield.crf.compatibility import MOST_WEIGHT
+from densefield.crf.kernels import MOST_WIDTH
 from densefield.crf.parameters import META_CURE, KernelParameters
 from densefield.errors import InputError
 
@@ -35,27 +37,31 @@ def check_parameters(
     weights: Sequence[Tensor],
     dtype: torch.dtype,
 ) -> None:
-    """Raises, and names the parameter, where a width or weight is not a finite number of this precision, or 0."""
+    """Raises, and names the parameter, where a width or weight is 0, not finite, or beyond what gradients hold."""
     divisors = [1 / (shape if shape.ndim == 1 else shape.diagonal()).detach() for shape in shapes]
-    numbers = [each.detach().flatten() for each in (*shapes, *weights, *divisors)]
-    if not numbers or bool(torch.cat(numbers).to(dtype).isfinite().all()):
+    # Over their limits, all of them are within ±1; NaN is not.
+    numbers = [each.detach().flatten() / MOST_WIDTH for each in shapes]
+    numbers += [each.detach().flatten() / MOST_WEIGHT for each in weights]
+    numbers += [torch.where(each.to(dtype).isfinite(), 0.0, torch.inf) for each in divisors]
+    if not numbers or bool((torch.cat([each.to(dtype) for each in numbers]).abs() <= 1).all()):
         return
     for kernel, parameters in kernels.items():
         for name, parameter in parameters.named_parameters():
             value = parameters.value(name).detach().to(dtype)
-            good = value.isfinite() & ((value != 0) | (name not in ("log_sigma", "log_diagonal")))
+            most = MOST_WEIGHT if name in ("log_weight", "matrix") else MOST_WIDTH
+            good = (value.abs() <= most) & ((value != 0) | (name not in ("log_sigma", "log_diagonal")))
             if bool(good.all()):
                 continue
             what = f", which stands for {value[~good][0].item():g}" if name.startswith("log_") else ""
             raise InputError(
                 f"the parameter {kernel}.{name} holds {parameter.detach()[~good][0].item():g}{what}: expected finite "
-                "numbers, and widths above 0. Lower the learning rate, and go back to an earlier checkpoint, or start "
-                "again by crf.reset_parameters()."
+                f"numbers, no width of 0, and none beyond {most:g}. Lower the learning rate, and go back to an earlier "
+                "checkpoint, or start again by crf.reset_parameters()."
             )
 
 
 def check_devices(kernels: Mapping[str, KernelParameters], device: torch.device) -> None:
-    """Raises where a parameter is not on the device of the scores."""
+    """Raises where a parameter is not on the device of the scores, or that one holds no numbers."""
     for kernel, parameters in kernels.items():
         for name, parameter in parameters.named_parameters():
             if parameter.device == device:
@@ -66,6 +72,8 @@ def check_devices(kernels: Mapping[str, KernelParameters], device: torch.device)
                 f"the parameter {kernel}.{name} is on {parameter.device}, but the scores are on {device}: use "
                 f"crf.to({str(device)!r})."
             )
+    if device.type == "meta":
+        raise InputError("the scores are on the meta device, where tensors have no numbers: move them to another.")
 
 
 def checked_size(size: object, name: str) -> int:
