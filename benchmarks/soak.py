@@ -29,7 +29,9 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=10_000)
     calls = parser.parse_args().calls
     rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, (8, HEIGHT, WIDTH, 3), dtype=np.uint8)
+    rows, columns = np.indices((HEIGHT, WIDTH))
+    shades = np.stack([rows, columns, 60 + 60 * (rows // 30 % 2)], axis=2)  # about as smooth as a photo
+    images = (shades + rng.integers(0, 12, (8, HEIGHT, WIDTH, 3))).astype(np.uint8)
     masks = rng.integers(0, LABELS, (8, HEIGHT // 8, WIDTH // 8)).repeat(8, 1).repeat(8, 2)
     scores = torch.randn(BATCH, LABELS, HEIGHT, WIDTH, generator=torch.Generator().manual_seed(0))
     pixels = torch.from_numpy(images[:BATCH].transpose(0, 3, 1, 2).copy())
