@@ -60,8 +60,9 @@ def test_damped_messages_are_exact_on_trees_too() -> None:
 def test_the_tree_reweighted_partition_is_an_upper_bound(graphs: int) -> None:
     for seed in range(300, 300 + graphs):
         graph, scores = random_model(seed, strength=(0.5, 1.5, 3.0)[seed % 3], batch=16)
-        beliefs = tree_reweighted(graph, scores, sweeps=3000, tolerance=2e-4, damping=0.2)
-        assert beliefs.converged
+        beliefs = tree_reweighted(graph, scores, sweeps=3000, tolerance=1e-7, damping=0.2)
+        # Messages are at rest to the tolerance; beliefs agree later.
+        assert beliefs.residual <= 1e-7 and max(beliefs.inconsistency, beliefs.gap) <= 2e-4
         # Near the fixed point the error of log Z is of second order in that of the messages.
         assert float((enumeration(graph, scores).log_partition - beliefs.log_partition).max()) < 1e-6
 
@@ -79,8 +80,9 @@ def test_convex_belief_propagation_converges_and_each_step_lowers_its_bound(grap
                 if not in_a_tree(graph):  # there the bound is that of an entropy with negative parts
                     assert float((now - last).max()) < 1e-10  # rounding
                 last = now
-        beliefs = convex_belief_propagation(graph, scores, tolerance=1e-3, sweeps=4000)  # slow where scores are strong
-        assert beliefs.converged
+        beliefs = convex_belief_propagation(graph, scores, tolerance=1e-5, sweeps=2000)
+        # Messages are at rest to the tolerance; beliefs agree later, the stronger the scores the later.
+        assert beliefs.residual <= 1e-5 and max(beliefs.inconsistency, beliefs.gap) <= 1e-3
         assert float((enumeration(graph, scores).log_partition - beliefs.log_partition).max()) < 1e-4
 
 
