@@ -19,8 +19,8 @@ from filter import copiers
 from photos import photo
 
 from densefield import LatticeFilter
+from densefield.filters.pixel_order import walk_through
 from densefield.filters.threads import default_threads
-from densefield.filters.walk import walk_through
 from densefield.pydensecrf import pairwise
 
 ROUNDS = 15

@@ -24,8 +24,8 @@ from clock import machine
 from PIL import Image, features
 
 from densefield import Augmentation, draw_scene, evaluation_batches, training_batches
-from densefield.data.reading import Entry, read_colours, read_sample
-from densefield.data.sample import Sample
+from densefield.datasets.reading import Entry, read_colours, read_sample
+from densefield.datasets.sample import Sample
 
 SHARED = Path(os.environ.get("DENSEFIELD_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 WORKERS = (0, 1, 2)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from densefield import draw_scene
-from densefield.files.palette import voc_palette
+from densefield.images.palette import voc_palette
 
 PICTURE = Path(__file__).parent / "images" / "scenes.jpg"
 SEED, SIDE, COLUMNS, GAP = 2015, 160, 6, 4

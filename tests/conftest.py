@@ -1,17 +1,27 @@
-"""What every test may ask for."""
+"""Fixtures of all tests."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.tiny_settings import TINY
 
 # Threads of torch that wait for each other spin by default: with two processes of tests on few cores, each for the
 # other's time. Read when torch is first imported, which no test has done yet.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 CHECKOUT = Path(__file__).resolve().parents[1]
+SMALL_TENSORS = {
+    "networks",
+    "runs",
+    "structured",
+    "training",
+    "tuning",
+}  # folders of tests that gain nothing from threads
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +31,24 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no folder {folder}; set DENSEFIELD_SHARED to the folder of real data")
     return folder
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """The settings of a small run."""
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _one_torch_thread(request: pytest.FixtureRequest) -> Iterator[None]:
+    """One thread for small tensors."""
+    if request.path.parent.name not in SMALL_TENSORS:
+        yield
+        return
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

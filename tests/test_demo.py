@@ -20,9 +20,9 @@ from rich.console import Console
 
 from densefield.cli.app import app
 from densefield.crf.kernels import Bilateral, Spatial
-from densefield.crf.layer import DenseCRF
 from densefield.evaluation.evaluate import evaluate
-from tests.training.scored_scenes import ScoredScenes
+from densefield.nn.dense_crf import DenseCRF
+from tests.support.scored_scenes import ScoredScenes
 
 FILE = Path(__file__).parents[1] / "examples" / "demo.py"
 

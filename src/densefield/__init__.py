@@ -12,26 +12,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from densefield.crf.convert import from_crfasrnn as from_crfasrnn
     from densefield.crf.convert import from_monai as from_monai
-    from densefield.crf.crf import CRF as CRF
-    from densefield.crf.doctor import explain as explain
-    from densefield.crf.finding import Finding as Finding
     from densefield.crf.kernels import Bilateral as Bilateral
     from densefield.crf.kernels import Custom as Custom
     from densefield.crf.kernels import Kernel as Kernel
     from densefield.crf.kernels import Spatial as Spatial
-    from densefield.crf.layer import DenseCRF as DenseCRF
+    from densefield.crf.model import CRF as CRF
     from densefield.crf.refine import refine as refine
     from densefield.crf.solution import Solution as Solution
-    from densefield.data.examples import ColourScale as ColourScale
-    from densefield.data.folder import FolderDataset as FolderDataset
-    from densefield.data.loading import evaluation_batches as evaluation_batches
-    from densefield.data.loading import training_batches as training_batches
-    from densefield.data.sample import Sample as Sample
-    from densefield.data.scene_files import write_scenes as write_scenes
-    from densefield.data.scenes import SceneDataset as SceneDataset
-    from densefield.data.scenes import draw_scene as draw_scene
-    from densefield.data.transforms import Augmentation as Augmentation
-    from densefield.data.voc import VOC2012 as VOC2012
+    from densefield.datasets.examples import ColourScale as ColourScale
+    from densefield.datasets.folder import FolderDataset as FolderDataset
+    from densefield.datasets.loading import evaluation_batches as evaluation_batches
+    from densefield.datasets.loading import training_batches as training_batches
+    from densefield.datasets.sample import Sample as Sample
+    from densefield.datasets.transforms import Augmentation as Augmentation
+    from densefield.datasets.voc import VOC2012 as VOC2012
+    from densefield.diagnose.explain import explain as explain
+    from densefield.diagnose.finding import Finding as Finding
     from densefield.errors import DensefieldError as DensefieldError
     from densefield.errors import InputError as InputError
     from densefield.errors import InputTypeError as InputTypeError
@@ -46,19 +42,23 @@ if TYPE_CHECKING:
     from densefield.filters.memory import release_memory as release_memory
     from densefield.filters.operator import FeatureFilter as FeatureFilter
     from densefield.filters.operator import GaussianFilter as GaussianFilter
-    from densefield.losses import log_likelihood_loss as log_likelihood_loss
     from densefield.metrics.bootstrap import bootstrap_interval as bootstrap_interval
     from densefield.metrics.bootstrap import compare_methods as compare_methods
     from densefield.metrics.result import SegmentationResult as SegmentationResult
     from densefield.metrics.scores import SegmentationScores as SegmentationScores
-    from densefield.nets.as_network import as_network as as_network
-    from densefield.nets.deeplab_efficientnet_lite0 import deeplab_efficientnet_lite0 as deeplab_efficientnet_lite0
-    from densefield.nets.deeplab_vgg16 import deeplab_vgg16 as deeplab_vgg16
-    from densefield.nets.fcn8s_vgg16 import fcn8s_vgg16 as fcn8s_vgg16
-    from densefield.nets.parameter_groups import parameter_groups as parameter_groups
-    from densefield.nets.small import small_network as small_network
-    from densefield.nets.weights import load_weights as load_weights
-    from densefield.segmenter import Segmenter as Segmenter
+    from densefield.networks.adapter import as_network as as_network
+    from densefield.networks.deeplab_efficientnet_lite0 import deeplab_efficientnet_lite0 as deeplab_efficientnet_lite0
+    from densefield.networks.deeplab_vgg16 import deeplab_vgg16 as deeplab_vgg16
+    from densefield.networks.fcn8s import fcn8s_vgg16 as fcn8s_vgg16
+    from densefield.networks.parameter_groups import parameter_groups as parameter_groups
+    from densefield.networks.small import small_network as small_network
+    from densefield.networks.weights import load_weights as load_weights
+    from densefield.nn.dense_crf import DenseCRF as DenseCRF
+    from densefield.nn.losses import log_likelihood_loss as log_likelihood_loss
+    from densefield.nn.segmenter import Segmenter as Segmenter
+    from densefield.scenes.files import write_scenes as write_scenes
+    from densefield.scenes.scene import SceneDataset as SceneDataset
+    from densefield.scenes.scene import draw_scene as draw_scene
 
     __version__: str
 
@@ -67,26 +67,26 @@ if TYPE_CHECKING:
 _HOMES = {
     "from_crfasrnn": "densefield.crf.convert",
     "from_monai": "densefield.crf.convert",
-    "CRF": "densefield.crf.crf",
-    "explain": "densefield.crf.doctor",
-    "Finding": "densefield.crf.finding",
+    "CRF": "densefield.crf.model",
+    "explain": "densefield.diagnose.explain",
+    "Finding": "densefield.diagnose.finding",
     "Bilateral": "densefield.crf.kernels",
     "Custom": "densefield.crf.kernels",
     "Kernel": "densefield.crf.kernels",
     "Spatial": "densefield.crf.kernels",
-    "DenseCRF": "densefield.crf.layer",
+    "DenseCRF": "densefield.nn.dense_crf",
     "refine": "densefield.crf.refine",
     "Solution": "densefield.crf.solution",
-    "FolderDataset": "densefield.data.folder",
-    "Sample": "densefield.data.sample",
-    "VOC2012": "densefield.data.voc",
-    "ColourScale": "densefield.data.examples",
-    "evaluation_batches": "densefield.data.loading",
-    "training_batches": "densefield.data.loading",
-    "write_scenes": "densefield.data.scene_files",
-    "SceneDataset": "densefield.data.scenes",
-    "draw_scene": "densefield.data.scenes",
-    "Augmentation": "densefield.data.transforms",
+    "FolderDataset": "densefield.datasets.folder",
+    "Sample": "densefield.datasets.sample",
+    "VOC2012": "densefield.datasets.voc",
+    "ColourScale": "densefield.datasets.examples",
+    "evaluation_batches": "densefield.datasets.loading",
+    "training_batches": "densefield.datasets.loading",
+    "write_scenes": "densefield.scenes.files",
+    "SceneDataset": "densefield.scenes.scene",
+    "draw_scene": "densefield.scenes.scene",
+    "Augmentation": "densefield.datasets.transforms",
     "DensefieldError": "densefield.errors",
     "InputError": "densefield.errors",
     "InputTypeError": "densefield.errors",
@@ -101,19 +101,19 @@ _HOMES = {
     "release_memory": "densefield.filters.memory",
     "FeatureFilter": "densefield.filters.operator",
     "GaussianFilter": "densefield.filters.operator",
-    "log_likelihood_loss": "densefield.losses",
+    "log_likelihood_loss": "densefield.nn.losses",
     "bootstrap_interval": "densefield.metrics.bootstrap",
     "compare_methods": "densefield.metrics.bootstrap",
     "SegmentationResult": "densefield.metrics.result",
     "SegmentationScores": "densefield.metrics.scores",
-    "as_network": "densefield.nets.as_network",
-    "deeplab_efficientnet_lite0": "densefield.nets.deeplab_efficientnet_lite0",
-    "deeplab_vgg16": "densefield.nets.deeplab_vgg16",
-    "fcn8s_vgg16": "densefield.nets.fcn8s_vgg16",
-    "parameter_groups": "densefield.nets.parameter_groups",
-    "small_network": "densefield.nets.small",
-    "load_weights": "densefield.nets.weights",
-    "Segmenter": "densefield.segmenter",
+    "as_network": "densefield.networks.adapter",
+    "deeplab_efficientnet_lite0": "densefield.networks.deeplab_efficientnet_lite0",
+    "deeplab_vgg16": "densefield.networks.deeplab_vgg16",
+    "fcn8s_vgg16": "densefield.networks.fcn8s",
+    "parameter_groups": "densefield.networks.parameter_groups",
+    "small_network": "densefield.networks.small",
+    "load_weights": "densefield.networks.weights",
+    "Segmenter": "densefield.nn.segmenter",
 }
 
 # Module that may be missing → what it is called, and how to get it.

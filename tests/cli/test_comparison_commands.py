@@ -22,8 +22,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from densefield.cli.app import app
-from densefield.data.scenes import draw_scene
-from tests.cli.tiny_run import write_tiny_run
+from densefield.scenes.scene import draw_scene
+from tests.support.tiny_run import write_tiny_run
 
 
 def command(*arguments: object):
@@ -75,7 +75,7 @@ def test_eval_takes_the_crf_of_a_joint_run(tmp_path):
 
 
 def test_tune_and_eval_take_logits_in_files(tmp_path):
-    from densefield.data.scene_files import write_scenes
+    from densefield.scenes.files import write_scenes
 
     write_scenes(tmp_path / "data", 5, (96, 96), 2, 3, val_share=0.8)
     (tmp_path / "logits").mkdir()

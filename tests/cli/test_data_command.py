@@ -15,9 +15,10 @@ Image = pytest.importorskip("PIL.Image", reason="the command line needs Pillow")
 from typer.testing import CliRunner  # noqa: E402
 
 from densefield.cli.app import app  # noqa: E402
-from densefield.data import voc, voc_download  # noqa: E402
-from tests.data.tiny_voc import OFFICIAL, TRAIN, packed, write_sbd, write_voc  # noqa: E402
-from tests.range_server import serve  # noqa: E402
+from densefield.datasets import download as voc_download  # noqa: E402
+from densefield.datasets import voc  # noqa: E402
+from tests.support.range_server import serve  # noqa: E402
+from tests.support.tiny_voc import OFFICIAL, TRAIN, packed, write_sbd, write_voc  # noqa: E402
 
 
 def command(*arguments: object):

@@ -11,7 +11,7 @@ pytest.importorskip("PIL", reason="the command line needs Pillow")
 from typer.testing import CliRunner
 
 from densefield.cli.app import app
-from densefield.data.scene_files import write_scenes
+from densefield.scenes.files import write_scenes
 
 
 def command(*arguments: object):

@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 
 from densefield.cli.app import app
 from densefield.cli.failing import say, tell
-from tests.cli.tiny_run import write_tiny_run
+from tests.support.tiny_run import write_tiny_run
 
 NAMES = ("[/red]x", "<script>alert(1)</script>", "$\\frac$ \x1b[31mred")
 LINE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")

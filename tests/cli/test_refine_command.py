@@ -19,8 +19,8 @@ from typer.testing import CliRunner  # noqa: E402
 
 from densefield import CRF, Bilateral, Spatial, explain, refine  # noqa: E402
 from densefield.cli.app import app  # noqa: E402
-from densefield.crf.crf import PHOTO_KERNELS  # noqa: E402
-from densefield.files.palette import voc_palette  # noqa: E402
+from densefield.crf.model import PHOTO_KERNELS  # noqa: E402
+from densefield.images.palette import voc_palette  # noqa: E402
 
 PHOTO = np.random.default_rng(50929).integers(0, 60, (12, 16, 3)).astype(np.uint8)
 PHOTO[:, 8:] += 150

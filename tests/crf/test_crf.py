@@ -8,11 +8,11 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from crf_reference import NORMALIZATIONS, dense_marginals, exact, gaussian, random_input, softmax
 
 from densefield import CRF, Bilateral, Custom, Solution, Spatial
 from densefield.crf.coupling import Coupling
 from densefield.crf.mean_field import mean_field
+from tests.support.crf_reference import NORMALIZATIONS, dense_marginals, exact, gaussian, random_input, softmax
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)

@@ -94,7 +94,7 @@ def test_a_single_weight_is_spread_over_the_labels_where_their_number_is_known(w
 
 def test_learnt_values_come_back_to_the_last_bit(tmp_path):
     torch = pytest.importorskip("torch", reason="parameters are torch's")
-    from densefield.crf.layer import DenseCRF
+    from densefield.nn.dense_crf import DenseCRF
 
     random = np.random.default_rng(60495)
     matrix = random.normal(size=(3, 3))
@@ -115,7 +115,7 @@ def test_learnt_values_come_back_to_the_last_bit(tmp_path):
 
 def test_values_that_were_not_learnt_are_written_as_they_were_given():
     pytest.importorskip("torch", reason="parameters are torch's")
-    from densefield.crf.layer import DenseCRF
+    from densefield.nn.dense_crf import DenseCRF
 
     text = crf_to_toml(DenseCRF(2, [Spatial(3, weight=0.1)]).to_numpy())
     assert "sigma = [3.0, 3.0]" in text and "weight = 0.1\n" in text

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from densefield import CRF, Bilateral, Custom, InputError, Spatial
-from densefield.crf.sites import grid_positions
+from densefield.crf.features import grid_positions
 
 
 def scene(seed: int = 30911) -> tuple[np.ndarray, np.ndarray]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from crf_reference import NORMALIZATIONS, dense_marginals, exact, gaussian, random_input, softmax
 
 from densefield import CRF, Bilateral, Custom, Spatial
+from tests.support.crf_reference import NORMALIZATIONS, dense_marginals, exact, gaussian, random_input, softmax
 
 
 @pytest.mark.parametrize("exclude_self", [False, True])

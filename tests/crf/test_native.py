@@ -8,7 +8,6 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from bound_kernels import Array, bind_random, random
 
 from densefield import _core
 from densefield.crf.binding import Bound
@@ -16,6 +15,7 @@ from densefield.crf.kernels import Normalization
 from densefield.crf.mean_field import Step, mean_field, mean_field_steps, update
 from densefield.crf.native import native_coupling, native_mean_field, state_floats
 from densefield.crf.softmax import log_softmax
+from tests.support.bound_kernels import Array, bind_random, random
 
 # Float32 sums in another order: errors of 6e-8 in some tens of roundings, over the largest log marginal, which is where
 # they arise. Measured: at most 5e-7 for log marginals, and 8e-7 without normalisation, where they reach hundreds.

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bound_kernels import Array, bind_random, random
 
 from densefield.crf.mean_field import mean_field_steps, update
 from densefield.crf.native import native_mean_field, state_floats
 from densefield.crf.softmax import log_softmax
+from tests.support.bound_kernels import Array, bind_random, random
 
 # As in test_native: float32 sums in another order. Measured: 1e-6.
 ROUNDING = 4e-6

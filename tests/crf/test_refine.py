@@ -7,7 +7,7 @@ import pytest
 
 from densefield import CRF, Custom, InputError, InputTypeError, InputWarning, Spatial, refine
 from densefield.crf.unary import unary
-from tests.crf.two_halves import probabilities_of, two_halves
+from tests.support.two_halves import probabilities_of, two_halves
 
 
 def test_a_mask_is_drawn_to_the_edge():

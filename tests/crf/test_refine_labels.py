@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from densefield import InputError, Spatial, refine
-from tests.crf.two_halves import two_halves
+from tests.support.two_halves import two_halves
 
 # Labels take part only where they occur
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from densefield import Bilateral, Custom, InputError, InputTypeError, Spatial
-from densefield.crf.sites import MOST_CHANNELS, checked_spacing, gather_sites, grid_positions, image_channels
+from densefield.crf.features import MOST_CHANNELS, checked_spacing, gather_sites, grid_positions, image_channels
 
 
 def test_positions_are_x_then_y_then_z_in_the_order_of_the_pixels():

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bound_kernels import Array, bind_random, random
 
 from densefield import CRF, Bilateral, Custom, Spatial, _core, refine
 from densefield.crf import problem
 from densefield.crf.binding import kernel_features
+from densefield.crf.features import gather_sites
 from densefield.crf.native import native_mean_field
-from densefield.crf.sites import gather_sites
-from densefield.filters.walk import Walk, walk_through
+from densefield.filters.pixel_order import Walk, walk_through
+from tests.support.bound_kernels import Array, bind_random, random
 
 SIZES = [(1, 1), (1, 64), (3, 5), (32, 64), (33, 65), (70, 200), (200, 70), (96, 128), (5, 1000), (1000, 5), (130, 63)]
 # Sums of a lattice in another order: 6e-8 in some tens of roundings, times weights of 5. Measured: 9e-7.

@@ -18,12 +18,12 @@ pytest.importorskip("PIL", reason="pictures need Pillow")
 from PIL import Image
 
 from densefield.crf.kernels import Bilateral, Spatial
-from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
 from densefield.evaluation.evaluate import evaluate, read_evaluation
 from densefield.metrics.scores import SegmentationScores
-from densefield.training.measuring import log_marginals
-from tests.training.scored_scenes import SIZE, ScoredScenes
+from densefield.nn.dense_crf import DenseCRF
+from densefield.tuning.measuring import log_marginals
+from tests.support.scored_scenes import SIZE, ScoredScenes
 
 KERNELS = (Spatial(2, weight=1), Bilateral(12, 20, weight=2))
 
@@ -156,7 +156,7 @@ def test_two_processes_find_what_one_finds(evaluated, tmp_path):
 import sys
 from pathlib import Path
 from densefield.evaluation.evaluate import evaluate
-from densefield.training.processes import leave
+from densefield.runs.processes import leave
 from tests.evaluation.test_evaluate import ScoredScenes, crf
 counted = []
 evaluate(ScoredScenes(5), crf(), Path(sys.argv[1]), cases=2, progress=lambda done, total: counted.append(total))

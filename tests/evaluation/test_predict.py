@@ -12,12 +12,12 @@ import torch
 from PIL import Image
 
 from densefield.crf.kernels import Spatial
-from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
-from densefield.evaluation.image_files import find_images
 from densefield.evaluation.predict import Predictor, predict_files
-from densefield.files.palette import voc_palette
-from densefield.files.preview import tinted
+from densefield.images.listing import find_images
+from densefield.images.palette import voc_palette
+from densefield.images.preview import tinted
+from densefield.nn.dense_crf import DenseCRF
 
 
 def scores_by_brightness(image):

@@ -11,7 +11,7 @@ from densefield import LatticeFilter, _core
 
 torch = pytest.importorskip("torch")
 from densefield import TorchLatticeFilter  # noqa: E402
-from densefield.filters.calibration_torch import calibration_samples  # noqa: E402
+from densefield.filters.calibration import calibration_samples  # noqa: E402
 
 # Float32 values rounded in about 10 (d+1) operations of 6e-8 each; measured: at most 5e-7.
 ROUNDING = 2e-6

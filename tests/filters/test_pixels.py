@@ -10,8 +10,8 @@ import pytest
 
 from densefield import LatticeFilter, _core
 from densefield.errors import InputError
+from densefield.filters.pixel_order import Walk
 from densefield.filters.pixels import PixelFeatures
-from densefield.filters.walk import Walk
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from segmentations import random_log_marginals, random_truth
 
 from densefield import InputError, InputTypeError, bootstrap_interval, compare_methods
 from densefield.metrics import bootstrap, measures
 from densefield.metrics.measures import MEASURES
 from densefield.metrics.result import SegmentationResult
 from densefield.metrics.tally import Tally
+from tests.support.segmentations import random_log_marginals, random_truth
 
 CLASSES = 4
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from segmentations import random_log_marginals, random_truth
 
 from densefield.metrics.boundaries import boundary_distance
+from tests.support.segmentations import random_log_marginals, random_truth
 
 torch = pytest.importorskip("torch")
 torchmetrics = pytest.importorskip("torchmetrics")

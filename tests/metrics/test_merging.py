@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from segmentations import random_log_marginals, random_truth
+
+from tests.support.segmentations import random_log_marginals, random_truth
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchmetrics")

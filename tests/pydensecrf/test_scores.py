@@ -11,7 +11,7 @@ from densefield import _core
 from densefield.crf.native import native_mean_field
 from densefield.crf.softmax import log_softmax
 from densefield.errors import InputError
-from densefield.filters.walk import Walk
+from densefield.filters.pixel_order import Walk
 from densefield.pydensecrf.buffers import Float32
 from densefield.pydensecrf.inference import Scores
 

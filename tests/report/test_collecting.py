@@ -17,7 +17,7 @@ from densefield.evaluation.evaluate import evaluate
 from densefield.report.collecting import collect, named_folders
 from densefield.report.curves import trimap_curves
 from densefield.report.tables import headline_table
-from tests.training.scored_scenes import ScoredScenes
+from tests.support.scored_scenes import ScoredScenes
 
 
 def log_in(folder, stage=1):

@@ -17,16 +17,16 @@ pytest.importorskip("matplotlib", reason="reports need it")
 pytest.importorskip("PIL", reason="reports need it")
 
 from densefield.crf.kernels import Bilateral, Spatial
-from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
 from densefield.evaluation.evaluate import evaluate
+from densefield.nn.dense_crf import DenseCRF
 from densefield.report.collecting import Training, collect
 from densefield.report.curves import parameter_curves, to_svg
 from densefield.report.page import write_report
 from densefield.report.tables import difference_table, headline_table, iou_table
-from densefield.training.score_sources import ScoredImage
-from densefield.training.tuning import Tuning, tune_crf
-from tests.training.scored_scenes import ScoredScenes
+from densefield.runs.score_sources import ScoredImage
+from densefield.tuning.tune import Tuning, tune_crf
+from tests.support.scored_scenes import ScoredScenes
 
 LOG = """\
 step,stage,loss,iou,train_iou,images_per_second,spatial.sigma.0,spatial.sigma.1,spatial.weight,bilateral.sigma.2

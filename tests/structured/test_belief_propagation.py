@@ -25,8 +25,8 @@ from densefield.structured import (  # noqa: E402
 )
 from densefield.structured.messages import MessagePassing, pass_messages, total_weights  # noqa: E402
 from densefield.structured.schedule import steps  # noqa: E402
+from tests.support.factor_graphs import forbid, random_model  # noqa: E402
 
-from .models import forbid, random_model  # noqa: E402
 from .test_exact import largest_difference  # noqa: E402
 
 METHODS = [loopy_belief_propagation, convex_belief_propagation, tree_reweighted]

@@ -25,8 +25,8 @@ from densefield.structured import (  # noqa: E402
     tree_weights,
 )
 from densefield.structured.convergence import Agreement, sweep_until  # noqa: E402
+from tests.support.factor_graphs import forbid, random_model  # noqa: E402
 
-from .models import forbid, random_model  # noqa: E402
 from .test_belief_propagation import entropy_value  # noqa: E402
 
 Method = Callable[..., Beliefs]

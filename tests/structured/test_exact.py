@@ -20,8 +20,7 @@ from densefield.structured import (  # noqa: E402
     exact_samples,
     junction_tree,
 )
-
-from .models import forbid, random_model  # noqa: E402
+from tests.support.factor_graphs import forbid, random_model  # noqa: E402
 
 ROUNDING = 1e-12  # sums of at most some thousand terms of order one in float64
 

@@ -25,8 +25,7 @@ from densefield.structured import (  # noqa: E402
     negative_log_likelihood,
     tree_reweighted,
 )
-
-from .models import forbid, random_model  # noqa: E402
+from tests.support.factor_graphs import forbid, random_model  # noqa: E402
 
 APPROXIMATE = [loopy_belief_propagation, convex_belief_propagation, tree_reweighted]
 

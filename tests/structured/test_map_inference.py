@@ -19,8 +19,7 @@ from densefield.structured import (  # noqa: E402
     tree_weights,
 )
 from densefield.structured.factors import potts_maximum  # noqa: E402
-
-from .models import forbid, random_model  # noqa: E402
+from tests.support.factor_graphs import forbid, random_model  # noqa: E402
 
 
 @pytest.mark.parametrize("schedule", ["parallel", "sequential"])

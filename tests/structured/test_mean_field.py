@@ -15,8 +15,7 @@ from densefield.errors import InputError  # noqa: E402
 from densefield.structured import FactorGraph, Potts, enumeration, mean_field  # noqa: E402
 from densefield.structured.mean_field import MeanField  # noqa: E402
 from densefield.structured.schedule import steps  # noqa: E402
-
-from .models import random_model  # noqa: E402
+from tests.support.factor_graphs import random_model  # noqa: E402
 
 
 def test_the_bound_is_below_the_partition_and_rises_with_every_step() -> None:

@@ -16,8 +16,11 @@ from PIL import Image
 
 from densefield.crf.crf_file import write_crf
 from densefield.crf.kernels import Bilateral, Spatial
-from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
+from densefield.nn.dense_crf import DenseCRF
+from densefield.runs.config import CRFConfig, NetworkConfig
+from densefield.runs.settings import read_config
+from densefield.runs.splits import Part, build_datasets, default_split, open_split
 from densefield.training.build import (
     augmentation,
     build_crf,
@@ -26,10 +29,7 @@ from densefield.training.build import (
     build_segmenter,
     colour_scale,
 )
-from densefield.training.config import CRFConfig, NetworkConfig
-from densefield.training.settings import read_config
-from densefield.training.splits import Part, build_datasets, default_split, open_split
-from tests.data.tiny_voc import TRAIN, VAL, write_voc
+from tests.support.tiny_voc import TRAIN, VAL, write_voc
 
 
 def photo_kernels(compatibility):

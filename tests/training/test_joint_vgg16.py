@@ -15,12 +15,12 @@ pytest.importorskip("PIL", reason="training needs it")
 
 import torch
 
-from densefield.data.loading import training_batches
+from densefield.datasets.loading import training_batches
+from densefield.runs.machines import start_fabric
+from densefield.runs.settings import read_config
 from densefield.training.build import augmentation, build_datasets, build_optimizer, build_segmenter, colour_scale
-from densefield.training.crf_learning import flat_values
 from densefield.training.loop import training_step
-from densefield.training.machines import start_fabric
-from densefield.training.settings import read_config
+from densefield.tuning.lbfgs import flat_values
 
 PAPER = Path(__file__).parents[2] / "configs" / "voc12-vgg16.toml"
 SCENES = ["data.kind=scenes", "data.scenes.size=[306, 306]", "data.scenes.classes=20", "data.scenes.images=2"]

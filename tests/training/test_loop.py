@@ -20,15 +20,15 @@ from lightning_fabric import Fabric
 
 from densefield.cli.failing import as_flags
 from densefield.cli.sources import FLAGS
-from densefield.data.examples import Batch
+from densefield.datasets.examples import Batch
 from densefield.errors import InputError
-from densefield.losses import log_likelihood_loss
+from densefield.nn.losses import log_likelihood_loss
+from densefield.runs.checkpoint import load_segmenter, read_checkpoint
+from densefield.runs.config import Config
+from densefield.runs.settings import read_config
 from densefield.training import loop
 from densefield.training.build import build_optimizer, build_segmenter
-from densefield.training.checkpoint import load_segmenter, read_checkpoint
-from densefield.training.config import Config
 from densefield.training.loop import Diverged, set_rates, train, training_step
-from densefield.training.settings import read_config
 
 
 def rows(run):

@@ -22,13 +22,13 @@ import torch
 from torch import nn
 
 from densefield.errors import InputError
-from densefield.nets.small import SmallNetwork
-from densefield.segmenter import Segmenter
+from densefield.networks.small import SmallNetwork
+from densefield.nn.segmenter import Segmenter
+from densefield.runs.checkpoint import load_segmenter, read_checkpoint
+from densefield.runs.settings import read_config
 from densefield.training import loop
-from densefield.training.checkpoint import load_segmenter, read_checkpoint
 from densefield.training.log import read_log
 from densefield.training.loop import train
-from densefield.training.settings import read_config
 
 
 class Stop(Exception):

@@ -20,12 +20,12 @@ import torch
 from PIL import Image
 
 from densefield.errors import InputError
+from densefield.runs.checkpoint import load_segmenter, read_checkpoint
+from densefield.runs.machines import start_fabric
+from densefield.runs.settings import read_config
 from densefield.training.build import build_datasets
-from densefield.training.checkpoint import load_segmenter, read_checkpoint
 from densefield.training.log import read_log
 from densefield.training.loop import train, validate
-from densefield.training.machines import start_fabric
-from densefield.training.settings import read_config
 
 
 def run_two(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -12,10 +12,10 @@ pytest.importorskip("PIL", reason="training needs it")
 import torch
 
 from densefield.errors import InputError
+from densefield.runs.checkpoint import BEST, Progress, start_from, write_checkpoint
+from densefield.runs.checkpoint_checks import content_digest
+from densefield.runs.settings import read_config
 from densefield.training.build import build_segmenter
-from densefield.training.checkpoint import BEST, Progress, start_from, write_checkpoint
-from densefield.training.checkpoint_checks import content_digest
-from densefield.training.settings import read_config
 
 
 def kernels(compatibility="potts", weight=5):

@@ -14,7 +14,7 @@ from densefield.cli.failing import stop, tell
 from densefield.cli.stages import Stages
 
 if TYPE_CHECKING:
-    from densefield.data.check import Report
+    from densefield.datasets.check import Report
 
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all processors by default.")]
 
@@ -36,7 +36,7 @@ def voc2012_verb(
     An interrupted download resumes where it stopped, and complete files are not downloaded again. Exit status: 0 if
     the dataset is complete and valid, 1 if files are missing or damaged, 2 if nothing could be started.
     """
-    from densefield.data import voc_download
+    from densefield.datasets import download as voc_download
     from densefield.errors import DensefieldError
 
     voc, sbd = voc_download.VOC_ARCHIVE, voc_download.SBD_ARCHIVE
@@ -81,7 +81,7 @@ def check_verb(
 
     Exit status: 0 if all files are valid, 1 if one is damaged or missing, 2 if DIR holds no dataset.
     """
-    from densefield.data.check import check_data
+    from densefield.datasets.check import check_data
     from densefield.errors import DensefieldError
 
     try:

@@ -34,9 +34,9 @@ def scenes_command(
     The same options draw the same scenes on any machine. Existing scenes are kept: the same command resumes an
     interrupted run, and a larger number of images adds to the folder.
     """
-    from densefield.data.scene_files import write_scenes
     from densefield.errors import DensefieldError
     from densefield.filters.threads import default_threads
+    from densefield.scenes.files import write_scenes
 
     try:
         with Bar("scenes", unit="scenes") as bar:

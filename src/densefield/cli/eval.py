@@ -46,12 +46,12 @@ def eval_verb(
 
     try:
         _check(scores, data, split, probabilities, crf, method, out)
-        from densefield.crf.layer import DenseCRF
         from densefield.evaluation.evaluate import evaluate
-        from densefield.training.opening import open_scores
-        from densefield.training.processes import abandon, leave, this_process
-        from densefield.training.source_checks import read_photo_crf
-        from densefield.training.stopping import LostProcess
+        from densefield.nn.dense_crf import DenseCRF
+        from densefield.runs.opening import open_scores
+        from densefield.runs.processes import abandon, leave, this_process
+        from densefield.runs.source_checks import read_photo_crf
+        from densefield.runs.stopping import LostProcess
     except ModuleNotFoundError as error:
         raise missing("evaluation", error) from error
     except (DensefieldError, OSError) as error:
@@ -99,8 +99,8 @@ def _check(
 ) -> None:
     """Raises for arguments that cannot be used, before torch is loaded."""
     from densefield.errors import InputError
-    from densefield.training.run_files import check_result_folder
-    from densefield.training.source_checks import check_sources, names_score_files, read_photo_crf
+    from densefield.runs.run_files import check_result_folder
+    from densefield.runs.source_checks import check_sources, names_score_files, read_photo_crf
 
     check_sources(scores, data, split, probabilities)
     if crf is not None:

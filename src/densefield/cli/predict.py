@@ -51,13 +51,13 @@ def predict_verb(
 
     try:
         _check(run, images, out, crf)
-        from densefield.crf.layer import DenseCRF
         from densefield.evaluation.predict import Predictor, predict_files
+        from densefield.nn.dense_crf import DenseCRF
+        from densefield.runs.checkpoint import load_segmenter
+        from densefield.runs.processes import abandon, gathered, leave, this_process
+        from densefield.runs.source_checks import read_photo_crf
+        from densefield.runs.stopping import LostProcess
         from densefield.training.build import colour_scale
-        from densefield.training.checkpoint import load_segmenter
-        from densefield.training.processes import abandon, gathered, leave, this_process
-        from densefield.training.source_checks import read_photo_crf
-        from densefield.training.stopping import LostProcess
     except ModuleNotFoundError as error:
         raise missing("prediction", error) from error
     except (DensefieldError, OSError) as error:
@@ -107,9 +107,9 @@ def predict_verb(
 
 def _check(run: Path, images: list[Path], out: Path, crf: Path | None) -> None:
     """Raises for arguments that cannot be used, before torch is loaded."""
-    from densefield.evaluation.image_files import find_images
-    from densefield.training.run_files import check_result_folder, checkpoint_file
-    from densefield.training.source_checks import read_photo_crf
+    from densefield.images.listing import find_images
+    from densefield.runs.run_files import check_result_folder, checkpoint_file
+    from densefield.runs.source_checks import read_photo_crf
 
     checkpoint_file(run)
     find_images(images)

@@ -14,7 +14,7 @@ from densefield.cli.failing import say, stop, told_warnings
 from densefield.cli.refine_summary import FLAGS, FLAGS_OF_KERNELS, FailureLog, print_findings, print_summary
 
 if TYPE_CHECKING:
-    from densefield.crf.crf import CRF
+    from densefield.crf.model import CRF
 
 OF_THE_CRF = ("iterations", "sigma", "weight", "sigma_xy", "sigma_rgb", "bilateral_weight")
 INTERRUPTED = 130  # the exit status after Ctrl-C, by convention
@@ -156,7 +156,7 @@ def refine_verb(
     flags = FLAGS if crf is not None else FLAGS | FLAGS_OF_KERNELS
 
     from densefield.errors import DensefieldError
-    from densefield.refining import Settings, refine_files
+    from densefield.images.refine_files import Settings, refine_files
 
     counts = (0, 0)
 
@@ -169,7 +169,7 @@ def refine_verb(
         if crf is None:
             model = _of_options(sigma, weight, sigma_xy, sigma_rgb, bilateral_weight, iterations)
         else:
-            from densefield.crf.crf import CRF
+            from densefield.crf.model import CRF
 
             model = CRF.load(crf)
         settings = Settings(
@@ -225,8 +225,8 @@ def _of_options(
     sigma: float, weight: float, sigma_xy: float, sigma_rgb: float, bilateral_weight: float, iterations: int
 ) -> CRF:
     """The CRF of the options, without kernels of weight 0."""
-    from densefield.crf.crf import CRF
     from densefield.crf.kernels import Bilateral, Spatial
+    from densefield.crf.model import CRF
 
     kernels = (Spatial(sigma, weight=weight), Bilateral(sigma_xy, sigma_rgb, weight=bilateral_weight))
     return CRF([kernel for kernel in kernels if kernel.weight != 0], iterations=iterations)

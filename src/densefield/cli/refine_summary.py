@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from densefield.cli.failing import as_flags, say, tell
-from densefield.files.printable import printable
+from densefield.io.printable import printable
 
 if TYPE_CHECKING:
-    from densefield.refining import Refined
+    from densefield.images.refine_files import Refined
 
 MOST_NAMES = 10  # of images without a mask, which a folder may have thousands of
 MOST_FAILURES = 20  # on the terminal, where a log has them all

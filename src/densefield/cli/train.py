@@ -53,14 +53,14 @@ def train_verb(
     if start is not None:
         chosen.append(f"training.start_from={json.dumps(str(start.resolve()))}")
     try:
-        from densefield.training.run_checks import check_run
-        from densefield.training.settings import read_config
+        from densefield.runs.run_checks import check_run
+        from densefield.runs.settings import read_config
 
         resolved = read_config(config, chosen)
         check_run(resolved, run, resume)
+        from densefield.runs.processes import abandon, leave, this_process
+        from densefield.runs.stopping import LostProcess, Terminated
         from densefield.training.loop import Diverged, train
-        from densefield.training.processes import abandon, leave, this_process
-        from densefield.training.stopping import LostProcess, Terminated
     except ModuleNotFoundError as error:
         raise missing("training", error) from error
     except (DensefieldError, OSError) as error:

@@ -69,11 +69,11 @@ def tune_verb(
     from densefield.errors import DensefieldError, InputError
 
     try:
-        from densefield.training.crf_space import Space
-        from densefield.training.processes import this_process
-        from densefield.training.run_files import check_result_folder
-        from densefield.training.source_checks import check_sources
-        from densefield.training.tuning_options import Tuning
+        from densefield.runs.processes import this_process
+        from densefield.runs.run_files import check_result_folder
+        from densefield.runs.source_checks import check_sources
+        from densefield.tuning.options import Tuning
+        from densefield.tuning.space import Space
 
         if this_process()[1] > 1:
             raise InputError("tuning runs on one process, which uses all processors: leave torchrun out.")
@@ -96,8 +96,8 @@ def tune_verb(
         )
         check_sources(scores, data, split, probabilities)
         check_result_folder(out)
-        from densefield.training.opening import open_scores
-        from densefield.training.tuning import tune_crf
+        from densefield.runs.opening import open_scores
+        from densefield.tuning.tune import tune_crf
 
         with told_warnings(FLAGS):
             opened = open_scores(scores, data, split, probabilities=probabilities)

@@ -16,7 +16,7 @@ from densefield.errors import InputError
 from densefield.filters.exact import ExactFilter
 from densefield.filters.lattice import LatticeFilter
 from densefield.filters.lattice_design import Operator
-from densefield.filters.walk import Walk, write_columns
+from densefield.filters.pixel_order import Walk, write_columns
 
 Array = npt.NDArray[np.floating]
 Method = Literal["lattice", "exact"]

@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from densefield.crf.crf import CRF
 from densefield.crf.kernels import Bilateral, Spatial, Widths, checked_widths
+from densefield.crf.model import CRF
 from densefield.errors import InputError, InputTypeError, warn
 
 Array = npt.NDArray[np.float64]

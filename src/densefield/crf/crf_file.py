@@ -10,10 +10,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, SupportsIndex
 
-from densefield.atomic import write_atomically
-from densefield.crf.crf import CRF
 from densefield.crf.crf_tables import KERNELS, crf_from_tables, crf_problems, crf_to_tables
+from densefield.crf.model import CRF
 from densefield.errors import InputError
+from densefield.io.atomic import write_atomically
 
 
 def crf_to_toml(crf: CRF) -> str:

@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from densefield.crf.compatibility import checked_weight
-from densefield.crf.crf import CRF, PHOTO_KERNELS
 from densefield.crf.kernels import (
     Bilateral,
     Custom,
@@ -19,6 +18,7 @@ from densefield.crf.kernels import (
     checked_covariance,
     checked_widths,
 )
+from densefield.crf.model import CRF, PHOTO_KERNELS
 from densefield.errors import DensefieldError, InputError
 
 Table = Mapping[str, Any]

@@ -13,7 +13,7 @@ from densefield import _core
 from densefield.crf.binding import Bound
 from densefield.crf.kernels import Normalization
 from densefield.filters.lattice import LatticeFilter
-from densefield.filters.walk import Walk
+from densefield.filters.pixel_order import Walk
 
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]

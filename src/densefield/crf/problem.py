@@ -14,11 +14,11 @@ from densefield import _core
 from densefield.crf.arrays import as_array, checked_ignore
 from densefield.crf.binding import Bound, FilterChoice, bind
 from densefield.crf.coupling import Coupling
+from densefield.crf.features import AxisOrder, checked_spacing, gather_sites
 from densefield.crf.image_range import in_image_units
 from densefield.crf.kernels import Kernel
-from densefield.crf.sites import AxisOrder, checked_spacing, gather_sites
 from densefield.errors import InputError, InputTypeError
-from densefield.filters.walk import Walk, walk_through
+from densefield.filters.pixel_order import Walk, walk_through
 
 Array = npt.NDArray[np.floating]
 

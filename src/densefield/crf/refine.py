@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield.crf.arrays import checked_ignore, image_array, split_mask
-from densefield.crf.crf import CRF, PHOTO_KERNELS
 from densefield.crf.kernels import Custom, Kernel
+from densefield.crf.model import CRF, PHOTO_KERNELS
 from densefield.crf.unary import Unary, unary
 from densefield.errors import InputError, InputTypeError
-from densefield.label_values import Void
+from densefield.labels import Void
 
 if TYPE_CHECKING:  # which needs torch
-    from densefield.crf.layer import DenseCRF
+    from densefield.nn.dense_crf import DenseCRF
 
 ITERATIONS = 5
 

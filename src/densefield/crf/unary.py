@@ -12,7 +12,7 @@ from densefield.crf.arrays import Array, as_array, checked_ignore, split_mask
 from densefield.crf.checks import checked_numbers
 from densefield.crf.native import new_array
 from densefield.errors import InputError, InputTypeError, warn
-from densefield.label_values import Void, binary_foreground, void_value
+from densefield.labels import Void, binary_foreground, void_value
 
 Float32 = npt.NDArray[np.float32]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from densefield.crf.layer import DenseCRF
-from densefield.files.palette import voc_palette
-from densefield.files.preview import side_by_side, tinted, write_preview
+from densefield.images.palette import voc_palette
+from densefield.images.preview import side_by_side, tinted, write_preview
 from densefield.metrics.image_scores import ImageScores, confusion_matrix
-from densefield.training.measuring import log_marginals
-from densefield.training.score_sources import ScoredImage, ScoreSource
+from densefield.nn.dense_crf import DenseCRF
+from densefield.runs.score_sources import ScoredImage, ScoreSource
+from densefield.tuning.measuring import log_marginals
 
 CASES = "cases"
 Picture = np.ndarray[Any, np.dtype[np.uint8]]

@@ -8,24 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from densefield.atomic import write_atomically
 from densefield.crf.crf_file import crf_to_toml
-from densefield.crf.layer import DenseCRF
 from densefield.errors import InputError
 from densefield.evaluation.cases import draw_cases
-from densefield.files.failures import failure_line
-from densefield.files.folders import path_inside
-from densefield.files.json_files import read_json
+from densefield.io.atomic import write_atomically
+from densefield.io.failures import failure_line
+from densefield.io.folders import path_inside
+from densefield.io.json_files import read_json
 from densefield.metrics.combining import combine_images, image_scores_to_bytes, read_image_scores
 from densefield.metrics.image_scores import ImageScores
 from densefield.metrics.result import SegmentationResult
 from densefield.metrics.summary import summarise, summarise_comparison
 from densefield.metrics.verdict import verdict
-from densefield.training.machine import describe_machine
-from densefield.training.measuring import count_image
-from densefield.training.opening import identity
-from densefield.training.processes import gathered, this_process
-from densefield.training.score_sources import ScoreSource
+from densefield.nn.dense_crf import DenseCRF
+from densefield.runs.machine import describe_machine
+from densefield.runs.opening import identity
+from densefield.runs.processes import gathered, this_process
+from densefield.runs.score_sources import ScoreSource
+from densefield.tuning.measuring import count_image
 
 Method = Literal["network", "crf"]
 Progress = Callable[[int, int], None]

@@ -15,16 +15,16 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from densefield.atomic import write_atomically
-from densefield.crf.layer import DenseCRF
-from densefield.data.reading import colours_of
-from densefield.data.shrunk import shrunk_image
+from densefield.datasets.reading import colours_of
+from densefield.datasets.shrunk import shrunk_image
 from densefield.errors import InputError
-from densefield.evaluation.image_files import find_images
-from densefield.files.failures import failure_line
-from densefield.files.palette import voc_palette
-from densefield.files.preview import tinted, write_preview
-from densefield.training.processes import this_process
+from densefield.images.listing import find_images
+from densefield.images.palette import voc_palette
+from densefield.images.preview import tinted, write_preview
+from densefield.io.atomic import write_atomically
+from densefield.io.failures import failure_line
+from densefield.nn.dense_crf import DenseCRF
+from densefield.runs.processes import this_process
 
 OVERLAYS, PROBABILITIES = "overlays", "probabilities"
 

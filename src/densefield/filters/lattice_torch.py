@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from densefield.errors import InputTypeError
-from densefield.filters.calibration_torch import calibrated_magnitude
+from densefield.filters.calibration import calibrated_magnitude
 from densefield.filters.checks import (
     check_derivative,
     check_feature_shape,

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield import _core
-from densefield.filters.walk import Walk
+from densefield.filters.pixel_order import Walk
 
 
 class PixelFeatures:

@@ -9,9 +9,9 @@ import numpy as np
 from densefield.crf.binding import Bound
 from densefield.crf.kernels import Normalization
 from densefield.errors import InputError, InputTypeError, warn
+from densefield.filters.pixel_order import Walk, walk_through
 from densefield.filters.pixels import PixelFeatures
 from densefield.filters.threads import check_threads
-from densefield.filters.walk import Walk, walk_through
 from densefield.pydensecrf import eigen
 from densefield.pydensecrf.buffers import Float32, checked_buffer, checked_integer
 from densefield.pydensecrf.inference import Scores

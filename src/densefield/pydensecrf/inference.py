@@ -9,8 +9,8 @@ import numpy as np
 from densefield import _core
 from densefield.crf.binding import Bound
 from densefield.crf.native import native_coupling, native_mean_field, new_array
+from densefield.filters.pixel_order import Walk
 from densefield.filters.threads import check_threads
-from densefield.filters.walk import Walk
 from densefield.pydensecrf.buffers import Float32, checked_energies
 
 

@@ -13,8 +13,8 @@ from densefield.crf.coupling import couple_everyone
 from densefield.crf.kernels import Normalization
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.lattice import LatticeFilter
+from densefield.filters.pixel_order import Walk, walk_through
 from densefield.filters.pixels import PixelFeatures
-from densefield.filters.walk import Walk, walk_through
 from densefield.pydensecrf.buffers import Float32, as_array, checked_buffer, checked_widths
 
 MOST_SHARED = 1 << 20  # pixels; the lattice of so many takes 40 MB, which is as much as is kept for the next image

@@ -11,7 +11,7 @@ from io import BytesIO
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from densefield.files.printable import printable
+from densefield.io.printable import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

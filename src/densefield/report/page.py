@@ -10,13 +10,13 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from densefield.atomic import write_atomically
 from densefield.errors import InputError
 from densefield.evaluation.cases import CASES
 from densefield.evaluation.evaluate import RESULT
-from densefield.files.folders import path_inside
-from densefield.files.images import open_image
-from densefield.files.palette import voc_palette
+from densefield.images.images import open_image
+from densefield.images.palette import voc_palette
+from densefield.io.atomic import write_atomically
+from densefield.io.folders import path_inside
 from densefield.report import curves
 from densefield.report.collecting import Evaluated, Findings, collect
 from densefield.report.tables import difference_table, headline_table, iou_table

@@ -8,19 +8,19 @@ import torch
 from torch import nn
 
 from densefield.crf.crf_tables import crf_from_tables
-from densefield.crf.layer import DenseCRF
-from densefield.data.examples import ColourScale
-from densefield.data.transforms import Augmentation
-from densefield.nets.deeplab_efficientnet_lite0 import deeplab_efficientnet_lite0
-from densefield.nets.deeplab_vgg16 import deeplab_vgg16
-from densefield.nets.fcn8s_vgg16 import fcn8s_vgg16
-from densefield.nets.parameter_groups import parameter_groups
-from densefield.nets.small import small_network
-from densefield.nets.weights import load_weights
-from densefield.segmenter import Segmenter
-from densefield.training.config import Config, CRFConfig, DataConfig, NetworkConfig, OptimizerConfig
-from densefield.training.splits import Part as Part
-from densefield.training.splits import build_datasets as build_datasets
+from densefield.datasets.examples import ColourScale
+from densefield.datasets.transforms import Augmentation
+from densefield.networks.deeplab_efficientnet_lite0 import deeplab_efficientnet_lite0
+from densefield.networks.deeplab_vgg16 import deeplab_vgg16
+from densefield.networks.fcn8s import fcn8s_vgg16
+from densefield.networks.parameter_groups import parameter_groups
+from densefield.networks.small import small_network
+from densefield.networks.weights import load_weights
+from densefield.nn.dense_crf import DenseCRF
+from densefield.nn.segmenter import Segmenter
+from densefield.runs.config import Config, CRFConfig, DataConfig, NetworkConfig, OptimizerConfig
+from densefield.runs.splits import Part as Part
+from densefield.runs.splits import build_datasets as build_datasets
 
 _CHANNELS_LAST = ("deeplab_efficientnet_lite0", "small_network")  # the networks that are faster so on a CPU
 
@@ -28,7 +28,7 @@ _CHANNELS_LAST = ("deeplab_efficientnet_lite0", "small_network")  # the networks
 def build_segmenter(config: Config) -> Segmenter:
     """The network and, in stage 2, the CRF, as they are before training.
 
-    >>> from densefield.training.config import Config, NetworkConfig
+    >>> from densefield.runs.config import Config, NetworkConfig
     >>> build_segmenter(Config(network=NetworkConfig(name="small_network", pretrained=False))).crf is None
     True
     """
@@ -59,7 +59,7 @@ def build_network(config: NetworkConfig) -> nn.Module:
 def build_crf(config: CRFConfig, labels: int) -> DenseCRF:
     """The CRF with its initial values; frozen parameters are not learnt.
 
-    >>> from densefield.training.config import CRFConfig
+    >>> from densefield.runs.config import CRFConfig
     >>> sum(parameter.numel() for parameter in build_crf(CRFConfig(), labels=21).parameters())
     9
     """

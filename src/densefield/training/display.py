@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from densefield.files.printable import printable
+from densefield.io.printable import printable
 
 
 class Display:

@@ -9,8 +9,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from densefield.atomic import write_atomically
-from densefield.crf.layer import DenseCRF
+from densefield.io.atomic import write_atomically
+from densefield.nn.dense_crf import DenseCRF
 
 TABLE, BOARD = "log.csv", "tensorboard"
 COLUMNS = ("step", "stage", "loss", "iou", "train_iou", "images_per_second")

@@ -14,14 +14,13 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from densefield.data.examples import Batch
-from densefield.data.loading import evaluation_batches, training_batches
-from densefield.data.sample import Dataset
+from densefield.datasets.examples import Batch
+from densefield.datasets.loading import evaluation_batches, training_batches
+from densefield.datasets.sample import Dataset
 from densefield.errors import DensefieldError, InputError
-from densefield.losses import VOID, log_likelihood_loss
-from densefield.segmenter import Segmenter
-from densefield.training.build import Part, augmentation, build_datasets, build_optimizer, build_segmenter, colour_scale
-from densefield.training.checkpoint import (
+from densefield.nn.losses import VOID, log_likelihood_loss
+from densefield.nn.segmenter import Segmenter
+from densefield.runs.checkpoint import (
     BEST,
     LAST,
     PREVIOUS,
@@ -31,14 +30,15 @@ from densefield.training.checkpoint import (
     restore,
     write_checkpoint,
 )
-from densefield.training.config import Config
+from densefield.runs.config import Config
+from densefield.runs.machines import deterministic, start_fabric, total
+from densefield.runs.processes import this_process
+from densefield.runs.run_folder import begin, find_checkpoint, write_settings
+from densefield.runs.stopping import Terminated, naming_lost_processes, noticing_sigterm
+from densefield.training.build import Part, augmentation, build_datasets, build_optimizer, build_segmenter, colour_scale
 from densefield.training.display import Display
 from densefield.training.log import RunLog
-from densefield.training.machines import deterministic, start_fabric, total
 from densefield.training.overlap import confusion, mean_iou
-from densefield.training.processes import this_process
-from densefield.training.rundir import begin, find_checkpoint, write_settings
-from densefield.training.stopping import Terminated, naming_lost_processes, noticing_sigterm
 
 DIVERGED = 10.0  # times the loss of guessing: where the truth has so little probability nothing is to be saved
 POWER = 0.9  # of the schedule "poly"

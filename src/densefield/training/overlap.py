@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from densefield.losses import VOID
+from densefield.nn.losses import VOID
 
 
 def confusion(

@@ -1,0 +1,1 @@
+"""Why a result is blank or unchanged."""

@@ -1,0 +1,187 @@
+"""The doctor's look at kernels: whom they join a pixel to, and what neighbours can do against its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield.crf.binding import Bound
+from densefield.crf.compatibility import checked_weight
+from densefield.crf.kernels import Kernel
+from densefield.crf.problem import Problem
+from densefield.diagnose.finding import Finding, percent
+from densefield.filters.lattice import LatticeFilter
+from densefield.filters.threads import check_threads
+
+Array = npt.NDArray[np.floating]
+
+# Widths for photos of 500 pixels are a tenth of the distance between corners. On large photos less than a quarter of
+# that is a fault; on small images widths are more often small on purpose.
+LARGE_PHOTO = 1500.0  # pixels from corner to corner
+SMALL_REACH, VERY_SMALL_REACH = 40.0, 100.0  # the image over sigma_xy
+
+LONELY = 2.0  # Σ_j k(i,j) with the pixel's own 1: below it, all others together count less than itself
+
+
+def neighbourhood(bound: Bound, calibrate: bool, threads: int | None) -> Array:
+    """Σ_j k(i,j), (N,), in any order: how many pixels a pixel is joined to, itself included.
+
+    Without calibration the sums of a lattice are too small, by a third in five dimensions.
+    """
+    k = bound.filter
+    count = k.apply(np.ones((k.num_points, 1), np.float32))[:, 0]
+    if calibrate and isinstance(k, LatticeFilter):
+        count = count * (k.native.calibrated_magnitude(check_threads(threads)) / k.magnitude)
+    return count
+
+
+def widths(kernels: Sequence[Kernel], problem: Problem, alike: bool, threads: int | None) -> Iterator[Finding]:
+    """Kernels so narrow that pixels have no neighbours, or so wide that all pixels are neighbours.
+
+    Where all colours are `alike`, that is why a kernel of colours seems wide, and it has been said.
+    """
+    for kernel, bound in zip(kernels, problem.kernels, strict=True):
+        count = neighbourhood(bound, False, threads)
+        if _lonely(count) > 0.5 or _fewest(count) > 0.25:  # either may be due to the lattice's magnitude
+            count = neighbourhood(bound, True, threads)
+        lonely, fewest = _lonely(count), _fewest(count)
+        if lonely > 0.5:
+            yield Finding(
+                "problem",
+                f"The {kernel.name} kernel is so narrow that most pixels have no neighbour that counts.",
+                f"at {percent(lonely)} of the pixels all others together count less than the pixel itself; widths are "
+                f"{_widths_in_words(kernel)}, and the median pixel is joined to {np.median(count) - 1:.2g} others",
+                _cure_for_narrow(kernel),
+            )
+        elif fewest > 0.5 and not (alike and "channel" in kernel.widths_of_parts()):
+            yield Finding(
+                "problem",
+                f"The {kernel.name} kernel is so wide that every pixel is joined to most of the image, and all hear "
+                "the same.",
+                f"nine in ten pixels are joined to at least {percent(min(fewest, 1.0))} of the {len(count)} pixels; "
+                f"widths are {_widths_in_words(kernel)}",
+                "Take smaller widths.",
+            )
+        else:
+            yield from _reach(kernel, problem.shape)
+
+
+def _lonely(count: Array) -> float:
+    """The share of pixels whose neighbours together count less than the pixel itself."""
+    return float((count < LONELY).mean())
+
+
+def _fewest(count: Array) -> float:
+    """The share of the image that the tenth of pixels with the fewest neighbours is joined to.
+
+    A large even background alone is no fault.
+    """
+    return float(np.percentile(count, 10)) / len(count)
+
+
+def _reach(kernel: Kernel, grid: tuple[int, ...]) -> Iterator[Finding]:
+    """A bilateral kernel whose positions play no part, or reach next to nowhere, at this resolution."""
+    if kernel.name != "bilateral" or kernel.covariance is not None:
+        return
+    across = float(np.linalg.norm(grid))
+    sigma = np.asarray(kernel.widths_of_parts()["position"], np.float64)
+    sides = f"sigma_xy is {sigma.mean():.4g} pixels, the image is {across:.0f} from corner to corner"
+    if sigma.min() > 2 * across:
+        yield Finding("note", "sigma_xy is so large that pixels of like colour agree across the whole image.", sides)
+    elif sigma.max() < across / (SMALL_REACH if across >= LARGE_PHOTO else VERY_SMALL_REACH):
+        yield Finding(
+            "problem" if across >= LARGE_PHOTO else "note",
+            "The widths are small for an image of this size, so agreement does not reach far.",
+            sides,
+            f"Widths are in pixels of the image. Multiply those of positions by {across / 10 / sigma.mean():.2g}, or "
+            f"shrink image and scores to {10 * sigma.mean() / across:.2g} of their size.",
+        )
+
+
+def _widths_in_words(kernel: Kernel) -> str:
+    if kernel.covariance is not None:
+        return "those of its covariance"
+    parts = kernel.widths_of_parts().items()
+    return " and ".join(f"{np.asarray(width, np.float64).mean():.4g} for {part}" for part, width in parts)
+
+
+def _cure_for_narrow(kernel: Kernel) -> str:
+    parts = kernel.widths_of_parts()
+    if "position" in parts and np.asarray(parts["position"], np.float64).max() < 1:
+        return "Take a width of at least a pixel for positions."
+    return "Take larger widths; for photos of 500 pixels 60 for positions and 10 for colours are a start."
+
+
+def weights(kernels: Sequence[Kernel], labels: int) -> Iterator[Finding]:
+    """Kernels that do nothing, or drive pixels apart."""
+    if not kernels:
+        yield Finding(
+            "problem", "There is no kernel, so nothing joins the pixels.", "kernels = []", "Pass Spatial or Bilateral."
+        )
+    if kernels and not any(np.any(kernel.weight) for kernel in kernels):
+        yield Finding(
+            "problem",
+            "All kernels have the weight 0, so nothing joins the pixels.",
+            f"weights = {[0] * len(kernels)}",
+            "Give one a weight above 0, such as 3.",
+        )
+        return
+    for kernel in kernels:
+        mu = compatibility_matrix(kernel, labels)
+        if not mu.any():
+            yield Finding("note", f"The {kernel.name} kernel has the weight 0 and does nothing.")
+            continue
+        others = ~np.eye(labels, dtype=bool)
+        same, different = float(np.diag(mu).mean()), float(mu[others].mean())
+        if same < different:
+            yield Finding(
+                "problem",
+                f"The {kernel.name} kernel drives neighbours apart.",
+                f"its weight is {same:.4g} for equal labels and {different:.4g} for different ones, on average",
+                "Weights are scores: positive ones for equal labels make neighbours agree. Negate those of energies.",
+            )
+
+
+def compatibility_matrix(kernel: Kernel, labels: int) -> npt.NDArray[np.float64]:
+    """μ (L, L) of any form of weight."""
+    mu = checked_weight(kernel.weight, labels)
+    return mu if mu.ndim == 2 else np.eye(labels) * mu
+
+
+def persuasion(kernels: Sequence[Kernel], problem: Problem) -> Array:
+    """The most by which all kernels together can move one score against another, (N,).
+
+    Σ_m (Σ_j k̂_m(i,j)) · max_{a,b,l} (μ_m(a,l) - μ_m(b,l)): every neighbour believes in the same label l.
+    """
+    points = problem.scores.shape[1]
+    ones = np.ones((points, 1), problem.scores.dtype)
+    most = np.zeros(points)
+    for kernel, coupling in zip(kernels, problem.couplings, strict=True):
+        mu = compatibility_matrix(kernel, len(problem.scores))
+        # The marginals' own sum over neighbours, without compatibility: K̂·1.
+        most += coupling.smooth(ones)[:, 0] * float(np.ptp(mu, axis=0).max())
+    return problem.on_grid(most)
+
+
+def margins(scores: Array) -> Array:
+    """The best score of each pixel less the second best, (N,), for scores (L, N)."""
+    second, best = np.partition(scores, -2, axis=0)[-2:]
+    margin: Array = best - second
+    return margin
+
+
+def drowned(margin: Array, most: Array) -> Iterator[Finding]:
+    """Scores so sure of themselves that no neighbours could change a label."""
+    movable = float((margin < most).mean())
+    if movable >= 0.01 or not most.any():
+        return
+    factor = float(np.percentile(margin, 10) / max(np.median(most), 1e-12))
+    yield Finding(
+        "problem",
+        "The scores are so sure that neighbours cannot change the label of nearly any pixel.",
+        f"the best label leads by {np.median(margin):.3g} (median), neighbours can move a score by "
+        f"{np.median(most):.3g}; {percent(movable)} of the pixels could change at all",
+        f"Lower the confidence, or divide the scores by a temperature, or raise the weights {factor:.2g}-fold.",
+    )

@@ -1,0 +1,222 @@
+"""Reading masks: indexed, grey and coloured pictures, and arrays of labels, probabilities or logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from densefield.errors import InputError
+from densefield.images.images import SIXTEEN_BITS, count_frames, open_image
+from densefield.images.palette import voc_labels, voc_palette
+from densefield.io.arrays import read_array
+from densefield.labels import VOID as VOID
+from densefield.labels import Void, binary_foreground, void_value
+
+Form = Literal["indexed", "labels", "object", "voc colours", "colours", "soft", "probabilities", "logits"]
+
+ARRAYS = (".npy", ".npz")
+MOST_LABELS = 1 << 16  # larger numbers are identifiers, not classes
+MOST_GREYS = 100  # more different values than this are shades of grey, unless the number of labels is given
+MOST_COLOURS = 100  # more than this are a photo or a blurred mask
+
+
+@dataclass(frozen=True)
+class Mask:
+    """The labels (H, W), probabilities or logits (L, H, W) of a file.
+
+    The form is "indexed" for a picture with a palette, "labels" for a grey one or an array, "object" for a binary one
+    such as 0/255 (its foreground is label 1), "soft" for a grey one that holds the probability of label 1. In a picture
+    in the colours of PASCAL VOC labels are numbered as VOC does ("voc colours"), in other colours by their order
+    ("colours").
+    """
+
+    form: Form
+    values: npt.NDArray[np.generic]
+    palette: npt.NDArray[np.uint8] | None = None  # (n, 3), of a picture that is indexed or in colours
+    void: int | None = None  # the value of unknown pixels; None where every value is a label
+    foreground: int = 255  # of the form "object": the value that label 1 has in the file
+    deep: bool = False  # the picture has 16 bits
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns."""
+        rows, columns = self.values.shape[-2:]
+        return rows, columns
+
+    def unary(self) -> dict[str, Any]:
+        """The arguments that `refine` and `explain` take it by."""
+        if self.form in ("probabilities", "soft"):
+            return {"probabilities": self.values}
+        return {"logits": self.values} if self.form == "logits" else {"labels": self.values, "void": self.void}
+
+    def renumbered(self) -> tuple[Mask, npt.NDArray[np.intp]]:
+        """The same labels numbered 0, 1, …, without the numbers that do not occur, and the numbers they had.
+
+        >>> mask, numbers = Mask("labels", np.array([[7, 300], [255, 7]]), void=255).renumbered()
+        >>> mask.values.tolist(), mask.void, numbers.tolist()
+        ([[0, 1], [2, 0]], 2, [7, 300])
+        """
+        labels = self.labels()
+        numbers = np.unique(labels[labels >= 0])
+        values = np.where(labels >= 0, np.searchsorted(numbers, labels), len(numbers))
+        return replace(self, values=values, void=len(numbers)), numbers
+
+    def labels(self) -> npt.NDArray[np.intp]:
+        """The label of each pixel, -1 where unknown, (H, W)."""
+        if self.values.ndim == 3:
+            best: npt.NDArray[np.intp] = self.values.argmax(axis=0)
+            return best
+        labels = self.values.astype(np.intp)
+        return labels if self.void is None else np.where(labels == self.void, -1, labels)
+
+
+def read_mask(
+    path: Path,
+    *,
+    logits: bool = False,
+    soft: bool = False,
+    num_labels: int | None = None,
+    void: Void = "auto",
+) -> Mask:
+    """The mask in a file.
+
+    Parameters
+    ----------
+    path
+        A picture, or .npy or .npz with one array.
+    logits
+        Floating point arrays hold logits instead of probabilities.
+    soft
+        Grey pictures hold the probability of label 1, 0…255.
+    num_labels
+        The number of labels; with more than two, a mask of 0 and 255 is not binary.
+    void
+        The value of unknown pixels; "auto" is 255, None is no value.
+    """
+    if logits and soft:
+        raise InputError(
+            "got logits=True and soft=True, expected at most one of them: a mask is an array or a picture."
+        )
+    if path.suffix.lower() in ARRAYS:
+        if soft:
+            raise InputError(f"{path} is an array, but soft masks are grey pictures: leave out soft=True.")
+        return _array_mask(path, logits, num_labels, void)
+    if logits:
+        raise InputError(f"{path} is a picture, but logits=True expects arrays: .npy or .npz.")
+    return _picture_mask(path, soft, num_labels, void)
+
+
+def _array_mask(path: Path, logits: bool, num_labels: int | None, void: Void) -> Mask:
+    _, array = read_array(path, partial(_only_name, path))
+    if array.ndim == 2 and (array.dtype == np.bool_ or np.issubdtype(array.dtype, np.integer)):
+        if logits:
+            raise InputError(
+                f"{path} holds labels ({array.dtype}), but logits=True expects floating point (labels, rows, columns)."
+            )
+        return _label_mask(path, array.astype(np.uint8) if array.dtype == np.bool_ else array, num_labels, void)
+    if array.ndim == 2 and np.issubdtype(array.dtype, np.floating) and not logits:
+        share = array.astype(np.float32)  # of the foreground
+        array = np.stack([1 - share, share])
+    if array.ndim != 3 or not np.issubdtype(array.dtype, np.floating):
+        raise InputError(
+            f"{path} holds {array.dtype} of shape {array.shape}, expected integers (rows, columns) for labels, or "
+            "floating point (labels, rows, columns) for probabilities or logits."
+        )
+    if num_labels is not None and len(array) != num_labels:
+        raise InputError(
+            f"{path} has shape {array.shape}, that is {len(array)} labels, but num_labels={num_labels} was given."
+        )
+    return Mask("logits" if logits else "probabilities", array)
+
+
+def _label_mask(path: Path, values: npt.NDArray[Any], num_labels: int | None, void: Void, deep: bool = False) -> Mask:
+    """Integers as a binary mask where they are one, else as labels."""
+    unknown = void_value(void, values, num_labels)
+    known = values if void == "auto" or unknown is None else values[values != unknown]
+    highest = int(known.max(initial=0))
+    if highest >= MOST_LABELS:
+        raise InputError(
+            f"{path} has label {highest}, expected labels below {MOST_LABELS}. Number them from 0: values, labels = "
+            "numpy.unique(labels, return_inverse=True)."
+        )
+    foreground = binary_foreground(known, num_labels, void)
+    if foreground is None:
+        return Mask("labels", values, void=unknown, deep=deep)
+    binary = (values == foreground).astype(np.uint8)
+    if known.size == values.size:
+        return Mask("object", binary, foreground=foreground, deep=deep)
+    binary[values == unknown] = VOID
+    return Mask("object", binary, void=VOID, foreground=foreground, deep=deep)
+
+
+def _only_name(path: Path, names: list[str]) -> str:
+    if len(names) != 1:
+        raise InputError(f"{path} holds {len(names)} arrays ({', '.join(names)}), expected one.")
+    return names[0]
+
+
+def _picture_mask(path: Path, soft: bool, num_labels: int | None, void: Void) -> Mask:
+    picture = open_image(path)
+    frames = count_frames(path)
+    if frames > 1:
+        raise InputError(f"{path} holds {frames} pictures, expected one: save each to a file of its own.")
+    if soft:
+        if picture.mode not in ("1", "L"):
+            raise InputError(f"{path} has pixels of mode {picture.mode}, but soft=True expects 8 bits of grey.")
+        share = np.asarray(picture.convert("L"), np.float32) / 255
+        return Mask("soft", np.stack([1 - share, share]))
+    if picture.format in ("JPEG", "MPO"):
+        raise InputError(
+            f"{path} is a JPEG, which blurs labels: save masks as PNG, or pass soft=True if it holds probabilities."
+        )
+    if picture.mode == "P":
+        palette = np.array(picture.getpalette("RGB"), np.uint8).reshape(-1, 3)
+        indices = np.asarray(picture)
+        return Mask("indexed", indices, palette, void_value(void, indices, num_labels))
+    if picture.mode in ("RGB", "RGBA"):
+        return _colour_mask(path, picture, num_labels, void)
+    if picture.mode not in ("1", "L", *SIXTEEN_BITS):
+        raise InputError(not_labels(path, picture))
+    greys = np.asarray(picture.convert("L") if picture.mode == "1" else picture)
+    different = np.unique(greys)
+    if len(different) > MOST_GREYS and num_labels is None:
+        raise InputError(
+            f"{path} has {len(different)} different grey values. If they are probabilities of one object pass "
+            "soft=True; if they are labels pass their number: num_labels=."
+        )
+    deep = picture.mode in SIXTEEN_BITS
+    if deep and different.tolist() in ([0, 65535], [65535]):
+        raise InputError(f"{path} has 16 bits and only the values {{0, 65535}}: save it with 8 bits, as 0 and 255.")
+    if not greys.any() and (num_labels is None or num_labels <= 2) and void != 0:
+        return Mask("object", greys.astype(np.uint8), deep=deep)  # binary masks may be empty
+    return _label_mask(path, greys, num_labels, void, deep)
+
+
+def _colour_mask(path: Path, picture: Image.Image, num_labels: int | None, void: Void) -> Mask:
+    colours = np.asarray(picture.convert("RGB"))
+    labels = voc_labels(colours)
+    if labels is not None:
+        return Mask("voc colours", labels, voc_palette(), void_value(void, labels, num_labels))
+    palette, numbers = np.unique(colours.reshape(-1, 3), axis=0, return_inverse=True)
+    if len(palette) > MOST_COLOURS or (palette == palette[:, :1]).all():
+        raise InputError(not_labels(path, picture))
+    unknown = None if void == "auto" else void  # no colour means unknown by itself
+    return Mask("colours", numbers.reshape(colours.shape[:2]).astype(np.uint8), palette, unknown)
+
+
+def not_labels(path: Path, picture: Image.Image) -> str:
+    """What is wrong with a picture whose pixels are not labels, and what to do."""
+    what = f"{path} has pixels of mode {picture.mode}, expected an indexed or grey picture whose values are labels"
+    if picture.mode not in ("RGB", "RGBA"):
+        return f"{what}: convert it."
+    colours = np.asarray(picture.convert("RGB"))
+    if (colours == colours[..., :1]).all():
+        return f"{what}. Its three channels are equal: save one of them."
+    count = len(np.unique(colours.reshape(-1, 3), axis=0))
+    return f"{what}. It has {count} colours: number them, and save the numbers as an indexed or grey PNG."

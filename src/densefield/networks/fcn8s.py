@@ -1,0 +1,122 @@
+"""FCN-8s on the 16-layer VGG network: the network under CRF-as-RNN."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad, relu
+
+from densefield.networks.inputs import checked_image, checked_labels
+from densefield.networks.normalization import IMAGENET
+from densefield.networks.upsampling import Size, upsample_cells
+from densefield.networks.vgg16 import (
+    FULLY_CONNECTED,
+    GRID,
+    WIDTHS,
+    converted_weights,
+    initialise,
+    new_top,
+    pooled,
+    vgg16_features,
+)
+from densefield.networks.weights import Weights
+
+
+def fcn8s_vgg16(labels: int = 21, weights: Weights | None = None) -> FCN8sVGG16:
+    """Normalised image (B, 3, H, W) → scores (B, L, H, W), added up at strides 32, 16 and 8 (Long et al., CVPR 2015).
+
+    ``weights``: where to start from: torchvision's vgg16 as a state dict or the name of its file, or "imagenet", which
+    downloads that file once. The layers that give scores are new.
+
+    Long et al. pad the image by 100 pixels so that fc6 fits into it; here fc6 itself is padded, for less than half of
+    the work. Away from the border that is the same network, on a grid that lies three pixels further.
+
+    >>> import torch
+    >>> from densefield.networks.fcn8s import FCN8sVGG16
+    >>> small = FCN8sVGG16(labels=5, widths=(4, 4, 8, 8, 8), fully_connected=16)  # the same with few channels
+    >>> small(torch.zeros(1, 3, 33, 50)).shape
+    torch.Size([1, 5, 33, 50])
+    """
+    network = FCN8sVGG16(labels)
+    if weights is not None:
+        network.start_from(weights)
+    return network
+
+
+class FCN8sVGG16(nn.Module):
+    """VGG-16 as a fully convolutional network, with scores from fc7, pool4 and pool3.
+
+    ``widths`` and ``fully_connected`` are the channels of the five stages and of fc6 and fc7.
+    """
+
+    stride = 8
+    normalization = IMAGENET
+    top_layers = ("top", "top_pool4", "top_pool3", "double_fc7", "double_pool4")
+
+    def __init__(
+        self,
+        labels: int,
+        *,
+        widths: Sequence[int] = WIDTHS,
+        fully_connected: int = FULLY_CONNECTED,
+    ) -> None:
+        super().__init__()
+        self.labels = checked_labels(labels)
+        pools = [nn.MaxPool2d(2, ceil_mode=True) for _ in range(5)]  # position i covers pixels 2i and 2i + 1
+        self.features = vgg16_features(pools, widths=widths)
+        self.fc6 = nn.Conv2d(widths[4], fully_connected, GRID, padding=GRID // 2)
+        self.fc7 = nn.Conv2d(fully_connected, fully_connected, 1)
+        self.dropout = nn.Dropout()
+        initialise(self)
+        self.top = new_top(fully_connected, self.labels)
+        self.top_pool4 = nn.Conv2d(widths[3], self.labels, 1)
+        self.top_pool3 = nn.Conv2d(widths[2], self.labels, 1)
+        for skip in (self.top_pool4, self.top_pool3):  # nothing at first: training starts from the coarse network
+            for parameter in skip.parameters():
+                nn.init.zeros_(parameter)
+        self.double_fc7 = Doubling(self.labels)
+        self.double_pool4 = Doubling(self.labels)
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Scores (B, L, H, W) of a normalised image (B, 3, H, W)."""
+        _, _, pool3, pool4, pool5 = pooled(self.features, checked_image(image, self.top.weight))
+        x = self.dropout(relu(self.fc6(pool5)))
+        x = self.dropout(relu(self.fc7(x)))
+        scores = self.double_fc7(self.top(x), _size(pool4)) + self.top_pool4(pool4)
+        scores = self.double_pool4(scores, _size(pool3)) + self.top_pool3(pool3)
+        return upsample_cells(scores, self.stride, _size(image))
+
+    def start_from(self, weights: Weights) -> None:
+        """Takes the convolutions, fc6 and fc7 from torchvision's vgg16."""
+        new = converted_weights(weights, self.features, self.fc6, self.fc6.out_channels)
+        self.load_state_dict(self.state_dict() | new)
+
+
+class Doubling(nn.Module):
+    """Upsampling by two with weights that are learnt, bilinear at first, each label by itself.
+
+    >>> Doubling(1)(torch.tensor([[[[0.0, 4.0]]]]), (1, 3)).flatten().tolist()
+    [0.0, 1.0, 3.0]
+    """
+
+    def __init__(self, labels: int) -> None:
+        super().__init__()
+        self.transposed = nn.ConvTranspose2d(labels, labels, 4, stride=2, padding=1, bias=False)
+        line = torch.tensor([0.25, 0.75, 0.75, 0.25])
+        with torch.no_grad():
+            self.transposed.weight.copy_(torch.eye(labels)[:, :, None, None] * (line[:, None] * line))
+
+    def forward(
+        self,
+        scores: Tensor,  # (B, L, h, w)
+        size: Size,  # H, W, no more than twice h, w
+    ) -> Tensor:
+        """Scores (B, L, H, W)."""
+        fine: Tensor = self.transposed(pad(scores, (1, 1, 1, 1), mode="replicate"))  # else they fade at the border
+        return fine[..., 2 : 2 + size[0], 2 : 2 + size[1]]
+
+
+def _size(x: Tensor) -> Size:
+    return x.shape[2], x.shape[3]

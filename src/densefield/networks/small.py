@@ -1,0 +1,65 @@
+"""A small network that trains from nothing on a CPU: for synthetic scenes, examples and tests."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Literal, get_args
+
+from torch import Tensor, nn
+
+from densefield.errors import InputError
+from densefield.networks.inputs import checked_image, checked_labels
+from densefield.networks.normalization import IMAGENET
+from densefield.networks.upsampling import upsample_points
+
+Norm = Literal["batch", "group"]
+
+_GROUPS = 8  # of channels that are normalised together
+
+
+def small_network(labels: int = 11, width: int = 96, norm: Norm = "batch") -> SmallNetwork:
+    """Normalised image (B, 3, H, W) → scores (B, L, H, W), by a score for every eighth pixel.
+
+    * ``width``: channels at full depth, a multiple of 32.
+    * ``norm``: "batch" normalises channels over the batch, which learns fastest; "group" groups of channels within each
+      image, so that what an image gives does not depend on the batch it is in, nor on how that is shared out.
+
+    >>> import torch
+    >>> network = small_network(labels=5).eval()
+    >>> network(torch.zeros(1, 3, 30, 41)).shape
+    torch.Size([1, 5, 30, 41])
+    """
+    return SmallNetwork(labels, width, norm)
+
+
+class SmallNetwork(nn.Module):
+    """Three strides of two, then 3×3 convolutions with holes, each added to what it was given."""
+
+    stride = 8
+    normalization = IMAGENET
+    top_layers = ("top",)
+
+    def __init__(self, labels: int, width: int = 96, norm: Norm = "batch") -> None:
+        super().__init__()
+        self.labels = checked_labels(labels)
+        if isinstance(width, bool) or not isinstance(width, int) or width < 32 or width % 32:
+            raise InputError(f"width is {width!r}, expected a multiple of 32.")
+        if norm not in get_args(Norm):
+            raise InputError(f"norm is {norm!r}, expected one of {', '.join(get_args(Norm))}.")
+        widths = (3, width // 4, width // 2, width)
+        self.stem = nn.Sequential(*(_layer(here, out, norm, stride=2) for here, out in pairwise(widths)))
+        self.blocks = nn.ModuleList([_layer(width, width, norm, dilation=holes) for holes in (1, 2, 4, 1)])
+        self.top = nn.Conv2d(width, self.labels, 1)
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Scores (B, L, H, W) of a normalised image (B, 3, H, W)."""
+        x = self.stem(checked_image(image, self.top.weight))
+        for block in self.blocks:
+            x = x + block(x)
+        return upsample_points(self.top(x), self.stride, (image.shape[2], image.shape[3]))
+
+
+def _layer(channels: int, out: int, norm: Norm, *, stride: int = 1, dilation: int = 1) -> nn.Sequential:
+    convolution = nn.Conv2d(channels, out, 3, stride=stride, padding=dilation, dilation=dilation, bias=False)
+    normalise = nn.BatchNorm2d(out) if norm == "batch" else nn.GroupNorm(_GROUPS, out)
+    return nn.Sequential(convolution, normalise, nn.ReLU())

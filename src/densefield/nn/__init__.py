@@ -1,0 +1,1 @@
+"""The dense CRF as torch modules."""

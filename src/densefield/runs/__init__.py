@@ -1,0 +1,1 @@
+"""Run folders: settings, checkpoints, scored images."""

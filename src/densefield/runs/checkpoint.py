@@ -1,0 +1,216 @@
+"""Checkpoints: everything that a run needs to resume, in files that are complete or absent."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from torch import Tensor
+
+from densefield.datasets.order import BEGINNING, Position
+from densefield.errors import DensefieldError, InputError
+from densefield.io.atomic import open_atomically, sync_folder
+from densefield.networks.weights import load_tensors, load_weights
+from densefield.nn.segmenter import Segmenter
+from densefield.runs.checkpoint_checks import DIGEST, check_checkpoint, content_digest
+from densefield.runs.config import Config
+from densefield.runs.run_files import BEST as BEST
+from densefield.runs.run_files import LAST as LAST
+from densefield.runs.run_files import PREVIOUS as PREVIOUS
+from densefield.runs.run_files import checkpoint_file
+from densefield.runs.settings import config_from
+from densefield.training.build import build_segmenter
+
+
+@dataclass
+class Progress:
+    """How far a run has come."""
+
+    overlap: Tensor  # (L, L): counts of training batches since the last validation
+    step: int = 0
+    position: Position = BEGINNING
+    best: float = -1.0  # the highest mean IoU on validation so far
+
+
+def random_states() -> list[dict[str, Tensor]]:
+    """The states of torch's generators in every process, which all take part in asking."""
+    own = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        own["cuda"] = torch.cuda.get_rng_state()
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return [own]
+    states: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(states, own)
+    return states
+
+
+def write_checkpoint(
+    path: Path,
+    config: Config,
+    segmenter: Segmenter,
+    optimizer: dict[str, Any],
+    progress: Progress,
+    rng: list[dict[str, Tensor]],
+) -> None:
+    """Writes a checkpoint with its checksum, completely or not at all."""
+    content: dict[str, Any] = {
+        "model": segmenter.state_dict(),
+        "optimizer": optimizer,
+        "position": list(progress.position),
+        "rng": rng,
+        "step": progress.step,
+        "stage": config.training.stage,
+        "config": config.model_dump(mode="json"),
+        "best": progress.best,
+        "overlap": progress.overlap,
+    }
+    content[DIGEST] = content_digest(content)
+    passing = path.with_name(f".{path.name}.part")  # always the same, so that a killed run leaves at most one
+    with open_atomically(path, passing) as file:
+        kept = _Remembering(file)
+        try:
+            torch.save(content, kept)  # type: ignore[arg-type]
+        except RuntimeError as error:  # torch's own error does not say why the file could not be written
+            raise (kept.error or error) from error
+
+
+class _Remembering:
+    """A file to write to that remembers the error of a failed write."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.error: OSError | None = None
+
+    def write(self, content: bytes) -> int:
+        try:
+            return self._file.write(content)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+def keep_previous(run: Path) -> None:
+    """Keeps the last checkpoint as the one before it: that the next one is good only the step after it will show."""
+    last, passing = run / LAST, run / PREVIOUS.with_name(f".{PREVIOUS.name}.part")
+    if not last.exists():
+        return
+    passing.unlink(missing_ok=True)
+    try:
+        os.link(last, passing)  # which takes no room: the last one is replaced, not written to
+    except OSError:  # of a disk that has no links
+        shutil.copyfile(last, passing)
+    os.replace(passing, run / PREVIOUS)
+    sync_folder(run / PREVIOUS.parent)
+    passing.unlink(missing_ok=True)  # two links of one file stay two when one is renamed to the other
+
+
+def read_checkpoint(path: str | PathLike[str]) -> dict[str, Any]:
+    """The content of a checkpoint, or of a run's best one (its last, where none was validated yet), checked."""
+    place = checkpoint_file(path)
+    content = load_tensors(place, "the checkpoint of a run, such as RUN/checkpoints/best.pt")
+    return check_checkpoint(place, content)[0]
+
+
+def load_segmenter(path: str | PathLike[str]) -> tuple[Segmenter, Config]:
+    """The segmenter of a run, as its best checkpoint has it, or of a checkpoint, ready to predict; and the settings."""
+    content = read_checkpoint(path)
+    config = config_from(content["config"])
+    # All weights come from the checkpoint: none need be there, or downloaded, to start from.
+    bare = config.model_copy(update={"network": config.network.model_copy(update={"pretrained": False})})
+    segmenter = build_segmenter(bare)
+    with _naming(checkpoint_file(path), "model"):
+        load_weights(segmenter, content["model"])
+    return segmenter.eval(), config
+
+
+@contextmanager
+def _naming(path: str | PathLike[str], field: str) -> Iterator[None]:
+    """Turns errors about a field into one line that names the file and the field."""
+    try:
+        yield
+    except (DensefieldError, RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise InputError(f"{path}: {field}: {' '.join(str(error).split()) or type(error).__name__}") from error
+
+
+def start_from(segmenter: Segmenter, path: str | PathLike[str]) -> str:
+    """Takes the network's weights from a run or a checkpoint, and the CRF where both have one of the same form.
+
+    Returns a line that says what was taken.
+    """
+
+    def form(state: dict[str, Tensor]) -> dict[str, torch.Size]:
+        return {name: value.shape for name, value in state.items()}
+
+    content = read_checkpoint(path)
+    parts = {"network": segmenter.network, "crf": segmenter.crf}
+    taken, left = [], ""
+    for name, part in parts.items():
+        state = {
+            key.removeprefix(f"{name}."): value for key, value in content["model"].items() if key.startswith(f"{name}.")
+        }
+        if part is None or not state:  # read_checkpoint() has seen to it that there are weights of a network
+            continue
+        if name == "crf" and form(state) != form(part.state_dict()):
+            left = "; its CRF has another form, so the settings' own is used"
+            continue
+        with _naming(checkpoint_file(path), f"model: {name}"):
+            load_weights(part, state)
+        taken.append(name)
+    return f"{' and '.join(taken)} from {path}, step {content['step']}{left}"
+
+
+def restore(
+    path: Path,
+    content: dict[str, Any],
+    segmenter: Segmenter,
+    optimizer: torch.optim.Optimizer,
+    rank: int,
+    device: torch.device,
+) -> Progress:
+    """Brings everything to where it was when the checkpoint was written; `path` is named in errors."""
+    with _naming(path, "model"):
+        load_weights(segmenter, content["model"])
+    with _naming(path, "optimizer"):
+        optimizer.load_state_dict(_checked_optimizer(content["optimizer"], optimizer))
+    if rank < len(content["rng"]):  # there may be more processes than before
+        with _naming(path, "rng"):
+            torch.set_rng_state(content["rng"][rank]["cpu"])
+            if "cuda" in content["rng"][rank] and device.type == "cuda":
+                torch.cuda.set_rng_state(content["rng"][rank]["cuda"])
+    return Progress(content["overlap"].to(device), content["step"], Position(*content["position"]), content["best"])
+
+
+def _checked_optimizer(saved: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """The saved state of an optimiser with the rates of the settings; raises where it is that of another one."""
+    own = optimizer.state_dict()
+    groups, state = saved.get("param_groups"), saved.get("state")
+    if not isinstance(groups, list) or not isinstance(state, dict):
+        raise InputError("lacks param_groups or state, expected what state_dict() of an optimiser gives.")
+    numbers = [group.get("params") if isinstance(group, dict) else None for group in groups]
+    if numbers != [group["params"] for group in own["param_groups"]]:
+        raise InputError("its groups of parameters are not those of the settings.")
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for number, values in state.items():
+        if type(number) is not int or not 0 <= number < len(parameters) or not isinstance(values, dict):
+            raise InputError(f"has a state for parameter {number!r}, expected 0 to {len(parameters) - 1}.")
+        shape = parameters[number].shape
+        for name, value in values.items():
+            if isinstance(value, Tensor) and value.ndim and value.shape != shape:
+                raise InputError(
+                    f"{name} of parameter {number} has shape {tuple(value.shape)}, expected {tuple(shape)}."
+                )
+            if isinstance(value, Tensor) and not bool(value.isfinite().all()):
+                raise InputError(f"{name} of parameter {number} holds NaN or infinity.")
+            if not isinstance(value, Tensor) and value is not None:
+                raise InputError(f"{name} of parameter {number} is a {type(value).__name__}, expected a tensor.")
+    return {"state": state, "param_groups": own["param_groups"]}

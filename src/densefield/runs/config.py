@@ -1,0 +1,234 @@
+"""The settings of a run, each with its default, its type and its limits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from densefield.crf.crf_tables import KERNELS, OPTIONS, kernel_problems, kernel_to_table, kernels_from_tables
+from densefield.crf.features import AxisOrder
+from densefield.crf.model import PHOTO_KERNELS
+from densefield.crf.problem import MOST_ITERATIONS
+from densefield.errors import InputError
+from densefield.filters.lattice_design import MAX_HALO, Operator
+
+MOST_NUMBER = 1e30  # beyond which single precision has few numbers left
+
+Positive = Annotated[float, Field(gt=0, le=MOST_NUMBER)]
+NotNegative = Annotated[float, Field(ge=0, le=MOST_NUMBER)]
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Side = Annotated[int, Field(ge=1)]
+
+HELD_OUT = "held_out"  # the split of images that are taken out of those for training
+
+# What each network can be made with besides the number of labels, and the values it may have.
+NETWORK_OPTIONS: dict[str, dict[str, tuple[object, ...]]] = {
+    "deeplab_vgg16": {"fc6": ("7x7", "4x4", "3x3", "large-fov")},
+    "fcn8s_vgg16": {},
+    "deeplab_efficientnet_lite0": {"output_stride": (8, 16)},
+    "small_network": {"width": tuple(range(32, 257, 32)), "norm": ("batch", "group")},
+}
+
+
+class _Section(BaseModel):
+    """Immutable settings; unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class SceneConfig(_Section):
+    """Scenes drawn on demand; the validation scenes have the numbers after those for training."""
+
+    images: Count = 2000
+    val_images: Count = 200
+    size: tuple[int, int] = (96, 96)
+    classes: int = Field(default=10, ge=2, le=20)
+    seed: Seed = 0
+
+
+class DataConfig(_Section):
+    """Where images come from, and how they are augmented."""
+
+    kind: Literal["voc2012", "folder", "scenes"] = "voc2012"
+    root: str = "data"
+    sbd: str | None = None  # the folder of SBD, where it is not in root
+    train: str = "train"
+    val: str = "val"  # or "held_out"
+    held_out: int = Field(default=0, ge=0)  # images of train that are not trained on: the split "held_out"
+    val_images: int = Field(
+        default=0, ge=0
+    )  # how many images of val are looked at while training, evenly spread; 0 is all
+    longest_side: int = Field(default=0, ge=0)  # larger images are shrunk to that as they are read; 0 leaves them
+    crop: tuple[Side, Side] = (306, 306)
+    scales: tuple[Positive, Positive] = (0.5, 1.5)
+    mirror: bool = True
+    jitter: float = Field(default=0.2, ge=0, lt=1)
+    scenes: SceneConfig = SceneConfig()
+
+    @model_validator(mode="after")
+    def _scales_are_in_order(self) -> DataConfig:
+        if self.scales[0] > self.scales[1]:
+            raise ValueError(f"scales are {list(self.scales)}, expected the smaller first")
+        return self
+
+    @model_validator(mode="after")
+    def _there_is_something_held_out(self) -> DataConfig:
+        if self.held_out and self.kind == "scenes":
+            raise ValueError(f"held_out is {self.held_out}, but scenes are drawn as needed: use scenes.val_images")
+        if self.val == HELD_OUT and not self.held_out:
+            raise ValueError("val is 'held_out', but no images are: set held_out to how many")
+        return self
+
+
+class NetworkConfig(_Section):
+    """Which network, and what it starts from: ImageNet's weights (true), nothing (false), or a file of weights."""
+
+    name: Literal["deeplab_vgg16", "fcn8s_vgg16", "deeplab_efficientnet_lite0", "small_network"] = "deeplab_vgg16"
+    labels: int = Field(default=21, ge=1, le=255)
+    pretrained: bool | str = True
+    options: dict[str, str | int] = {}
+
+    @model_validator(mode="after")
+    def _options_are_those_of_the_network(self) -> NetworkConfig:
+        known = NETWORK_OPTIONS[self.name]
+        for name, value in self.options.items():
+            if name not in known:
+                raise ValueError(f"options has {name!r}, but {self.name} has {', '.join(known) or 'none'}")
+            if value not in known[name]:
+                raise ValueError(f"options.{name} is {value!r}, expected one of {', '.join(map(str, known[name]))}")
+        if self.name == "small_network" and self.pretrained is True:
+            raise ValueError("pretrained is true, but there are no weights for small_network: set it to false")
+        return self
+
+
+class CRFConfig(_Section):
+    """The CRF of stage 2 before training: the keys of `crf.toml`, and what training alone has (`enabled`, `freeze`).
+
+    Kernels are kept with all their fields, as `densefield.crf.crf_tables` has them.
+    """
+
+    enabled: bool = True  # false trains the network alone in stage 2 too, for comparison
+    freeze: tuple[str, ...] = ()  # names of parameters that are not learnt, such as "*.log_sigma"
+    iterations: int = Field(default=5, ge=1, le=MOST_ITERATIONS)
+    exclude_self: bool = False
+    operator: Operator = "symmetric"
+    halo: int = Field(default=0, ge=0, le=MAX_HALO)
+    axis_order: AxisOrder = "xy"
+    kernels: tuple[dict[str, Any], ...] = tuple(kernel_to_table(kernel) for kernel in PHOTO_KERNELS)
+
+    @field_validator("kernels")
+    @classmethod
+    def _kernels_can_be_learnt(cls, tables: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+        problems = kernel_problems(tables) or list(_training_problems(tables))
+        if problems:
+            raise ValueError("\n".join(problems))
+        kernels = kernels_from_tables(tables)
+        forms = [table.get("compatibility", "potts") for table in tables]
+        return tuple(kernel_to_table(kernel, form) for kernel, form in zip(kernels, forms, strict=True))
+
+    @model_validator(mode="after")
+    def _frozen_parameters_exist(self) -> CRFConfig:
+        names = list(_parameter_names(self.kernels))
+        for pattern in self.freeze:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise ValueError(f"freeze has {pattern!r}, which matches none of {', '.join(names)}")
+        return self
+
+    def tables(self) -> dict[str, Any]:
+        """The keys of `crf.toml`."""
+        return {**{name: getattr(self, name) for name in OPTIONS}, KERNELS: list(self.kernels)}
+
+
+def _training_problems(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Lines on kernels that a file may have, but that cannot be learnt on photos."""
+    if not tables:
+        yield f"{KERNELS}: is empty, expected one kernel or more; enabled = false trains without a CRF"
+    for place, (table, kernel) in enumerate(zip(tables, kernels_from_tables(tables), strict=True)):
+        if table["kind"] == "custom":
+            yield f"{KERNELS}.{place}: compares {kernel.name!r}, but training has positions and colours alone"
+            continue
+        try:
+            kernel.shape({"position": 2, "channel": 3})
+        except InputError as error:
+            yield f"{KERNELS}.{place}: {error}"
+        weight = np.asarray(kernel.weight, np.float64)
+        if weight.ndim < 2 and table.get("compatibility") != "matrix" and (weight <= 0).any():
+            yield (
+                f"{KERNELS}.{place}.weight: is {weight.tolist()}, expected more than 0, since its logarithm is learnt: "
+                'remove the kernel, or set compatibility = "matrix"'
+            )
+
+
+def _parameter_names(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The names that DenseCRF gives to the parameters of these kernels."""
+    seen: Counter[str] = Counter()
+    for table in tables:
+        kind = table["kind"]
+        seen[kind] += 1
+        name = kind if seen[kind] == 1 else f"{kind}{seen[kind]}"
+        shape = ("log_diagonal", "lower") if "covariance" in table else ("log_sigma",)
+        is_matrix = np.ndim(table["weight"]) == 2 or table.get("compatibility") == "matrix"
+        yield from (f"{name}.{part}" for part in (*shape, "matrix" if is_matrix else "log_weight"))
+
+
+class OptimizerConfig(_Section):
+    """How parameters move: the top layer, all other layers and the CRF at rates of their own."""
+
+    name: Literal["sgd", "adamw"] = "sgd"
+    lr_top: Positive = 0.01
+    lr_rest: Positive = 0.001
+    lr_crf: NotNegative = 0.01
+    momentum: float = Field(default=0.9, ge=0, lt=1)  # of sgd
+    weight_decay: NotNegative = 0.0005  # never of biases, nor of the CRF
+    bias_factor: Positive = 2.0  # how much faster biases move
+    schedule: Literal["constant", "poly"] = "poly"
+
+
+class TrainingConfig(_Section):
+    """What is done how often."""
+
+    stage: Literal[1, 2] = 1
+    steps: Count = 6000
+    batch: Count = 20  # images per step, of all processes together
+    accumulate: Count = 1  # parts in which each process goes through its share of a batch
+    validate_every: Count = 500
+    checkpoint_every: Count = 500
+    log_every: Count = 1
+    seed: Seed = 0
+    precision: Literal["32-true", "bf16-mixed"] = "32-true"
+    workers: int = Field(default=2, ge=0)  # processes that read images; 0 reads them in the process that trains
+    start_from: str | None = None  # a run or a checkpoint whose weights are taken
+
+    @model_validator(mode="after")
+    def _batches_can_be_split(self) -> TrainingConfig:
+        if self.batch % self.accumulate:
+            raise ValueError(f"batch is {self.batch}, expected a multiple of accumulate, which is {self.accumulate}")
+        return self
+
+
+class Config(_Section):
+    """All settings of a run."""
+
+    data: DataConfig = DataConfig()
+    network: NetworkConfig = NetworkConfig()
+    crf: CRFConfig = CRFConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    training: TrainingConfig = TrainingConfig()
+
+    @model_validator(mode="after")
+    def _weights_are_for_the_labels(self) -> Config:
+        problems = kernel_problems(self.crf.kernels, self.network.labels)
+        if problems:
+            raise ValueError("\n".join(f"crf.{line}" for line in problems))
+        return self
+
+    @property
+    def uses_crf(self) -> bool:
+        """Whether there is a CRF: in stage 2, unless it is disabled."""
+        return self.training.stage == 2 and self.crf.enabled

@@ -1,0 +1,245 @@
+"""Settings from a TOML file and the command line, checked all at once; and back to TOML."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from densefield.crf.crf_file import parse_toml_value, problem_text, read_crf_tables, read_toml
+from densefield.crf.crf_tables import KERNELS, unknown_key
+from densefield.errors import InputError
+from densefield.runs.config import Config
+
+STAGE2 = "stage2"
+CRF_FILE = "file"  # in [crf]: a CRF to start from, whose keys the others of [crf] override
+_TYPES = ("float", "constrained-float", "str", "bool", "int")  # parts of a key where pydantic had a choice of types
+
+Tables = dict[str, Any]
+
+
+def read_config(path: str | PathLike[str], settings: Sequence[str] = ()) -> Config:
+    """The settings in a TOML file, changed by others such as ``"optimizer.lr_top=0.02"``.
+
+    * ``path``: the file. It holds what differs from the defaults, and in the table `stage2` what differs in stage 2
+      from stage 1. ``crf.file`` names a CRF to start from, relative to the folder of this file.
+    * ``settings``: keys and values, in TOML, that override the file in both stages. ``crf.kernels.0.weight=2`` changes
+      the first kernel of the list. ``crf.file=`` is relative to the working directory and replaces the CRF of the
+      file.
+
+    Everything that is unknown or impossible is listed in one error.
+    """
+    try:
+        return _read_config(path, settings)
+    except RecursionError:
+        raise InputError(f"{path}, or a setting of the command line, is nested too deeply: no setting is.") from None
+
+
+def _read_config(path: str | PathLike[str], settings: Sequence[str]) -> Config:
+    tables = read_toml(path, "a file of settings such as those in configs/")
+    second = tables.pop(STAGE2, {})
+    problems: list[str] = []
+    if not isinstance(second, dict):
+        problems.append(f"{STAGE2}: is {second!r}, expected a table such as [{STAGE2}.training]")
+        second = {}
+    for part in (tables, second):
+        _read_crf_file(part, Path(path).parent, problems)
+    ordered = sorted(settings, key=lambda setting: setting.partition("=")[0].strip() != f"crf.{CRF_FILE}")
+    for setting in ordered:
+        _set(tables, setting, problems)
+    joint = copy.deepcopy(tables)
+    _merge(joint, second)
+    for setting in ordered:  # the command line holds in both stages
+        _set(joint, setting, [])
+    stage = _at(tables, "training", "stage")
+    chosen, other = (joint, tables) if stage == 2 else (tables, joint)
+    problems += _problems(chosen)
+    problems += [line for line in _problems(other) if line not in problems]
+    if problems:
+        raise InputError(problem_text(path, problems))
+    return _validated(chosen)
+
+
+def config_from(tables: Mapping[str, Any]) -> Config:
+    """The settings in nested dicts, as a checkpoint holds them."""
+    problems = _problems(tables)
+    if problems:
+        raise InputError("the settings cannot be used:" + "".join(f"\n  {line}" for line in problems))
+    return _validated(tables)
+
+
+def to_toml(config: Config) -> str:
+    """All settings as text that read_config() reads.
+
+    >>> print(to_toml(Config()).splitlines()[1])
+    kind = "voc2012"
+    """
+    return "\n".join(_lines(config.model_dump(mode="json"), ())) + "\n"
+
+
+def differences(one: Config, two: Config) -> list[str]:
+    """A line for each setting that differs.
+
+    >>> from densefield.runs.config import TrainingConfig
+    >>> differences(Config(), Config(training=TrainingConfig(steps=7)))
+    ['training.steps: 6000, 7']
+    """
+    first, second = _flat(one.model_dump(mode="json")), _flat(two.model_dump(mode="json"))
+    return [
+        f"{key}: {first.get(key)}, {second.get(key)}"
+        for key in sorted(first.keys() | second.keys())
+        if first.get(key) != second.get(key)
+    ]
+
+
+def _read_crf_file(tables: Tables, folder: Path, problems: list[str]) -> None:
+    """Replaces the key `file` of [crf] by what that file holds, save for the keys that are there already."""
+    crf = tables.get("crf")
+    if not isinstance(crf, dict) or CRF_FILE not in crf:
+        return
+    name = crf.pop(CRF_FILE)
+    if not isinstance(name, str):
+        problems.append(f"crf.{CRF_FILE}: is {name!r}, expected the name of a file")
+        return
+    try:
+        tables["crf"] = {**read_crf_tables(folder / name), **crf}
+    except InputError as error:
+        problems.append(f"crf.{CRF_FILE}: {error}")
+
+
+def _validated(tables: Mapping[str, Any]) -> Config:
+    # As JSON, where a list may be a tuple but neither true nor "1" is a number.
+    return Config.model_validate_json(json.dumps(tables, default=str), strict=True)
+
+
+def _problems(tables: Mapping[str, Any]) -> list[str]:
+    try:
+        _validated(tables)
+    except ValidationError as error:
+        return list(dict.fromkeys(line for each in error.errors(include_url=False) for line in _problem_lines(each)))
+    return []
+
+
+def _problem_lines(error: Any) -> list[str]:
+    """A line for each problem of one error: the key, what came, and what was expected."""
+    text = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "value_error" and error["loc"] == ("crf", KERNELS):
+        return [f"crf.{line}" for line in text.splitlines()]
+    if error["type"] == "value_error" and not error["loc"]:
+        return list(text.splitlines())
+    return [_line(error)]
+
+
+def _line(error: Any) -> str:
+    place = [str(part) for part in error["loc"]]
+    key = ".".join(part for part in place if part not in _TYPES and "[" not in part)
+    if error["type"] == "extra_forbidden":
+        if place == [KERNELS]:
+            return f"{key}: unknown key; in settings the kernels are listed under [[crf.{KERNELS}]]"
+        return unknown_key(key, place[-1], _known_keys(place[:-1]))
+    if error["type"] == "value_error":
+        return f"{key}: {error['msg'].removeprefix('Value error, ')}"
+    message = error["msg"][0].lower() + error["msg"][1:]
+    return f"{key}: is {json.dumps(error['input'], default=str)}; {message.removeprefix('input ')}"
+
+
+def _known_keys(place: Sequence[str]) -> list[str]:
+    section: type[BaseModel] = Config
+    for name in place:
+        inner = section.model_fields[name].annotation
+        assert isinstance(inner, type) and issubclass(inner, BaseModel)
+        section = inner
+    return list(section.model_fields)
+
+
+def _set(tables: Tables, setting: str, problems: list[str]) -> None:
+    """Applies a setting such as "training.steps=100"; a value that is not TOML is text."""
+    key, equals, text = setting.partition("=")
+    key = key.strip()
+    names = key.split(".")
+    if not equals or not all(names):
+        problems.append(f"{setting!r}: expected section.key=value, such as training.steps=100")
+        return
+    value = parse_toml_value(text)
+    if names == ["crf", CRF_FILE]:
+        part: Tables = {"crf": {CRF_FILE: value}}
+        _read_crf_file(part, Path(), problems)
+        _merge(tables, part)
+        return
+    place: Any = tables
+    for depth, name in enumerate(names[:-1]):
+        if names[: depth + 1] == ["crf", KERNELS] and name not in place:
+            problems.append(f"{key}: no kernels are listed, expected some under [[crf.{KERNELS}]] of the settings")
+            return
+        step = _step(place, name)
+        if step is None:
+            place.setdefault(name, {})
+            step = name
+        place = place[step]
+        if not isinstance(place, dict | list):
+            problems.append(f"{key}: {name} is not a section")
+            return
+        if isinstance(place, list) and _step(place, names[depth + 1]) is None:
+            problems.append(f"{key}: {name} has {len(place)} items, expected a number below {len(place)} after it")
+            return
+    place[_step(place, names[-1]) if isinstance(place, list) else names[-1]] = value
+
+
+def _step(place: Tables | list[Any], name: str) -> str | int | None:
+    """The key or index that a name stands for; None where there is none."""
+    if isinstance(place, dict):
+        return name if name in place else None
+    return int(name) if name.isdecimal() and int(name) < len(place) else None
+
+
+def _merge(tables: Tables, other: Tables) -> None:
+    for key, value in other.items():
+        if isinstance(value, dict) and isinstance(tables.get(key), dict):
+            _merge(tables[key], value)
+        else:
+            tables[key] = copy.deepcopy(value)
+
+
+def _at(tables: Tables, *names: str) -> object:
+    found: Any = tables
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _lines(table: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
+    if place:
+        yield f"[{'.'.join(place)}]"
+    for key, value in table.items():
+        if not isinstance(value, dict) and not _is_list_of_tables(value) and value is not None:
+            yield _assignment(key, value)
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from ["", *_lines(value, (*place, key))] if place else _lines(value, (key,))
+        elif _is_list_of_tables(value):
+            for item in value:
+                yield from ["", f"[[{'.'.join((*place, key))}]]", *(_assignment(*pair) for pair in item.items())]
+    if len(place) == 1:
+        yield ""
+
+
+def _assignment(key: str, value: Any) -> str:
+    return f"{key} = {json.dumps(value, ensure_ascii=False)}"  # the same in TOML for all values that settings hold
+
+
+def _is_list_of_tables(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+
+
+def _flat(table: Mapping[str, Any], place: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if _is_list_of_tables(value):
+            value = {str(number): item for number, item in enumerate(value)}
+        flat.update(_flat(value, f"{place}{key}.") if isinstance(value, dict) else {f"{place}{key}": value})
+    return flat

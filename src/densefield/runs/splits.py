@@ -1,0 +1,131 @@
+"""The images that settings name: splits of datasets, and parts of splits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from densefield.datasets.folder import FolderDataset, checked_folder, split_names
+from densefield.datasets.layout import find_layout
+from densefield.datasets.sample import Dataset, Sample, entries_of
+from densefield.datasets.shrunk import ShrunkDataset
+from densefield.datasets.voc import VOC2012, list_voc
+from densefield.errors import InputError
+from densefield.runs.config import HELD_OUT, Config, DataConfig
+from densefield.scenes.scene import SceneDataset
+
+UNLISTED = ("train", "val")  # splits that a folder without split lists has all the same
+
+
+def build_datasets(config: Config) -> tuple[Dataset, Dataset]:
+    """The images for training, and those for validation."""
+    check_splits(config.data)
+    splits = {split: open_split(config.data, split) for split in (config.data.train, config.data.val)}
+    for split, dataset in splits.items():
+        if len(dataset) and dataset[0].label is None:
+            raise InputError(
+                f"the images of {split!r} have no masks: choose a split that has, by data.train and data.val."
+            )
+        if len(dataset.classes) != config.network.labels:
+            raise InputError(
+                f"network.labels is {config.network.labels}, but the data have {len(dataset.classes)} labels: set "
+                f"network.labels to that."
+            )
+    train, val = splits[config.data.train], splits[config.data.val]
+    return train, Part(val, _evenly(len(val), config.data.val_images or len(val)))
+
+
+def check_splits(config: DataConfig) -> None:
+    """Raises where the images for training or validation are not there; no image is read."""
+    if config.kind == "scenes":
+        return
+    if _is_unlisted(config) and not config.held_out:
+        raise InputError(
+            f"{config.root} has no split lists, so that validation would be on the images for training. Set "
+            "data.held_out to the number of images that are validated on, or write splits/train.txt and splits/val.txt."
+        )
+    for split in dict.fromkeys(config.train if each == HELD_OUT else each for each in (config.train, config.val)):
+        if config.kind == "voc2012":
+            list_voc(Path(config.root), split, None if config.sbd is None else Path(config.sbd))
+        else:
+            checked_folder(find_layout(Path(config.root))[1], _listed_split(config, split))
+
+
+def default_split(config: DataConfig) -> str:
+    """The split that a run is evaluated on: that of validation, or "val" where images of training are held out."""
+    if config.val != HELD_OUT:
+        return config.val
+    if config.kind == "folder" and "val" not in split_names(find_layout(Path(config.root))[1]):
+        return HELD_OUT
+    return "val"
+
+
+def open_split(config: DataConfig, split: str) -> Dataset:
+    """One split, with images no larger than the settings allow.
+
+    The images of "held_out" are taken out of those for training, evenly spread. In a folder without split lists all
+    images are for training, and those held out are "val" too. Scenes that are drawn on demand have two splits: the
+    scenes for training, and those after them.
+    """
+    if split == config.val and config.held_out and _is_unlisted(config):
+        split = HELD_OUT
+    dataset = _whole_split(config, config.train if split == HELD_OUT else split)
+    if config.held_out and split in (config.train, HELD_OUT):
+        apart = _evenly(len(dataset), config.held_out)
+        if len(apart) == len(dataset):
+            raise InputError(f"data.held_out is {config.held_out}, but {config.train} has {len(dataset)} images.")
+        rest = sorted(set(range(len(dataset))) - set(apart))
+        dataset = Part(dataset, apart if split == HELD_OUT else rest)
+    elif split == HELD_OUT:
+        raise InputError("no images are held out: data.held_out is 0.")
+    return ShrunkDataset(dataset, config.longest_side) if config.longest_side else dataset
+
+
+def _evenly(length: int, count: int) -> list[int]:
+    """So many numbers below the length, evenly spread; all where there are not so many."""
+    count = min(count, length)
+    return [number * length // count for number in range(count)]
+
+
+def _whole_split(config: DataConfig, split: str) -> Dataset:
+    if config.kind == "voc2012":
+        return VOC2012(config.root, split, sbd=config.sbd)
+    if config.kind == "folder":
+        return FolderDataset(find_layout(Path(config.root))[1], _listed_split(config, split))
+    if split not in (config.train, config.val):
+        raise InputError(f"the split is {split!r}, but scenes that are drawn have {config.train!r} and {config.val!r}.")
+    scenes, later = config.scenes, split == config.val
+    return SceneDataset(
+        scenes.val_images if later else scenes.images,
+        size=scenes.size,
+        classes=scenes.classes,
+        seed=scenes.seed,
+        first=scenes.images if later else 0,
+    )
+
+
+def _listed_split(config: DataConfig, split: str) -> str | None:
+    """The split of a folder; None, all images, where it has no split lists and the name is a default."""
+    return None if split in UNLISTED and _is_unlisted(config) else split
+
+
+def _is_unlisted(config: DataConfig) -> bool:
+    """Whether the data are a folder without split lists."""
+    return config.kind == "folder" and not split_names(find_layout(Path(config.root))[1])
+
+
+class Part:
+    """Some images of a dataset."""
+
+    def __init__(self, dataset: Dataset, indices: Sequence[int]) -> None:
+        self._dataset, self._indices = dataset, indices
+        self.classes = dataset.classes
+        self.ids = tuple(dataset.ids[index] for index in indices)
+        entries = entries_of(dataset)
+        self.entries = tuple(entries[index] for index in indices) if entries else ()
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, index: int) -> Sample:
+        return self._dataset[self._indices[index]]

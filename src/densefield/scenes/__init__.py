@@ -1,0 +1,1 @@
+"""Synthetic scenes: images with exact labels."""

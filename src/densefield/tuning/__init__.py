@@ -1,0 +1,1 @@
+"""CRF parameters tuned on fixed scores."""

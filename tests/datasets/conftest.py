@@ -1,0 +1,24 @@
+"""What tests of data ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def official(monkeypatch):
+    """The numbers of images that make the small copy of PASCAL VOC complete."""
+    from densefield.datasets import voc  # not above: modules that skip without Pillow come here too
+    from tests.support.tiny_voc import OFFICIAL
+
+    for split, count in OFFICIAL.items():
+        monkeypatch.setitem(voc.OFFICIAL, split, count)
+
+
+@pytest.fixture
+def voc_root(tmp_path, official):
+    """A folder with a small, complete PASCAL VOC 2012."""
+    from tests.support.tiny_voc import write_voc
+
+    write_voc(tmp_path)
+    return tmp_path

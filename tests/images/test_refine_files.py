@@ -1,0 +1,326 @@
+"""Files are refined as arrays are; what fails is told, and the rest goes on."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
+
+from densefield import CRF, Bilateral, InputError, Spatial, refine  # noqa: E402
+from densefield.images import refine_files as refining  # noqa: E402
+from densefield.images.preview import preview  # noqa: E402
+from densefield.images.refine_files import Settings, refine_files  # noqa: E402
+
+KERNELS = (Spatial(2, weight=2), Bilateral(15, 12, weight=3))
+SETTINGS = Settings(CRF(KERNELS))
+
+
+def scene(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A small photo (18, 24, 3), and a mask that is two columns off."""
+    rng = np.random.default_rng(seed)
+    mask = np.zeros((18, 24), np.uint8)
+    mask[4:14, 6:17] = 1
+    photo = np.where(mask[..., None], (180, 60, 40), (40, 90, 160)) + rng.normal(0, 8, (18, 24, 3))
+    return np.clip(photo, 0, 255).astype(np.uint8), np.roll(mask, 2, 1)
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Folders of five images and indexed masks, and the names of the folders: images, masks, out."""
+    for folder in ("images", "masks"):
+        (tmp_path / folder).mkdir()
+    for seed in range(5):
+        photo, mask = scene(7000 + seed)
+        Image.fromarray(photo).save(tmp_path / "images" / f"{seed}.png")
+        picture = Image.fromarray(mask)
+        picture.putpalette([0, 0, 0, 9, 99, 199])
+        picture.save(tmp_path / "masks" / f"{seed}.png")
+    return tmp_path / "images", tmp_path / "masks", tmp_path / "out"
+
+
+def labels_in(path: Path) -> np.ndarray:
+    with Image.open(path) as picture:
+        return np.asarray(picture)
+
+
+@pytest.mark.parametrize("form", ["labels", "probabilities", "logits", "object", "soft"])
+def test_one_pair_is_refined_as_its_arrays_are(tmp_path, form):
+    photo, mask = scene(6113)
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    path = tmp_path / ("mask.npy" if form in ("probabilities", "logits") else "mask.png")
+    probabilities = np.stack([1 - 0.2 - 0.6 * mask, 0.2 + 0.6 * mask]).astype(np.float32)
+    if form == "labels":
+        mask[0, 0] = 2
+        Image.fromarray(mask).save(path)
+        expected = refine(photo, labels=mask, kernels=KERNELS)
+    elif form == "object":
+        Image.fromarray(mask * np.uint8(255)).save(path)
+        expected = refine(photo, labels=mask, kernels=KERNELS)
+    elif form == "soft":
+        shades = np.rint(255 * probabilities[1]).astype(np.uint8)
+        Image.fromarray(shades).save(path)
+        one = shades.astype(np.float32) / 255
+        expected = refine(photo, np.stack([1 - one, one]), kernels=KERNELS)
+    elif form == "probabilities":
+        np.save(path, probabilities)
+        expected = refine(photo, probabilities, kernels=KERNELS)
+    else:
+        np.save(path, 3 * probabilities)
+        expected = refine(photo, logits=3 * probabilities, kernels=KERNELS)
+    settings = Settings(CRF(KERNELS), logits=form == "logits", soft=form == "soft")
+    refined = refine_files(tmp_path / "photo.png", path, tmp_path / "out.npy", settings)
+    assert refined.failures == [] and refined.outcomes[0].form == form
+    assert np.array_equal(np.load(tmp_path / "out.npy"), expected)
+    assert not np.array_equal(expected.argmax(0), mask)  # something was there to refine
+
+
+def test_settings_reach_refine(tmp_path, folders):
+    images, masks, _ = folders
+    settings = Settings(CRF(KERNELS[:1], iterations=2), confidence=0.8, num_labels=4, void=0)
+    refine_files(images / "0.png", masks / "0.png", tmp_path / "out.npy", settings)
+    photo, mask = scene(7000)
+    expected = refine(photo, labels=mask, num_labels=4, void=0, confidence=0.8, kernels=KERNELS[:1], iterations=2)
+    assert np.array_equal(np.load(tmp_path / "out.npy"), expected)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_folders_are_refined_pair_by_pair_in_order(folders, threads):
+    images, masks, out = folders
+    calls = []
+    refined = refine_files(
+        images, masks, out, SETTINGS, threads=threads, progress=lambda done, total: calls.append((done, total))
+    )
+    assert [outcome.pair.out.name for outcome in refined.outcomes] == [f"{n}.png" for n in range(5)]
+    assert calls == [(n, 5) for n in range(1, 6)]
+    for seed in range(5):
+        photo, mask = scene(7000 + seed)
+        assert np.array_equal(labels_in(out / f"{seed}.png"), refine(photo, labels=mask, kernels=KERNELS).argmax(0))
+
+
+def test_several_pairs_share_the_threads_and_one_pair_has_them_all(folders, monkeypatch):
+    images, masks, out = folders
+    given, workers = [], set()
+    real = refining.refine
+
+    def watched(*arguments: object, **options: object) -> object:
+        given.append(options["threads"])
+        workers.add(threading.get_ident())
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(refining, "refine", watched)
+    refine_files(images, masks, out, SETTINGS, threads=2)
+    assert given == [1] * 5 and len(workers) <= 2 and threading.get_ident() not in workers
+    given.clear()
+    refine_files(images / "0.png", masks / "0.png", out / "one.png", SETTINGS, threads=2)
+    assert given == [2]
+
+
+def test_what_fails_is_told_with_names_and_the_rest_goes_on(folders):
+    images, masks, out = folders
+    (images / "1.png").write_bytes(b"broken")
+    Image.fromarray(np.zeros((9, 24), np.uint8)).save(masks / "3.png")
+    Image.fromarray(np.zeros((2, 2), np.uint8)).save(masks / "alone.png")
+    Image.fromarray(np.zeros((2, 2), np.uint8)).save(images / "unmasked.png")
+    refined = refine_files(images, masks, out, SETTINGS)
+    assert sorted(path.name for path in out.iterdir()) == ["0.png", "2.png", "4.png"]
+    broken, size, alone = refined.failures
+    assert str(images / "1.png") in broken and "not an image" in broken
+    assert f"{images / '3.png'} has 24 × 18 pixels (width × height), but {masks / '3.png'} has 24 × 9" in size
+    assert str(masks / "alone.png") in alone and "no image" in alone
+    assert [path.name for path in refined.pairing.images_alone] == ["unmasked.png"]
+
+
+def test_errors_of_inference_are_told_with_the_name_of_the_mask(folders):
+    images, masks, out = folders
+    (failure, *_) = refine_files(images, masks, out, Settings(CRF(KERNELS), confidence=0.4)).failures
+    assert failure.startswith(f"{masks / '0.png'}: confidence is 0.4")
+
+
+def test_a_result_that_cannot_be_written_is_told(folders):
+    images, masks, out = folders
+    out.mkdir()
+    (out / "2.png").mkdir()
+    refined = refine_files(images, masks, out, SETTINGS)
+    assert len(refined.failures) == 1 and "2.png" in refined.failures[0]
+    assert sorted(path.name for path in out.iterdir()) == [f"{n}.png" for n in range(5)]
+
+
+def test_an_interrupted_run_goes_on_where_results_are_missing(folders):
+    images, masks, out = folders
+    refine_files(images, masks, out, SETTINGS)
+    (out / "3.png").unlink()
+    (out / "1.png").write_bytes(b"kept")
+    refined = refine_files(images, masks, out, SETTINGS, skip_existing=True)
+    assert [outcome.pair.out.name for outcome in refined.outcomes] == ["3.png"] and len(refined.skipped) == 4
+    assert (out / "1.png").read_bytes() == b"kept" and (out / "3.png").exists()
+    assert len(refine_files(images, masks, out, SETTINGS).outcomes) == 5  # and without it all is done again
+    assert labels_in(out / "1.png").shape == (18, 24)
+
+
+def test_previews_show_the_masks_before_and_after_in_their_own_colours(folders):
+    images, masks, out = folders
+    refine_files(images, masks, out, SETTINGS, preview=out.with_name("previews"))
+    assert len(list(out.with_name("previews").iterdir())) == 5
+    photo, mask = scene(7002)
+    palette = np.array([[0, 0, 0], [9, 99, 199]], np.uint8)
+    expected = preview(photo, mask.astype(int), labels_in(out / "2.png"), palette)
+    assert np.array_equal(labels_in(out.with_name("previews") / "2.png"), expected)
+
+
+def test_the_doctor_is_asked_where_wanted(folders):
+    images, masks, out = folders
+    quiet = refine_files(images, masks, out, SETTINGS)
+    spoken = refine_files(images, masks, out, Settings(CRF(KERNELS), explain=True))
+    assert all(outcome.findings == () for outcome in quiet.outcomes)
+    assert all(outcome.findings[-1].what.startswith("No problem found") for outcome in spoken.outcomes)
+
+
+def test_the_doctor_speaks_of_axes_though_the_pair_fails(folders):
+    images, masks, out = folders
+    np.save(masks / "p.npy", np.full((18, 24, 2), 0.5, np.float32))
+    refined = refine_files(images / "0.png", masks / "p.npy", out / "0.png", Settings(CRF(KERNELS), explain=True))
+    assert "labels last" in refined.outcomes[0].findings[0].what
+    assert "numpy.moveaxis(array, -1, 0)" in refined.failures[0]
+
+
+def test_a_photo_that_is_shown_turned_takes_a_mask_of_either_kind(tmp_path):
+    photo, mask = scene(6917)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(photo).save(tmp_path / "photo.png", exif=exif)
+    for name, turned in (("stored", mask), ("shown", np.rot90(mask, -1))):
+        Image.fromarray(np.ascontiguousarray(turned)).save(tmp_path / f"{name}.png")
+        refined = refine_files(tmp_path / "photo.png", tmp_path / f"{name}.png", tmp_path / f"{name}-out.png", SETTINGS)
+        assert refined.failures == []
+    stored, shown = labels_in(tmp_path / "stored-out.png"), labels_in(tmp_path / "shown-out.png")
+    # The lattice is not quite the same for (x, y) and (y, x).
+    assert stored.shape == (18, 24) and shown.shape == (24, 18) and (np.rot90(stored, -1) != shown).mean() < 0.02
+
+
+def test_masks_of_voc_keep_their_palette_and_lose_their_unknown_pixels(shared, tmp_path):
+    voc = shared / "data" / "VOCdevkit" / "VOC2012"
+    mask = sorted((voc / "SegmentationClass").glob("*.png"))[11]
+    refined = refine_files(voc / "JPEGImages" / f"{mask.stem}.jpg", mask, tmp_path / "out.png")
+    assert refined.failures == []
+    with Image.open(mask) as before, Image.open(tmp_path / "out.png") as after:
+        assert after.mode == "P" and after.getpalette() == before.getpalette()
+        was, now = np.asarray(before), np.asarray(after)
+    assert (was == 255).any() and not (now == 255).any()
+    assert (was == now)[was != 255].mean() > 0.9
+
+
+def test_nothing_to_do_and_bad_threads_are_errors(folders):
+    images, masks, out = folders
+    with pytest.raises(InputError, match="threads is 0"):
+        refine_files(images, masks, out, SETTINGS, threads=0)
+    for path in masks.iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match="no image in"):
+        refine_files(images, masks, out, SETTINGS)
+
+
+@pytest.mark.parametrize("value", [127, 128, 254, 255])
+def test_binary_masks_come_back_with_their_own_two_values(tmp_path, value):
+    photo, mask = scene(6311)
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    Image.fromarray(mask * np.uint8(value)).save(tmp_path / "mask.png")
+    refined = refine_files(tmp_path / "photo.png", tmp_path / "mask.png", tmp_path / "out.png", SETTINGS)
+    assert refined.failures == [] and refined.outcomes[0].form == "object"
+    expected = value * refine(photo, labels=mask, kernels=KERNELS).argmax(0)
+    assert np.array_equal(labels_in(tmp_path / "out.png"), expected)
+
+
+def test_more_than_255_labels_in_a_tiff_of_16_bits_stay_what_they_are(tmp_path):
+    photo, mask = scene(6323)
+    labels = np.where(mask == 1, 299, 255).astype(np.uint16)  # 255 is a label, since there are more than 255
+    labels[0, :5] = [7, 256, 257, 1, 30]
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    Image.fromarray(labels).save(tmp_path / "mask.tif")
+    refined = refine_files(
+        tmp_path / "photo.png", tmp_path / "mask.tif", tmp_path / "out.tif", Settings(CRF(KERNELS), num_labels=300)
+    )
+    assert refined.failures == []
+    with Image.open(tmp_path / "out.tif") as picture:
+        assert picture.format == "TIFF" and picture.mode == "I;16"
+        result = np.asarray(picture)
+    assert np.array_equal(result, refine(photo, labels=labels, num_labels=300, kernels=KERNELS).argmax(0))
+    assert set(np.unique(result)) <= set(np.unique(labels)) and {255, 299} <= set(np.unique(result))
+
+
+def test_high_label_numbers_take_no_memory_for_the_numbers_between(tmp_path):
+    photo, mask = scene(6337)
+    photo, mask = np.tile(photo, (20, 20, 1)), np.tile(mask, (20, 20))
+    labels = np.where(mask == 1, 40001, 7).astype(np.uint16)
+    labels[5:10] = 0
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    Image.fromarray(labels).save(tmp_path / "mask.png")
+    settings = Settings(CRF(KERNELS), void=0)
+    # 40002 rows of 360 × 480 floats would be 28 gigabytes.
+    refined = refine_files(
+        tmp_path / "photo.png", tmp_path / "mask.png", tmp_path / "o.png", settings, preview=tmp_path / "p.png"
+    )
+    assert refined.failures == []
+    few = np.where(labels == 0, 255, mask).astype(np.uint8)
+    expected = np.array([7, 40001])[refine(photo, labels=few, kernels=KERNELS).argmax(0)]
+    assert np.array_equal(labels_in(tmp_path / "o.png"), expected)
+    (failure,) = refine_files(
+        tmp_path / "photo.png", tmp_path / "mask.png", tmp_path / "o.png", Settings(num_labels=300)
+    ).failures
+    assert "labels range from 0 to 40001, expected 0 to 299" in failure
+
+
+@pytest.mark.parametrize("brightest", [1, 255])
+def test_images_are_read_as_0_to_255_so_there_is_no_warning_of_their_range(tmp_path, brightest):
+    """Warnings are errors in these tests: a float image that goes up to 1 would be one."""
+    photo, mask = scene(6329)
+    deep = (photo[..., 0].astype(np.uint16) // 255 + 1) * 257 * brightest // 2
+    Image.fromarray(deep.astype(np.uint16)).save(tmp_path / "photo.tif")
+    Image.fromarray(mask).save(tmp_path / "mask.png")
+    settings = Settings(CRF(KERNELS), explain=True)
+    assert refine_files(tmp_path / "photo.tif", tmp_path / "mask.png", tmp_path / "out.png", settings).failures == []
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, IndexError, TypeError, MemoryError, ZeroDivisionError, OSError])
+def test_no_error_of_one_pair_ends_the_others(folders, monkeypatch, kind):
+    images, masks, out = folders
+    real = refining.read_image
+
+    def sometimes(path: Path, size: tuple[int, int]) -> object:
+        if path.name == "2.png":
+            raise kind("two\nlines")
+        return real(path, size)
+
+    monkeypatch.setattr(refining, "read_image", sometimes)
+    refined = refine_files(images, masks, out, SETTINGS)
+    assert sorted(path.name for path in out.iterdir()) == ["0.png", "1.png", "3.png", "4.png"]
+    (failure,) = refined.failures
+    assert failure.startswith(f"{masks / '2.png'}: ") and "two lines" in failure
+
+
+def test_failures_are_reported_as_they_happen(folders):
+    images, masks, out = folders
+    (masks / "1.png").write_bytes(b"broken")
+    Image.fromarray(np.zeros((2, 2), np.uint8)).save(masks / "alone.png")
+    calls: list[object] = []
+    refined = refine_files(
+        images, masks, out, SETTINGS, threads=1, progress=lambda done, _: calls.append(done), failed=calls.append
+    )
+    alone, first, broken, *rest = calls
+    assert f"{masks / 'alone.png'}: no image" in alone and str(masks / "1.png") in broken
+    assert [first, *rest] == [1, 2, 3, 4, 5]
+    assert set(refined.failures) == {alone, broken}
+
+
+def test_subfolders_and_names_with_a_suffix_reach_the_pairing(folders):
+    images, masks, out = folders
+    (images / "in").mkdir()
+    for number in range(5):
+        (images / f"{number}.png").rename(images / "in" / f"{number}.png")
+        (masks / f"{number}.png").rename(images / "in" / f"{number}_m.png")
+    refined = refine_files(images, images, out, SETTINGS, recursive=True, mask_suffix="_m")
+    assert refined.failures == []
+    assert sorted(path.name for path in (out / "in").iterdir()) == [f"{number}_m.png" for number in range(5)]

@@ -1,0 +1,195 @@
+"""Downloads are whole and right, or an error says why not."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from densefield.errors import DensefieldError, InputError
+from densefield.io import download as module
+from densefield.io.download import DownloadError, cache_folder, download
+from tests.support.range_server import serve
+
+CONTENT = np.random.default_rng(71993).bytes(300_007)
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setattr(module, "PAUSE", 0.001)
+    monkeypatch.setattr(module, "PIECE", 1 << 14)
+    with serve({"file.tar": CONTENT}) as served:
+        yield served
+
+
+@pytest.fixture
+def get(server, tmp_path):
+    def get(sha256=SHA256, progress=None):
+        return download(f"{server.url}/file.tar", tmp_path / "below" / "file.tar", sha256=sha256, progress=progress)
+
+    return get
+
+
+@pytest.fixture
+def part(tmp_path):
+    (tmp_path / "below").mkdir()
+    return tmp_path / "below" / "file.tar.part"
+
+
+@pytest.mark.parametrize("checksum", [SHA256, SHA256.upper()])
+def test_a_file_is_downloaded_and_nothing_is_left_beside_it(get, checksum):
+    path = get(checksum)
+    assert path.read_bytes() == CONTENT and list(path.parent.iterdir()) == [path]
+
+
+def test_progress_counts_bytes_up_to_the_whole(get):
+    steps = []
+    get(progress=lambda done, total: steps.append((done, total)))
+    assert steps[-1] == (len(CONTENT), len(CONTENT)) and len(steps) > 10
+    assert [done for done, _ in steps] == sorted({done for done, _ in steps})
+
+
+def test_a_file_that_is_there_and_right_is_not_asked_for(get, server):
+    get()
+    get()
+    assert len(server.asked) == 1
+
+
+def test_an_interrupted_download_is_gone_on_with(get, server, part):
+    part.write_bytes(CONTENT[:100_000])
+    steps = []
+    path = get(progress=lambda done, total: steps.append((done, total)))
+    assert path.read_bytes() == CONTENT and server.asked == ["bytes=100000-"]
+    assert steps[0][0] > 100_000 and steps[-1] == (len(CONTENT), len(CONTENT))
+
+
+def test_a_download_that_lacks_only_its_name_is_finished(get, server, part):
+    part.write_bytes(CONTENT)
+    assert get().read_bytes() == CONTENT and len(server.asked) == 1
+
+
+def test_a_file_that_was_damaged_is_fetched_again(get, part):
+    part.with_name("file.tar").write_bytes(CONTENT[:-1] + b"!")
+    assert get().read_bytes() == CONTENT
+
+
+def test_half_a_file_under_the_final_name_is_gone_on_with(get, server, part):
+    part.with_name("file.tar").write_bytes(CONTENT[:4321])
+    assert get().read_bytes() == CONTENT and server.asked == ["bytes=4321-"]
+
+
+def test_connections_that_break_are_taken_up_again(get, server):
+    server.drop_after = 40_000
+    assert get().read_bytes() == CONTENT
+    assert server.asked == [None, *(f"bytes={start}-" for start in range(40_000, 300_007, 40_000))]
+
+
+def test_a_server_without_ranges_begins_again(get, server, part):
+    server.ranges = False
+    part.write_bytes(b"x" * 1000)
+    assert get().read_bytes() == CONTENT and server.asked == ["bytes=1000-"]
+
+
+def test_a_server_that_says_no_length_is_believed_by_checksum(get, server):
+    server.length = False
+    assert get().read_bytes() == CONTENT
+    server.files["file.tar"] = CONTENT[:-1]
+    get().unlink()
+    with pytest.raises(DownloadError, match="SHA-256"):
+        get()
+
+
+@pytest.mark.parametrize("left", [b"x" * 100_000, b"x" * 300_007, b"x" * 400_000])
+def test_what_another_download_left_is_found_out_and_replaced(get, part, left):
+    part.write_bytes(left)
+    assert get().read_bytes() == CONTENT
+
+
+def test_the_wrong_file_is_refused_and_removed(get, tmp_path):
+    message = rf"its SHA-256 is {SHA256}, expected 0{{64}}\. It was deleted\. .* put it at .*file\.tar\."
+    with pytest.raises(DownloadError, match=message):
+        get("0" * 64)
+    assert list((tmp_path / "below").iterdir()) == []
+
+
+def test_passing_errors_of_the_server_are_waited_out(get, server):
+    server.errors = [503, 500, 429]
+    assert get().read_bytes() == CONTENT and len(server.asked) == 4
+
+
+def test_lasting_errors_of_the_server_end_the_attempts_and_keep_what_came(get, server, part):
+    part.write_bytes(CONTENT[:1000])
+    server.errors = [503] * 99
+    with pytest.raises(DownloadError, match=r"503 Service Unavailable\. 1000 bytes are in .*\.part; try again later"):
+        get()
+    assert len(server.asked) == module.ATTEMPTS and part.stat().st_size == 1000
+
+
+def test_a_file_that_does_not_exist_is_not_asked_for_twice(server, tmp_path):
+    with pytest.raises(DownloadError, match=r"404 Not Found\. Look for another address.*put it at .*gone\."):
+        download(f"{server.url}/gone", tmp_path / "gone", sha256=SHA256)
+    assert len(server.asked) == 1
+
+
+def test_no_server_is_an_error_of_ours(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "PAUSE", 0.001)
+    with serve({}) as served:
+        url = served.url
+    with pytest.raises(DensefieldError, match="cannot be downloaded"):
+        download(f"{url}/file", tmp_path / "file", sha256=SHA256)
+
+
+def test_a_full_disk_is_noticed_before_the_download(get, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
+    with pytest.raises(DownloadError, match=r"needs 300007 bytes more, but only 10 are free"):
+        get()
+
+
+@pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://example.org/a", "example.org/a", ""])
+def test_only_web_addresses_are_taken(tmp_path, url):
+    with pytest.raises(InputError, match="begins with https"):
+        download(url, tmp_path / "a", sha256=SHA256)
+
+
+def test_several_may_fetch_the_same_file_at_once(get):
+    paths: list[Path] = []
+    threads = [threading.Thread(target=lambda: paths.append(get())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(paths) == 4 and paths[0].read_bytes() == CONTENT and list(paths[0].parent.iterdir()) == [paths[0]]
+
+
+def test_the_cache_is_where_the_user_keeps_caches(monkeypatch, tmp_path):
+    monkeypatch.setenv("DENSEFIELD_CACHE", str(tmp_path / "own"))
+    assert cache_folder() == tmp_path / "own"
+    monkeypatch.delenv("DENSEFIELD_CACHE")
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "densefield"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder() == Path.home() / ".cache" / "densefield"
+
+
+@pytest.mark.parametrize("claim", ["many", "-5", "1e9", "²", "9" * 40])
+def test_a_length_that_is_no_number_is_as_good_as_none(get, server, claim):
+    server.claim = claim
+    assert get().read_bytes() == CONTENT
+
+
+def test_a_file_beyond_the_limit_is_refused_by_its_length_or_while_it_comes(get, server, part, monkeypatch):
+    monkeypatch.setattr(module, "MOST_BYTES", 100_000)
+    with pytest.raises(DownloadError, match=r"gives 300007 bytes or more, expected at most 100000"):
+        get()
+    assert part.stat().st_size == 0
+    server.length = False
+    with pytest.raises(DownloadError, match="expected at most 100000"):
+        get()
+    assert part.stat().st_size <= 100_000

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn.functional import interpolate  # noqa: E402
+
+from densefield.errors import InputError, InputTypeError  # noqa: E402
+from densefield.networks.adapter import as_network  # noqa: E402
+
+
+class Returning(nn.Module):
+    """A convolution whose scores are returned in some wrapping."""
+
+    def __init__(self, wrap, stride=4):
+        super().__init__()
+        torch.manual_seed(21211)
+        self.convolution = nn.Conv2d(3, 5, 3, stride=stride, padding=1)
+        self.wrap = wrap
+
+    def forward(self, image):
+        return self.wrap(self.convolution(image))
+
+
+WRAPPINGS = {
+    "tensor": lambda scores: scores,
+    "torchvision": lambda scores: {"out": scores, "aux": torch.zeros(1, 5, 2, 2)},
+    "transformers": lambda scores: SimpleNamespace(loss=None, logits=scores),
+}
+
+
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+@pytest.mark.parametrize("stride", [1, 3, 4, 32])
+@pytest.mark.parametrize("size", [(1, 1), (20, 33), (64, 64)])
+def test_scores_are_found_and_brought_to_the_images_size(wrapping, stride, size):
+    module = Returning(WRAPPINGS[wrapping], stride)
+    image = torch.randn(2, 3, *size, generator=torch.Generator().manual_seed(67))
+    expected = interpolate(module.convolution(image), size=size, mode="bilinear", align_corners=False)
+    assert torch.equal(as_network(module)(image), expected)
+
+
+def test_scores_finer_than_the_image_are_brought_to_its_size_too():
+    network = as_network(nn.ConvTranspose2d(3, 5, 2, stride=2))
+    assert network(torch.zeros(1, 3, 7, 9)).shape == (1, 5, 7, 9)
+
+
+def test_scores_of_the_images_size_are_left_as_they_are():
+    module = Returning(WRAPPINGS["tensor"], stride=1)
+    image = torch.randn(1, 3, 8, 9)
+    assert torch.equal(as_network(module)(image), module.convolution(image))
+
+
+def test_gradients_reach_the_module_and_the_image():
+    module = Returning(WRAPPINGS["transformers"])
+    image = torch.randn(1, 3, 8, 9, requires_grad=True)
+    as_network(module)(image).square().sum().backward()
+    assert image.grad.any() and module.convolution.weight.grad.any()
+
+
+def test_training_and_evaluation_are_passed_on():
+    module = Returning(WRAPPINGS["tensor"])
+    as_network(module).eval()
+    assert not module.training
+
+
+def test_a_module_may_take_other_channels_than_three():
+    assert as_network(nn.Conv2d(5, 2, 1))(torch.zeros(1, 5, 4, 4)).shape == (1, 2, 4, 4)
+
+
+def test_a_segformer_of_transformers_is_a_network():
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(36137)
+    config = transformers.SegformerConfig(
+        num_labels=7, depths=[1, 1, 1, 1], hidden_sizes=[8, 8, 16, 16], decoder_hidden_size=16
+    )
+    module = transformers.SegformerForSemanticSegmentation(config)
+    network = as_network(module).eval()
+    image = torch.randn(2, 3, 75, 100)
+    with torch.no_grad():
+        scores = network(image)
+        coarse = module(image).logits
+    assert scores.shape == (2, 7, 75, 100)
+    assert coarse.shape == (2, 7, 19, 25)
+    assert torch.equal(scores, interpolate(coarse, size=(75, 100), mode="bilinear", align_corners=False))
+    network.train()(image).square().mean().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in module.parameters() if parameter.grad is not None)
+    assert module.decode_head.classifier.weight.grad.any()
+
+
+def test_normalization_is_imagenets_unless_given():
+    assert as_network(nn.Identity()).normalization.mean == (123.675, 116.28, 103.53)
+    network = as_network(nn.Identity(), mean=(1, 2, 3), std=(4, 5, 6))
+    assert network.normalization(torch.tensor([5.0, 7.0, 9.0]).view(3, 1, 1)).flatten().tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("output", "error", "message"),
+    [
+        (lambda x: [x], InputTypeError, "returned a list, expected a tensor of scores"),
+        (lambda x: {"sem_seg": x}, InputTypeError, "returned a dict with 'sem_seg'"),
+        (lambda x: {}, InputTypeError, "returned a dict with nothing in it"),
+        (lambda x: {"out": None}, InputTypeError, "returned a dict with 'out'"),
+        (lambda x: x.argmax(1), InputError, r"scores of shape \(1, 2, 2\)"),
+        (lambda x: x.argmax(1, keepdim=True), InputTypeError, "returned torch.int64, .* not labels"),
+        (lambda x: x[0], InputError, r"scores of shape \(5, 2, 2\)"),
+        (lambda x: x.repeat(2, 1, 1, 1), InputError, r"scores of shape \(2, 5, 2, 2\) for an image of shape \(1, 3"),
+        (lambda x: x[..., :0], InputError, "too small for the module"),
+    ],
+)
+def test_what_a_module_should_not_return(output, error, message):
+    with pytest.raises(error, match=message):
+        as_network(Returning(output))(torch.zeros(1, 3, 8, 8))
+
+
+def test_what_is_no_module_is_refused():
+    with pytest.raises(InputTypeError, match=r"expected a torch.nn.Module"):
+        as_network(lambda image: image)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"mean": 0.5}, InputTypeError, "mean is 0.5, expected three numbers"),
+        ({"mean": (1, 2)}, InputTypeError, "expected three numbers"),
+        ({"mean": (1, 2, float("nan"))}, InputError, "expected finite numbers"),
+        ({"std": (1, 0, 1)}, InputError, "expected numbers above zero"),
+    ],
+)
+def test_mean_and_deviation_are_checked(arguments, error, message):
+    with pytest.raises(error, match=message):
+        as_network(nn.Identity(), **arguments)

@@ -1,0 +1,200 @@
+"""Scores from files and from networks, beside images and labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="scores are tensors")
+pytest.importorskip("torchmetrics", reason="the scenes of these tests are measured")
+
+import torch
+
+from densefield.errors import InputError
+from densefield.runs.score_sources import Kept, NetworkScores, Part, SavedScores, Shrunk
+from densefield.scenes.scene import SceneDataset
+from tests.support.scored_scenes import ScoredScenes
+
+SCENES = SceneDataset(3, size=(96, 104), classes=2, seed=19)
+
+
+def save(folder, name, logits, key="logits"):
+    np.savez(folder / f"{name}.npz", **{key: logits})
+
+
+def test_saved_logits_are_stretched_to_the_image_as_torch_stretches(tmp_path):
+    logits = np.random.default_rng(3).normal(size=(3, 12, 13)).astype(np.float16)
+    save(tmp_path, "scene_000001", logits)
+    save(tmp_path, "not_an_image", logits)
+    source = SavedScores(tmp_path, SCENES)
+    assert source.ids == ("scene_000001",) and len(source) == 1
+    scored = source[0]
+    stretched = torch.nn.functional.interpolate(torch.from_numpy(logits)[None].float(), (96, 104), mode="bilinear")
+    torch.testing.assert_close(scored.scores, stretched[0], rtol=0, atol=0)
+    assert torch.equal(scored.label, torch.from_numpy(SCENES[1].label.astype(np.int64)))
+    assert torch.equal(scored.image, torch.from_numpy(SCENES[1].image).movedim(-1, 0))
+
+
+@pytest.mark.parametrize(
+    "logits, message",
+    [
+        (np.zeros((2, 4, 4), np.float32), r"shape \(2, 4, 4\), expected \(3, rows, columns\)"),
+        (np.zeros((4, 5, 3), np.float32), r"The labels are its last axis: save numpy\.moveaxis\(scores, -1, 0\)"),
+        (np.zeros((1, 3, 4, 5), np.float32), r"shape \(1, 3, 4, 5\), expected .* Save scores\[0\]"),
+        (np.zeros((3, 0, 4), np.float32), r"shape \(3, 0, 4\)"),
+        (np.zeros((3, 4, 4), np.int64), "holds int64, expected scores in floating point numbers"),
+        (np.full((3, 4, 4), np.nan), "NaN or infinity"),
+    ],
+)
+def test_files_that_hold_no_logits_of_these_labels_are_refused(tmp_path, logits, message):
+    save(tmp_path, "scene_000000", logits)
+    with pytest.raises(InputError, match=message):
+        SavedScores(tmp_path, SCENES)
+
+
+@pytest.mark.parametrize("suffix", ["npz", "npy"])
+@pytest.mark.parametrize("content", [b"PK no more", b"", b"\x93NUMPY\x01\x00v\x00{'descr'", b"PK\x03\x04" + bytes(40)])
+def test_a_damaged_file_is_named(tmp_path, suffix, content):
+    (tmp_path / f"scene_000000.{suffix}").write_bytes(content)
+    with pytest.raises(InputError, match=rf"scene_000000\.{suffix} cannot be read as an array: it is damaged"):
+        SavedScores(tmp_path, SCENES)
+
+
+def softmax(logits):
+    powers = np.exp(logits - logits.max(0))
+    return powers / powers.sum(0)
+
+
+LOGITS = np.random.default_rng(8).normal(size=(3, 12, 13), scale=4)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_probabilities_are_not_taken_for_logits(tmp_path, dtype):
+    np.save(tmp_path / "scene_000000.npy", softmax(LOGITS).astype(dtype))
+    with pytest.raises(InputError, match=r"scene_000000\.npy holds probabilities.*Pass probabilities=True\."):
+        SavedScores(tmp_path, SCENES)
+    assert len(SavedScores(tmp_path, SCENES, probabilities=True)) == 1
+
+
+def test_logits_are_not_taken_for_probabilities(tmp_path):
+    save(tmp_path, "scene_000000", LOGITS)
+    with pytest.raises(InputError, match=r"expected probabilities, .* For logits leave out probabilities=True"):
+        SavedScores(tmp_path, SCENES, probabilities=True)
+
+
+def test_energies_are_not_taken_for_logits(tmp_path):
+    save(tmp_path, "scene_000000", -np.log(softmax(LOGITS)))
+    with pytest.raises(InputError, match="holds energies, -log p"):
+        SavedScores(tmp_path, SCENES)
+
+
+def test_a_later_file_of_another_kind_is_refused_when_it_is_read(tmp_path):
+    save(tmp_path, "scene_000000", LOGITS)
+    save(tmp_path, "scene_000001", softmax(LOGITS))
+    source = SavedScores(tmp_path, SCENES)
+    with pytest.raises(InputError, match=r"scene_000001\.npz holds probabilities"):
+        source[1]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_probabilities_are_resized_before_their_logarithm(tmp_path, named):
+    p = softmax(LOGITS).astype(np.float32)
+    save(tmp_path, "scene_000000", p, "probabilities" if named else "arr_0")
+    scores = SavedScores(tmp_path, SCENES, probabilities=not named)[0].scores
+    resized = torch.nn.functional.interpolate(torch.from_numpy(p)[None], (96, 104), mode="bilinear")[0]
+    torch.testing.assert_close(scores, resized.clamp(min=1e-5).log(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("probabilities", [False, True])
+def test_of_several_arrays_the_one_that_is_named_is_read(tmp_path, probabilities):
+    np.savez(tmp_path / "scene_000000.npz", image=np.zeros(3), logits=LOGITS, probabilities=softmax(LOGITS) ** 1)
+    scores = SavedScores(tmp_path, SCENES, probabilities=probabilities)[0].scores
+    assert (float(scores.max()) <= 0) == probabilities
+
+
+def test_arrays_without_a_name_that_says_which_are_refused(tmp_path):
+    np.savez(tmp_path / "scene_000000.npz", one=LOGITS, two=LOGITS)
+    with pytest.raises(InputError, match="holds the arrays one, two, expected one, or one named logits"):
+        SavedScores(tmp_path, SCENES)
+
+
+def test_an_array_by_itself_is_read_as_the_same_in_an_archive(tmp_path):
+    np.save(tmp_path / "scene_000000.npy", LOGITS)
+    save(tmp_path, "scene_000001", LOGITS, "scores")
+    source = SavedScores(tmp_path, SCENES)
+    assert torch.equal(source[0].scores, source[1].scores) and source.ids == ("scene_000000", "scene_000001")
+
+
+def test_two_files_for_one_image_are_refused(tmp_path):
+    np.save(tmp_path / "scene_000000.npy", LOGITS)
+    save(tmp_path, "scene_000000", LOGITS)
+    with pytest.raises(InputError, match=r"scene_000000\.np. and .*scene_000000\.np. are scores of the same image"):
+        SavedScores(tmp_path, SCENES)
+
+
+def test_what_is_skipped_is_noted(tmp_path):
+    save(tmp_path, "scene_000001", LOGITS)
+    save(tmp_path, "another", LOGITS)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "readme.txt").write_text("hello")
+    assert [note.replace(str(tmp_path), "FOLDER") for note in SavedScores(tmp_path, SCENES).notes] == [
+        "2 of 3 images have no scores in FOLDER: scene_000000, scene_000002.",
+        "1 files of FOLDER have the name of no image: another.npz.",
+        "FOLDER/more is a folder inside a folder, which is not searched.",
+        "FOLDER/readme.txt is not a file of scores (.npz, .npy).",
+    ]
+
+
+def test_a_folder_without_scores_for_these_images_is_refused(tmp_path):
+    with pytest.raises(InputError, match="there is no folder"):
+        SavedScores(tmp_path / "none", SCENES)
+    with pytest.raises(InputError, match=r"none of the 0 files .* expected names such as scene_000000\.npz"):
+        SavedScores(tmp_path, SCENES)
+
+
+def test_a_network_sees_normalised_colours_and_no_gradient_is_kept():
+    network = torch.nn.Conv2d(3, 3, 1)
+    source = NetworkScores(network, SCENES, lambda image: image / 255)
+    scored = source[2]
+    with torch.no_grad():
+        expected = network(torch.from_numpy(SCENES[2].image).movedim(-1, 0)[None] / 255)[0]
+    torch.testing.assert_close(scored.scores, expected)
+    assert not scored.scores.requires_grad and not scored.scores.is_inference()
+
+
+def test_a_network_of_other_labels_is_refused():
+    with pytest.raises(InputError, match="scores 4 labels, but the dataset has 3"):
+        NetworkScores(torch.nn.Conv2d(3, 4, 1), SCENES, lambda image: image / 255)[0]
+
+
+def test_shrinking_averages_scores_and_colours():
+    whole, half = ScoredScenes(1)[0], Shrunk(ScoredScenes(1), 2)[0]
+    assert half.scores.shape == (2, 14, 14) and half.image.shape == (3, 14, 14) and half.label.shape == (14, 14)
+    assert float(half.scores[1, 3, 4]) == pytest.approx(float(whole.scores[1, 6:8, 8:10].mean()), rel=1e-6)
+    assert abs(float(half.image[0, 3, 4]) - float(whole.image[0, 6:8, 8:10].float().mean())) <= 0.5
+    assert torch.equal(half.label, whole.label[1::2, 1::2])
+    assert Shrunk(ScoredScenes(1), 1)[0].scores.shape == (2, 28, 28)
+
+
+def test_images_are_kept_as_far_as_there_is_room():
+    class Counting(ScoredScenes):
+        asked: list[int]
+
+        def __getitem__(self, index):
+            self.asked.append(index)
+            return super().__getitem__(index)
+
+    source = Counting(3)
+    source.asked = []
+    one = sum(part.nbytes for part in (source[0].scores, source[0].image, source[0].label))
+    source.asked = []
+    kept = Kept(source, most_bytes=2 * one)
+    for _ in range(2):
+        for index in range(3):
+            assert kept[index].id == f"disc_{index}"
+    assert source.asked == [0, 1, 2, 2]
+
+
+def test_a_part_has_the_images_that_were_named():
+    part = Part(ScoredScenes(5), [4, 1])
+    assert part.ids == ("disc_4", "disc_1") and part[0].id == "disc_4" and len(part) == 2

@@ -1,0 +1,224 @@
+"""Scenes are the same everywhere, show every class, and hide the labels from whoever looks at colours alone."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from densefield.errors import InputError, InputTypeError
+from densefield.scenes.classes import SCENE_CLASSES
+from densefield.scenes.distance import join
+from densefield.scenes.objects import REACH
+from densefield.scenes.random import Draws
+from densefield.scenes.scene import SceneDataset, draw_scene, scene_classes
+from densefield.scenes.shapes import Plane
+
+SEED = 48271
+
+
+def digest(*samples) -> str:
+    content = b"".join(sample.image.tobytes() + sample.label.tobytes() for sample in samples)
+    return hashlib.sha256(content).hexdigest()
+
+
+def borders(label: np.ndarray) -> np.ndarray:
+    """Pixels with a neighbour of another label."""
+    edge = np.zeros(label.shape, bool)
+    down, across = label[1:] != label[:-1], label[:, 1:] != label[:, :-1]
+    edge[1:] |= down
+    edge[:-1] |= down
+    edge[:, 1:] |= across
+    edge[:, :-1] |= across
+    return edge
+
+
+class TestTheSameEverywhere:
+    def test_a_scene_drawn_alone_equals_the_one_drawn_in_sequence(self):
+        sequence = [draw_scene(SEED, index, (96, 112), 6) for index in range(8)]
+        assert digest(draw_scene(SEED, 7, (96, 112), 6)) == digest(sequence[7])
+
+    def test_another_process_draws_the_same(self):
+        code = f"""
+import hashlib
+from densefield.scenes.scene import draw_scene
+samples = [draw_scene({SEED}, index, (96, 96), 20) for index in range(12)]
+print(hashlib.sha256(b"".join(s.image.tobytes() + s.label.tobytes() for s in samples)).hexdigest())
+"""
+        there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        here = digest(*(draw_scene(SEED, index, (96, 96), 20) for index in range(12)))
+        assert there.stdout.strip() == here
+
+    def test_every_machine_draws_the_same(self):
+        """What one machine drew. Where a change of the drawing is wanted, DRAWING in scene_files.py goes up with it."""
+        drawn = digest(*(draw_scene(SEED, index, (96, 128), 20) for index in range(40)))
+        assert drawn == "9bb2b047f83ebf40edbd016313ead75e7545fa91de7c5ddf746a2f9acf996e5a"
+
+    def test_seed_index_size_and_classes_all_matter(self):
+        settings = [(SEED, 0, (96, 96), 5), (SEED + 1, 0, (96, 96), 5), (SEED, 6, (96, 96), 5), (SEED, 0, (96, 96), 12)]
+        # Six scenes each: one scene may by chance have the same objects of 5 classes as of 12.
+        drawn = {digest(*(draw_scene(seed, first + k, *rest) for k in range(6))) for seed, first, *rest in settings}
+        assert len(drawn) == 4
+
+    def test_nothing_but_numpy_is_needed(self):
+        code = "import sys; from densefield.scenes.scene import draw_scene; draw_scene(1, 2); print(*sys.modules)"
+        loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+        assert "numpy" in loaded and not {"torch", "PIL", "scipy"} & set(loaded)
+
+
+class TestWhatIsDrawn:
+    @pytest.mark.parametrize("size", [(96, 96), (96, 211), (512, 130)])
+    def test_image_and_labels_have_the_size_and_type_that_a_sample_has(self, size):
+        sample = draw_scene(SEED, 0, size, 3)
+        assert sample.image.shape == (*size, 3) and sample.image.dtype == np.uint8 and sample.image.flags.c_contiguous
+        assert sample.label.shape == size and sample.label.dtype == np.uint8
+        assert sample.id == "scene_000000"
+
+    def test_every_class_appears_and_no_pixel_is_void(self):
+        seen = np.zeros(256, int)
+        for index in range(120):
+            seen += np.bincount(draw_scene(SEED, index, (96, 96), 20).label.reshape(-1), minlength=256)
+        assert (seen[:21] > 0).all() and (seen[21:] == 0).all()
+        assert 0.6 < seen[0] / seen.sum() < 0.9  # most of a scene is background
+
+    def test_of_few_classes_only_these_appear(self):
+        labels = np.concatenate([draw_scene(SEED, index, (96, 96), 2).label for index in range(20)])
+        assert set(np.unique(labels)) == {0, 1, 2}
+
+    def test_every_scene_has_an_object_and_a_good_part_of_the_range_of_colours(self):
+        for index in range(30):
+            sample = draw_scene(SEED, index, (96, 96), 8)
+            assert (sample.label > 0).mean() > 0.01
+            assert np.ptp(sample.image.astype(int)) > 60
+
+    @pytest.mark.parametrize("kind", SCENE_CLASSES, ids=lambda kind: kind.name)
+    def test_a_shape_stays_within_its_reach_and_has_thin_parts(self, kind):
+        y, x = np.meshgrid(*[np.linspace(-1.6, 1.6, 161, dtype=np.float32)] * 2, indexing="ij")
+        far = x * x + y * y > REACH * REACH
+        for draw in range(12):
+            parts = kind.shape(Plane(x, y, 0.03), Draws(draw, 977))
+            inside = join(*(part.distance for part in parts)) < 0
+            assert inside.any() and not inside[far].any()
+            assert any(part.textured for part in parts)
+            deep = join(*(part.distance for part in parts)) < -0.1
+            assert deep.sum() < 0.75 * inside.sum()  # a good part of it lies within a tenth of the radius of its border
+
+    @pytest.mark.parametrize("kind", SCENE_CLASSES, ids=lambda kind: kind.name)
+    def test_a_texture_stays_bounded_and_varies(self, kind):
+        y, x = np.meshgrid(*[np.linspace(-1.1, 1.1, 97, dtype=np.float32)] * 2, indexing="ij")
+        pattern = kind.texture(x, y, Draws(5, 31))
+        assert pattern.dtype == np.float32 and pattern.shape == x.shape
+        assert np.abs(pattern).max() <= 2 and pattern.std() > 0.1
+
+    def test_shapes_and_textures_are_each_class_s_own(self):
+        assert len({kind.name for kind in SCENE_CLASSES}) == 20
+        assert len({kind.shape for kind in SCENE_CLASSES}) == 20
+        assert len({kind.texture for kind in SCENE_CLASSES}) == 20
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    return [draw_scene(SEED, index, (96, 96), 5) for index in range(160)]
+
+
+class TestWhatItTakes:
+    def test_colour_alone_does_not_give_the_class_away(self, scenes):
+        """The best label for each colour, learnt from three quarters of the scenes, finds hardly any object."""
+        count = np.zeros((16**3, 6))
+        for sample in scenes[:120]:
+            np.add.at(count, (_bins(sample.image), sample.label.reshape(-1)), 1)
+        best = count.argmax(axis=1)
+        both, either = np.zeros(6), np.zeros(6)
+        for sample in scenes[120:]:
+            found, true = best[_bins(sample.image)], sample.label.reshape(-1)
+            for label in range(6):
+                both[label] += ((found == label) & (true == label)).sum()
+                either[label] += ((found == label) | (true == label)).sum()
+        assert (both[1:] / either[1:]).mean() < 0.2
+
+    def test_borders_of_labels_are_edges_of_the_image(self, scenes):
+        """The step across a border is larger than within an object or the background, though not always."""
+        across, within = [], []
+        for sample in scenes[:40]:
+            colours = sample.image.astype(float)
+            step = np.sqrt(((colours[:, 2:] - colours[:, :-2]) ** 2).sum(-1))
+            other = sample.label[:, 2:] != sample.label[:, :-2]
+            across.append(step[other])
+            within.append(step[~other])
+        assert np.median(np.concatenate(across)) > 2.5 * np.median(np.concatenate(within))
+
+    def test_a_crf_finds_borders_that_a_rough_mask_has_lost(self, scenes):
+        """Masks at an eighth of the resolution, as a network gives them, gain where labels meet."""
+        from densefield import Bilateral, Spatial, refine
+
+        kernels = [Spatial(1.5, weight=1), Bilateral(15, 12, weight=8)]
+        before, after = [], []
+        for sample in scenes[:12]:
+            shares = np.eye(6, dtype=np.float32)[sample.label].reshape(12, 8, 12, 8, 6).mean((1, 3))
+            rough = np.maximum(_enlarged(_enlarged(shares, 0), 1).transpose(2, 0, 1), 1e-3)
+            rough /= rough.sum(0)
+            edge = borders(sample.label)
+            before.append((rough.argmax(0) == sample.label)[edge])
+            after.append((refine(sample.image, rough, kernels=kernels).argmax(0) == sample.label)[edge])
+        gain = np.concatenate(after).mean() - np.concatenate(before).mean()
+        assert gain > 0.04
+
+
+def _bins(image: np.ndarray) -> np.ndarray:
+    """The colour of each pixel among 16 × 16 × 16."""
+    coarse = (image >> 4).reshape(-1, 3).astype(np.intp)
+    return coarse @ np.array([256, 16, 1])
+
+
+def _enlarged(values: np.ndarray, axis: int) -> np.ndarray:
+    """Eight times as many values along an axis, on lines between them."""
+    count = values.shape[axis]
+    at = np.clip((np.arange(8 * count) + 0.5) / 8 - 0.5, 0, count - 1)
+    low = np.minimum(at.astype(int), count - 2)
+    share = (at - low).reshape([-1 if k == axis else 1 for k in range(values.ndim)])
+    return values.take(low, axis) * (1 - share) + values.take(low + 1, axis) * share
+
+
+class TestDataset:
+    def test_it_draws_the_scenes_from_its_first_on(self):
+        scenes = SceneDataset(3, size=(96, 100), classes=4, seed=SEED, first=10)
+        assert len(scenes) == 3 and scenes.ids == ("scene_000010", "scene_000011", "scene_000012")
+        assert scenes.classes == scene_classes(4) == ("background", "mushroom", "fish", "tree", "beetle")
+        assert digest(*scenes) == digest(*(draw_scene(SEED, index, (96, 100), 4) for index in (10, 11, 12)))
+        assert scenes[-1].id == scenes.ids[-1]
+
+    @pytest.mark.parametrize("index", [3, -4])
+    def test_beyond_its_end_there_is_nothing(self, index):
+        with pytest.raises(IndexError, match=f"no image {index}"):
+            SceneDataset(3)[index]
+
+
+@pytest.mark.parametrize(
+    "change, error, message",
+    [
+        ({"size": (95, 96)}, InputError, "size is 95 × 96, expected sides from 96 to 512"),
+        ({"size": (96, 513)}, InputError, "from 96 to 512"),
+        ({"size": 96}, InputTypeError, r"size is 96, expected \(rows, columns\)"),
+        ({"size": (96.0, 96)}, InputTypeError, "a side of size is 96.0, expected a whole number"),
+        ({"classes": 1}, InputError, "classes is 1, expected 2 to 20"),
+        ({"classes": 21}, InputError, "expected 2 to 20"),
+        ({"classes": True}, InputTypeError, "classes is True"),
+        ({"seed": -1}, InputError, "seed is -1, expected 0 or more"),
+        ({"seed": 2**64}, InputError, "below"),
+        ({"index": -1}, InputError, "index is -1"),
+        ({"index": 1.5}, InputTypeError, "index is 1.5"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(change, error, message):
+    with pytest.raises(error, match=message):
+        draw_scene(**{"seed": 1, "index": 2, **change})
+
+
+def test_a_dataset_of_nothing_is_refused():
+    with pytest.raises(InputError, match="images is 0, expected 1 or more"):
+        SceneDataset(0)
+    with pytest.raises(InputError, match="images is -3"):
+        SceneDataset(-3)

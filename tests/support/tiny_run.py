@@ -1,0 +1,24 @@
+"""A run on disk that was never trained: a small network, and where asked for a CRF."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from densefield.runs.checkpoint import BEST, Progress, write_checkpoint
+from densefield.runs.settings import config_from
+from densefield.training.build import build_segmenter
+
+
+def write_tiny_run(folder: Path, stage: int) -> Path:
+    tables = {
+        "data": {"kind": "scenes", "scenes": {"images": 2, "val_images": 4, "size": [96, 96], "classes": 2}},
+        "network": {"name": "small_network", "labels": 3, "pretrained": False, "options": {"width": 32}},
+        "training": {"stage": stage},
+    }
+    config = config_from(tables)
+    torch.manual_seed(1812)
+    progress = Progress(torch.zeros(3, 3, dtype=torch.int64))
+    write_checkpoint(folder / BEST, config, build_segmenter(config), {}, progress, [])
+    return folder

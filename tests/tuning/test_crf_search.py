@@ -1,0 +1,106 @@
+"""Trying settings: on a grid, at random, and again after an interruption."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+pytest.importorskip("torch", reason="tuning needs torch")
+pytest.importorskip("torchmetrics", reason="tuning needs torchmetrics")
+
+from densefield.errors import InputError
+from densefield.nn.dense_crf import DenseCRF
+from densefield.tuning.measuring import measure
+from densefield.tuning.search import Trial, best, search
+from densefield.tuning.space import FAINT, Setting, Space
+from tests.support.scored_scenes import ScoredScenes
+
+SMALL = Space((1.0, 2.0), (0.5,), (10.0,), (5.0, 20.0), (1.0,))
+
+
+def run(settings, path, judged=None):
+    source = ScoredScenes(2)
+
+    def judge(crf):
+        if judged is not None:
+            judged.append(crf)
+        return measure(source, crf)
+
+    return search(settings, judge, lambda setting: DenseCRF(2, setting.kernels()), path)
+
+
+def test_a_grid_has_every_combination_once():
+    settings = list(SMALL.grid())
+    assert len(set(settings)) == 4
+    assert {(each.spatial_sigma, each.bilateral_sigma_rgb) for each in settings} == {(1, 5), (1, 20), (2, 5), (2, 20)}
+
+
+def test_random_settings_lie_within_the_ends_and_spread_evenly_in_their_logarithms():
+    drawn = list(itertools.islice(Space().random(seed=77), 402))[2:]
+    assert all(1 <= each.spatial_sigma <= 9 and 0.1 <= each.bilateral_weight <= 8 for each in drawn)
+    below = sum(each.spatial_sigma < 3 for each in drawn) / 400  # 3 is the geometric middle of 1 and 9
+    assert abs(below - 0.5) < 4 * 0.5 / 400**0.5  # four standard deviations
+
+
+def test_random_settings_depend_on_the_seed_alone():
+    first, second, other = (list(itertools.islice(Space().random(seed), 5)) for seed in (8, 8, 9))
+    assert first == second and first[:2] == other[:2] == [Setting(), FAINT] and first[2:] != other[2:]
+
+
+def test_kernels_for_smaller_images_have_smaller_widths_in_pixels_but_not_in_colours():
+    spatial, bilateral = Setting().kernels(shrink=2)
+    assert (spatial.sigma, bilateral.sigma_xy, bilateral.sigma_rgb) == (1.5, 30.0, 10.0)
+
+
+def test_a_search_goes_on_where_it_was_interrupted(tmp_path):
+    path, settings = tmp_path / "trials.csv", list(SMALL.grid())
+    whole = run(settings, tmp_path / "whole.csv")
+    run(settings[:2], path)
+    with path.open("a") as file:
+        file.write("1.0,0.5,10.")  # killed while it wrote
+    judged = []
+    assert run(settings, path, judged) == whole and len(judged) == 2
+    assert path.read_text() == (tmp_path / "whole.csv").read_text()
+
+
+def test_a_setting_that_cannot_be_computed_is_the_worst(tmp_path):
+    narrow = Setting(bilateral_sigma_rgb=1e-12)
+    (trial,) = run([narrow], tmp_path / "trials.csv")
+    good = Trial(Setting(), 0.7, 0.1, 0.2)
+    for criterion in ("negative_log_likelihood", "mean_iou", "pixel_accuracy"):
+        assert best([trial, good], criterion) is good
+
+
+def test_where_no_setting_can_be_computed_there_is_no_best(tmp_path):
+    trials = run([Setting(bilateral_sigma_rgb=1e-12), Setting(spatial_sigma=1e-12)], tmp_path / "trials.csv")
+    with pytest.raises(InputError, match=r"none of 2 settings could be computed.*widths far too narrow"):
+        best(trials, "mean_iou")
+
+
+def test_an_image_that_cannot_be_read_is_no_trial(tmp_path):
+    def judge(crf):
+        raise InputError("a.png is not an image")
+
+    with pytest.raises(InputError, match=r"a\.png is not an image"):
+        search([Setting()], judge, lambda setting: DenseCRF(2, setting.kernels()), tmp_path / "trials.csv")
+    assert not (tmp_path / "trials.csv").exists()
+
+
+def test_the_best_is_by_the_measure_that_was_asked_for():
+    likely, right = Trial(Setting(), 0.2, 0.5, 0.8), Trial(FAINT, 0.3, 0.6, 0.9)
+    assert best([right, likely], "negative_log_likelihood") is likely
+    assert best([likely, right], "mean_iou") is right and best([likely, right], "pixel_accuracy") is right
+
+
+def test_a_file_that_holds_no_trials_is_refused(tmp_path):
+    path = tmp_path / "trials.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="expected spatial_sigma,"):
+        run([Setting()], path)
+
+
+@pytest.mark.parametrize("values", [(), (0.0,), (-1.0, 2.0), (float("nan"),)])
+def test_widths_and_weights_are_finite_and_above_zero(values):
+    with pytest.raises(InputError, match=r"spatial_sigma is .*, expected finite numbers above 0"):
+        Space(spatial_sigma=values)

@@ -1,0 +1,140 @@
+"""Tuning a CRF on scores that stay as they are: search, learning, and judging on images kept apart."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("torch", reason="tuning needs torch")
+pytest.importorskip("torchmetrics", reason="tuning needs torchmetrics")
+
+import torch
+
+from densefield.crf.model import CRF
+from densefield.errors import InputError
+from densefield.nn.dense_crf import DenseCRF
+from densefield.runs.score_sources import Part
+from densefield.tuning.measuring import measure
+from densefield.tuning.options import Tuning
+from densefield.tuning.tune import halves, tune_crf
+from tests.support.scored_scenes import ScoredScenes
+
+QUICK = Tuning(trials=3, evaluations=4, shrink=2, seed=6)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tuned")
+    return tune_crf(ScoredScenes(12), folder, QUICK), folder
+
+
+def test_the_halves_share_no_image_and_do_not_depend_on_the_order_of_images():
+    source = ScoredScenes(9)
+    learning, held_out = halves(source, QUICK)
+    assert len(learning) == 5 and sorted([*learning.ids, *held_out.ids]) == sorted(source.ids)
+    other, _ = halves(Part(source, range(8, -1, -1)), QUICK)
+    assert set(other.ids) == set(learning.ids)
+    assert set(halves(source, Tuning(seed=7))[0].ids) != set(learning.ids)
+
+
+def test_a_limit_on_images_holds_for_both_halves_together():
+    learning, held_out = halves(ScoredScenes(9), Tuning(images=6))
+    assert len(learning) == len(held_out) == 3
+
+
+def test_fewer_than_four_images_cannot_be_halved():
+    with pytest.raises(InputError, match="3 images, expected 4 or more"):
+        halves(ScoredScenes(3), QUICK)
+
+
+def test_where_noise_can_be_smoothed_away_the_crf_helps_on_images_kept_apart(tuned):
+    result, _ = tuned
+    assert result["verdict"].startswith("The CRF helps in ")
+    assert result["comparison"]["mean_iou"]["low"] > 0
+    assert result["comparison"]["negative_log_likelihood"]["high"] < 0
+
+
+def test_what_is_told_of_the_held_out_images_is_what_measuring_the_written_crf_gives(tuned):
+    result, folder = tuned
+    crf = DenseCRF.load(folder / "crf.toml", labels=2)
+    _, held_out = halves(ScoredScenes(12), QUICK)
+    assert list(held_out.ids) == result["held_out_images"]
+    measured = measure(held_out, crf)
+    # The file holds every parameter exactly.
+    assert measured.negative_log_likelihood == result["methods"]["crf"]["negative_log_likelihood"]["value"]
+
+
+def test_the_written_crf_gives_the_same_marginals_in_numpy(tuned):
+    _, folder = tuned
+    scored = ScoredScenes(12)[3]
+    with torch.no_grad():
+        crf = DenseCRF.load(folder / "crf.toml", labels=2)
+        expected = crf(scored.scores[None], scored.image[None])[0].exp().numpy()
+    q = CRF.load(folder / "crf.toml").marginals(scored.scores.numpy(), scored.image.movedim(0, -1).numpy())
+    # Single precision: logarithms and their exponentials round differently.
+    assert abs(q - expected).max() < 1e-5
+
+
+def test_all_nine_parameters_are_learnt_from_where_the_search_ended(tuned):
+    result, folder = tuned
+    lines = (folder / "learning.csv").read_text().splitlines()
+    names, first, last = (line.split(",") for line in (lines[0], lines[1], lines[-1]))
+    assert len(names) == 11 and names[:2] == ["shrink", "loss"]
+    assert first[0] == "2" and last[0] == "1"
+    assert all(float(a) != float(b) for a, b in zip(first[2:], last[2:], strict=True))
+    assert result["chosen"] == "gradient"
+    on_learning = result["on_learning_images"]
+    assert on_learning["gradient"]["negative_log_likelihood"] < on_learning["search"]["negative_log_likelihood"]
+    assert set(result["values"]) == set(names[2:])
+
+
+def test_the_result_in_the_file_is_the_one_returned(tuned):
+    result, folder = tuned
+    assert json.loads((folder / "result.json").read_text()) == json.loads(json.dumps(result))
+
+
+def test_where_scores_are_perfect_it_says_that_the_crf_does_not_help(tmp_path):
+    class Perfect(ScoredScenes):
+        def __getitem__(self, index):
+            scored = super().__getitem__(index)
+            hints = torch.nn.functional.one_hot(scored.label, 2).movedim(-1, 0).float()
+            return type(scored)(30 * hints - 15, scored.image, scored.label, scored.id)
+
+    result = tune_crf(Perfect(4), tmp_path, Tuning(search="none", evaluations=0))
+    assert result["verdict"].startswith("The CRF does not help")
+
+
+def test_trials_on_other_images_are_not_gone_on_with(tuned):
+    _, folder = tuned
+    with pytest.raises(InputError, match="holds trials on other images"):
+        tune_crf(ScoredScenes(13), folder, QUICK)
+    with pytest.raises(InputError, match="holds trials on other images or scores"):
+        tune_crf(ScoredScenes(12), folder, QUICK, about={"scores": "another network"})
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ({"search": "bayes"}, "search is 'bayes', expected one of random, grid, none"),
+        ({"criterion": "loss"}, "the criterion is 'loss'"),
+        ({"trials": 0}, "trials is 0, expected 1 or more"),
+        ({"shrink": 0}, "shrink is 0"),
+        ({"evaluations": -1}, "evaluations is -1"),
+    ],
+)
+def test_impossible_options_are_refused(wrong, message):
+    with pytest.raises(InputError, match=message):
+        Tuning(**wrong)
+
+
+@pytest.mark.slow
+def test_on_the_logits_of_a_real_network_it_does_no_worse_than_the_network(shared, tmp_path):
+    from densefield.datasets.voc import VOC2012
+    from densefield.runs.score_sources import SavedScores
+
+    data = shared / "data"
+    result = tune_crf(SavedScores(data / "logits", VOC2012(data, "val")), tmp_path)
+    assert len(result["learning_images"]) == len(result["held_out_images"]) == 70
+    gain = {name: numbers["difference"] for name, numbers in result["comparison"].items()}
+    assert gain["negative_log_likelihood"] <= 0 and gain["pixel_accuracy"] >= 0 and gain["trimap_iou_3px"] >= 0
