@@ -18,7 +18,7 @@ Void = int | Literal["auto"] | None
 def void_value(
     void: Void,
     labels: npt.NDArray[Any],
-    num_labels: int | None = None,
+    num_classes: int | None = None,
 ) -> int | None:
     """The value that means "unknown", or None where every value is a label.
 
@@ -26,7 +26,7 @@ def void_value(
 
     >>> void_value("auto", np.array([0, 1, 255])), void_value("auto", np.array([0, 255, 300]))
     (255, None)
-    >>> void_value("auto", np.array([0, 255]), num_labels=300), void_value(0, np.array([0, 1]))
+    >>> void_value("auto", np.array([0, 255]), num_classes=300), void_value(0, np.array([0, 1]))
     (None, 0)
     """
     if void is None or (isinstance(void, int | np.integer) and not isinstance(void, bool)):
@@ -35,14 +35,14 @@ def void_value(
         raise InputError(
             f"void is {void!r}, expected the integer that means unknown, None for no such value, or 'auto'."
         )
-    count = num_labels if num_labels is not None else int(labels.max(initial=0)) + 1
+    count = num_classes if num_classes is not None else int(labels.max(initial=0)) + 1
     # The largest value of a mask with a void value is that value itself.
-    return VOID if count <= VOID or (num_labels is None and count == VOID + 1) else None
+    return VOID if count <= VOID or (num_classes is None and count == VOID + 1) else None
 
 
 def binary_foreground(
     labels: npt.NDArray[Any],
-    num_labels: int | None = None,
+    num_classes: int | None = None,
     void: Void = "auto",
 ) -> int | None:
     """The foreground value of a binary mask such as 0/255 or 0/128, or None where the integers are labels.
@@ -52,12 +52,12 @@ def binary_foreground(
 
     >>> binary_foreground(np.array([0, 255, 255])), binary_foreground(np.array([0, 128]))
     (255, 128)
-    >>> binary_foreground(np.array([0, 255]), num_labels=21), binary_foreground(np.array([0, 150]))
+    >>> binary_foreground(np.array([0, 255]), num_classes=21), binary_foreground(np.array([0, 150]))
     (None, None)
     """
     if isinstance(void, int):
         labels = labels[labels != void]
-    if labels.size == 0 or (num_labels is not None and num_labels > 2):
+    if labels.size == 0 or (num_classes is not None and num_classes > 2):
         return None
     most = int(labels.max())
     if most not in BINARY_VALUES or not bool(((labels == 0) | (labels == most)).all()):

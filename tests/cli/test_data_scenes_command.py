@@ -23,7 +23,7 @@ def contents(folder) -> dict[str, bytes]:
 
 
 def test_every_option_arrives(tmp_path):
-    options = "--images 4 --size 100 --classes 3 --seed 9 --val-share 0.5 --workers 1"
+    options = "--images 4 --size 100 --object-classes 3 --seed 9 --val-share 0.5 --workers 1"
     answer = command(tmp_path / "a", *options.split())
     assert answer.exit_code == 0 and answer.stderr == "densefield: scenes drawn: 4\n" and answer.stdout == ""
     write_scenes(tmp_path / "b", 4, (100, 100), 3, 9, val_share=0.5)
@@ -41,8 +41,8 @@ def test_the_same_command_resumes(tmp_path):
     [
         (["--size", 95], "--size"),
         (["--size", 513], "--size"),
-        (["--classes", 1], "--classes"),
-        (["--classes", 21], "--classes"),
+        (["--object-classes", 1], "--object-classes"),
+        (["--object-classes", 21], "--object-classes"),
         (["--images", 0], "--images"),
         (["--seed", -1], "--seed"),
         (["--val-share", 1], "--val-share"),

@@ -19,19 +19,19 @@ PACKAGE = Path(densefield.__file__).parent
 
 
 def test_arguments_become_options_with_or_without_a_value():
-    flags = {"soft=True": "--soft", "num_labels=": "--labels ", "labels=": "an array", "sigma": "--sigma"}
+    flags = {"soft=True": "--soft", "num_classes=": "--labels ", "labels=": "an array", "sigma": "--sigma"}
     for message, expected in [
         ("pass soft=True.", "pass --soft."),
-        ("num_labels=21 was given", "--labels 21 was given"),
-        ("pass num_labels=.", "pass --labels."),
-        ("pass num_labels= or soft=True", "pass --labels or --soft"),
-        ("num_labels='x' is no number", "--labels 'x' is no number"),
+        ("num_classes=21 was given", "--labels 21 was given"),
+        ("pass num_classes=.", "pass --labels."),
+        ("pass num_classes= or soft=True", "pass --labels or --soft"),
+        ("num_classes='x' is no number", "--labels 'x' is no number"),
         ("use labels=", "use an array"),
         ("my_labels=3 stays", "my_labels=3 stays"),  # only whole words
         ("nothing to do", "nothing to do"),
     ]:
         assert as_flags(message, flags) == expected
-    assert as_flags("num_labels=3", {}) == "num_labels=3"
+    assert as_flags("num_classes=3", {}) == "num_classes=3"
 
 
 def test_the_error_that_ends_a_command_names_options(capsys):
@@ -55,8 +55,8 @@ def test_warnings_are_lines_within_and_what_they_were_afterwards(capsys):
 @pytest.mark.parametrize("argument", [*FLAGS, *FLAGS_OF_KERNELS])
 def test_every_argument_that_is_translated_is_named_by_the_library(argument):
     """So that the table changes with the messages: a phrase that no message has is never translated."""
-    folders = [PACKAGE / "files", PACKAGE / "crf", PACKAGE / "filters"]
-    files = [PACKAGE / "refining.py", *(path for folder in folders for path in folder.glob("*.py"))]
+    folders = [PACKAGE / "images", PACKAGE / "diagnose", PACKAGE / "io", PACKAGE / "crf", PACKAGE / "filters"]
+    files = [path for folder in folders for path in folder.glob("*.py")]
     constants = (
         node.value
         for path in files

@@ -67,7 +67,7 @@ def test_every_option_arrives(here):
     answer = command(here, "photo.png", "labels.png", "-o", "out.npy", *options.split(), *more.split())
     assert answer.exit_code == 0
     kernels = [Spatial(2, weight=1.5), Bilateral(9, 30, weight=2.5)]
-    expected = refine(PHOTO, labels=MASK, num_labels=3, confidence=0.8, kernels=kernels, iterations=3)
+    expected = refine(PHOTO, labels=MASK, num_classes=3, confidence=0.8, kernels=kernels, iterations=3)
     assert np.array_equal(np.load(here / "out.npy"), expected)
 
 

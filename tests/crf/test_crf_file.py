@@ -85,10 +85,10 @@ def test_how_images_are_passed_is_not_in_the_file():
 def test_a_single_weight_is_spread_over_the_labels_where_their_number_is_known(write, form, shape):
     path = write(f"{SPATIAL}weight = 2.5\ncompatibility = '{form}'\n")
     assert np.shape(read_crf(path).kernels[0].weight) == ()
-    weight = read_crf(path, labels=3).kernels[0].weight
+    weight = read_crf(path, num_classes=3).kernels[0].weight
     assert np.shape(weight) == shape
     scores = np.random.default_rng(60494).normal(size=(3, 5, 6))
-    spread, single = (crf.solve(scores).marginals for crf in (read_crf(path, labels=3), read_crf(path)))
+    spread, single = (crf.solve(scores).marginals for crf in (read_crf(path, num_classes=3), read_crf(path)))
     np.testing.assert_allclose(spread, single, atol=1e-6)  # float32, sums in another order
 
 
@@ -179,9 +179,9 @@ def test_all_problems_of_a_file_are_listed_in_one_error(write):
 
 def test_weights_for_another_number_of_labels_are_refused_where_it_is_known(write):
     path = write(SPATIAL + "weight = [1, 2]\n")
-    assert read_crf(path, labels=2).kernels[0].weight == [1, 2]
+    assert read_crf(path, num_classes=2).kernels[0].weight == [1, 2]
     with pytest.raises(InputError, match=r"kernels\.0\.weight: .*for 2 labels, but there are 3"):
-        read_crf(path, labels=3)
+        read_crf(path, num_classes=3)
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path):

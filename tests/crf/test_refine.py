@@ -242,18 +242,26 @@ HALF = np.full((2, 2, 3), 0.5)
             InputError,
             "labels range from -1 to -1, expected 0 to 1, or 255 where",
         ),
-        ({"labels": np.full((2, 3), 4), "num_labels": 3}, InputError, "labels range from 4 to 4, expected 0 to 2"),
-        ({"labels": np.zeros((2, 3), int), "num_labels": 0}, InputError, "num_labels is 0, expected an integer from 2"),
-        ({"labels": np.zeros((2, 3), int), "num_labels": 1}, InputError, "num_labels is 1, expected an integer from 2"),
+        ({"labels": np.full((2, 3), 4), "num_classes": 3}, InputError, "labels range from 4 to 4, expected 0 to 2"),
         (
-            {"labels": np.zeros((2, 3), int), "num_labels": 2.5},
+            {"labels": np.zeros((2, 3), int), "num_classes": 0},
             InputError,
-            "num_labels is 2.5, expected an integer",
+            "num_classes is 0, expected an integer from 2",
         ),
         (
-            {"labels": np.zeros((2, 3), int), "num_labels": True},
+            {"labels": np.zeros((2, 3), int), "num_classes": 1},
             InputError,
-            "num_labels is True, expected an integer",
+            "num_classes is 1, expected an integer from 2",
+        ),
+        (
+            {"labels": np.zeros((2, 3), int), "num_classes": 2.5},
+            InputError,
+            "num_classes is 2.5, expected an integer",
+        ),
+        (
+            {"labels": np.zeros((2, 3), int), "num_classes": True},
+            InputError,
+            "num_classes is True, expected an integer",
         ),
         ({"labels": np.zeros((2, 3), int), "confidence": 1.0}, InputError, "confidence is 1.0, expected more than 0.5"),
         (

@@ -24,7 +24,7 @@ def test_the_result_does_not_depend_on_the_number_of_a_label(label):
 def test_absent_labels_make_no_difference():
     image, mask = two_halves()
     expected = refine(image, labels=mask)
-    refined = refine(image, labels=mask, num_labels=21)
+    refined = refine(image, labels=mask, num_classes=21)
     assert refined.shape == (21, 12, 16)
     assert np.array_equal(refined[:2], expected) and not refined[2:].any()
 
@@ -51,9 +51,9 @@ def test_weights_per_label_are_those_of_the_labels_that_occur(rank):
     weight = rng.uniform(0.5, 2, 21) if rank == 1 else np.diag(rng.uniform(0.5, 2, 21)) - 0.1
     few = weight[[0, 13]] if rank == 1 else weight[np.ix_([0, 13], [0, 13])]
     expected = refine(image, labels=mask, kernels=[Spatial(2, weight=few)])
-    refined = refine(image, labels=mask * 13, num_labels=21, kernels=[Spatial(2, weight=weight)])
+    refined = refine(image, labels=mask * 13, num_classes=21, kernels=[Spatial(2, weight=weight)])
     assert np.array_equal(refined[[0, 13]], expected) and not refined[1:13].any()
-    with pytest.raises(InputError, match="weights for 21 labels, but the mask has 14: pass num_labels=21"):
+    with pytest.raises(InputError, match="weights for 21 labels, but the mask has 14: pass num_classes=21"):
         refine(image, labels=mask * 13, kernels=[Spatial(2, weight=weight)])  # the mask shows 14
 
 
@@ -83,7 +83,7 @@ def test_a_mask_of_foreground_alone_is_binary_too():
 
 def test_more_than_two_labels_make_255_unknown():
     image, mask = two_halves()
-    refined = refine(image, labels=mask * 255, num_labels=21)
+    refined = refine(image, labels=mask * 255, num_classes=21)
     assert refined.shape == (21, 12, 16) and (refined[0] == 1).all()  # 0 is the only label that is known
 
 
@@ -102,6 +102,6 @@ def test_class_255_is_a_class_where_there_are_more_than_255():
     image, mask = two_halves()
     expected = refine(image, labels=mask)
     for count, labels in ((300, mask * 255), (None, np.where(mask == 1, 255, 256))):
-        refined = refine(image, labels=labels, num_labels=count)
+        refined = refine(image, labels=labels, num_classes=count)
         assert refined[255].any() and np.array_equal(np.unique(refined.argmax(0)), np.unique(labels))
-    assert np.array_equal(refine(image, labels=mask * 255, num_labels=300)[[0, 255]], expected)
+    assert np.array_equal(refine(image, labels=mask * 255, num_classes=300)[[0, 255]], expected)

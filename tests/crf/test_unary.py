@@ -15,7 +15,7 @@ def test_labels_of_any_integer_type_will_do(dtype):
 
 
 def test_the_labels_of_a_mask_share_what_confidence_leaves():
-    found = unary(labels=np.array([[0, 2, 5, 255]]), num_labels=9)
+    found = unary(labels=np.array([[0, 2, 5, 255]]), num_classes=9)
     assert found.labels.tolist() == [0, 2, 5] and found.count == 9
     shares = np.exp(found.scores[:, 0])
     assert np.allclose(shares.T, [[0.7, 0.15, 0.15], [0.15, 0.7, 0.15], [0.15, 0.15, 0.7], [1 / 3] * 3], atol=1e-6)
@@ -24,11 +24,11 @@ def test_the_labels_of_a_mask_share_what_confidence_leaves():
 def test_the_number_of_labels_is_that_of_the_mask_but_at_least_two():
     assert unary(labels=np.array([[0, 3]])).count == 4
     assert unary(labels=np.array([[0, 0]])).count == 2
-    assert unary(labels=np.array([[0, 3]]), num_labels=9).count == 9
+    assert unary(labels=np.array([[0, 3]]), num_classes=9).count == 9
 
 
 def test_expanding_puts_marginals_where_their_labels_are():
-    found = unary(labels=np.array([[1, 3]]), num_labels=5)
+    found = unary(labels=np.array([[1, 3]]), num_classes=5)
     expanded = found.expand(np.array([[[0.25, 0.5]], [[0.75, 0.5]]], np.float32))
     assert expanded[:, 0].tolist() == [[0, 0], [0.25, 0.5], [0, 0], [0.75, 0.5], [0, 0]]
 

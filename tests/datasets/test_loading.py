@@ -21,7 +21,7 @@ from densefield.scenes.scene import SceneDataset  # noqa: E402
 # From Python 3.12 on a fork beside threads is warned of; torch starts its workers so where it is the default.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
-SCENES = SceneDataset(5, size=(96, 96), classes=3, seed=20231)
+SCENES = SceneDataset(5, size=(96, 96), object_classes=3, seed=20231)
 HOW = Augmentation((48, 56))
 
 

@@ -111,7 +111,7 @@ def test_a_crf_a_tuned_file_and_a_module_are_explained_as_their_kernels_are(tmp_
     assert explain(IMAGE, logits=soft(rough(MASK)), crf=crf) == expected
     crf.save(tmp_path / "crf.toml")
     assert explain(IMAGE, logits=soft(rough(MASK)), crf=CRF.load(tmp_path / "crf.toml")) == expected
-    module = DenseCRF.from_numpy(crf, labels=2)
+    module = DenseCRF.from_numpy(crf, num_classes=2)
     assert explain(IMAGE, logits=soft(rough(MASK)), crf=module) == expected
     scores = torch.from_numpy(soft(rough(MASK)))[None].repeat(2, 1, 1, 1)
     pixels = torch.from_numpy(IMAGE.transpose(2, 0, 1).copy())[None]

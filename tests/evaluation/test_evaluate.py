@@ -50,7 +50,7 @@ def test_the_measures_are_those_of_segmentation_scores(evaluated):
     result, folder = evaluated
     _, results = read_evaluation(folder)
     for method, model in (("network", None), ("crf", crf())):
-        scores = SegmentationScores(classes=2)
+        scores = SegmentationScores(num_classes=2)
         source = ScoredScenes(5)
         for index in range(5):
             scored = source[index]

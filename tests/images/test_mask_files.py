@@ -54,8 +54,8 @@ def test_grey_values_are_labels(save):
 
 @pytest.mark.parametrize("values", [[[0, 255, 255]], [[0, 0, 0]], [[255, 255, 255]]])
 def test_grey_0_and_255_are_an_object(save, values):
-    for num_labels in (None, 2):
-        mask = read_mask(save(np.array(values, np.uint8)), num_labels=num_labels)
+    for num_classes in (None, 2):
+        mask = read_mask(save(np.array(values, np.uint8)), num_classes=num_classes)
         assert mask.form == "object" and (mask.values * 255).tolist() == values
 
 
@@ -65,7 +65,7 @@ def test_bits_are_an_object(save):
 
 
 def test_grey_0_and_255_are_labels_where_more_than_two_are_asked_for(save):
-    mask = read_mask(save(np.array([[0, 255]], np.uint8)), num_labels=21)
+    mask = read_mask(save(np.array([[0, 255]], np.uint8)), num_classes=21)
     assert mask.form == "labels" and mask.values.tolist() == [[0, 255]]
 
 
@@ -77,9 +77,9 @@ def test_soft_grey_is_the_probability_of_label_1(save):
 
 def test_many_greys_are_questioned_unless_the_number_of_labels_is_given(save):
     path = save(np.arange(144, dtype=np.uint8).reshape(12, 12))
-    with pytest.raises(InputError, match=r"mask\.png has 144 different grey values.*soft=True.*num_labels="):
+    with pytest.raises(InputError, match=r"mask\.png has 144 different grey values.*soft=True.*num_classes="):
         read_mask(path)
-    assert read_mask(path, num_labels=150).form == "labels"
+    assert read_mask(path, num_classes=150).form == "labels"
     assert read_mask(path, soft=True).form == "soft"
 
 
@@ -100,7 +100,7 @@ def test_floating_point_arrays_are_probabilities_or_logits(save, suffix, dtype):
     path = save(SOFT.astype(dtype), f"mask.{suffix.lower()}")
     path = path.rename(path.with_suffix(f".{suffix}"))
     for logits, form in ((False, "probabilities"), (True, "logits")):
-        mask = read_mask(path, logits=logits, num_labels=4)
+        mask = read_mask(path, logits=logits, num_classes=4)
         assert mask.form == form and list(mask.unary()) == [form]
         assert np.array_equal(mask.values, SOFT.astype(dtype))
 
@@ -161,7 +161,7 @@ def test_jpeg_is_refused_for_labels_but_not_for_soft_masks(save):
         ("mask.npy", LABELS[None], {}, r"uint8 of shape \(1, 2, 3\)"),
         ("mask.npy", LABELS, {"logits": True}, "holds labels"),
         ("mask.npy", SOFT, {"soft": True}, "is an array"),
-        ("mask.npy", SOFT, {"num_labels": 3}, "4 labels, but num_labels=3"),
+        ("mask.npy", SOFT, {"num_classes": 3}, "4 labels, but num_classes=3"),
         ("mask.png", LABELS, {"logits": True}, "is a picture"),
         ("mask.png", LABELS, {"logits": True, "soft": True}, "logits=True and soft=True"),
     ],
@@ -220,7 +220,7 @@ def test_a_binary_mask_may_have_unknown_pixels_of_a_third_value(save):
 @pytest.mark.parametrize("name", ["mask.png", "mask.tif"])
 def test_pictures_of_16_bits_hold_more_than_255_labels(save, name):
     labels = np.arange(300, dtype=np.uint16).reshape(15, 20)
-    mask = read_mask(save(labels, name), num_labels=300)
+    mask = read_mask(save(labels, name), num_classes=300)
     assert mask.form == "labels" and mask.deep and np.array_equal(mask.values, labels)
     assert mask.unary()["void"] is None  # 255 is one of the labels
     few = read_mask(save(labels[:3] % 60, name))

@@ -80,10 +80,10 @@ def test_one_pair_is_refined_as_its_arrays_are(tmp_path, form):
 
 def test_settings_reach_refine(tmp_path, folders):
     images, masks, _ = folders
-    settings = Settings(CRF(KERNELS[:1], iterations=2), confidence=0.8, num_labels=4, void=0)
+    settings = Settings(CRF(KERNELS[:1], iterations=2), confidence=0.8, num_classes=4, void=0)
     refine_files(images / "0.png", masks / "0.png", tmp_path / "out.npy", settings)
     photo, mask = scene(7000)
-    expected = refine(photo, labels=mask, num_labels=4, void=0, confidence=0.8, kernels=KERNELS[:1], iterations=2)
+    expected = refine(photo, labels=mask, num_classes=4, void=0, confidence=0.8, kernels=KERNELS[:1], iterations=2)
     assert np.array_equal(np.load(tmp_path / "out.npy"), expected)
 
 
@@ -241,13 +241,13 @@ def test_more_than_255_labels_in_a_tiff_of_16_bits_stay_what_they_are(tmp_path):
     Image.fromarray(photo).save(tmp_path / "photo.png")
     Image.fromarray(labels).save(tmp_path / "mask.tif")
     refined = refine_files(
-        tmp_path / "photo.png", tmp_path / "mask.tif", tmp_path / "out.tif", Settings(CRF(KERNELS), num_labels=300)
+        tmp_path / "photo.png", tmp_path / "mask.tif", tmp_path / "out.tif", Settings(CRF(KERNELS), num_classes=300)
     )
     assert refined.failures == []
     with Image.open(tmp_path / "out.tif") as picture:
         assert picture.format == "TIFF" and picture.mode == "I;16"
         result = np.asarray(picture)
-    assert np.array_equal(result, refine(photo, labels=labels, num_labels=300, kernels=KERNELS).argmax(0))
+    assert np.array_equal(result, refine(photo, labels=labels, num_classes=300, kernels=KERNELS).argmax(0))
     assert set(np.unique(result)) <= set(np.unique(labels)) and {255, 299} <= set(np.unique(result))
 
 
@@ -268,7 +268,7 @@ def test_high_label_numbers_take_no_memory_for_the_numbers_between(tmp_path):
     expected = np.array([7, 40001])[refine(photo, labels=few, kernels=KERNELS).argmax(0)]
     assert np.array_equal(labels_in(tmp_path / "o.png"), expected)
     (failure,) = refine_files(
-        tmp_path / "photo.png", tmp_path / "mask.png", tmp_path / "o.png", Settings(num_labels=300)
+        tmp_path / "photo.png", tmp_path / "mask.png", tmp_path / "o.png", Settings(num_classes=300)
     ).failures
     assert "labels range from 0 to 40001, expected 0 to 299" in failure
 

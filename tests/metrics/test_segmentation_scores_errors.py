@@ -26,7 +26,7 @@ SCORES = torch.tensor(np.random.default_rng(4241).standard_normal((2, 3, 4, 5)),
 
 @pytest.mark.parametrize("classes", [0, -1, 256, 2.5, True, "21"])
 def test_classes_that_cannot_be_are_an_error(classes):
-    with pytest.raises(InputError, match="expected a whole number from 1 to 255"):
+    with pytest.raises(InputError, match="expected an integer from 1 to 255"):
         SegmentationScores(classes)
 
 

@@ -51,7 +51,7 @@ def test_the_words_follow_the_interval(comparison, words):
 
 
 def test_all_measures_of_a_summary_are_numbers_that_json_knows():
-    summary = summarise(combine_images(images(2, classes=3), classes=3))
+    summary = summarise(combine_images(images(2, classes=3), num_classes=3))
     assert summary["images"] == 6 and summary["iou"]["value"][2] is None  # label 2 is nowhere
     for name in HEADLINES:
         assert summary[name]["low"] <= summary[name]["value"] <= summary[name]["high"]
@@ -63,7 +63,7 @@ def test_all_measures_of_a_summary_are_numbers_that_json_knows():
 
 
 def test_a_comparison_has_every_headline():
-    better, worse = (combine_images(images(wrong), classes=2) for wrong in (1, 3))
+    better, worse = (combine_images(images(wrong), num_classes=2) for wrong in (1, 3))
     comparison = summarise_comparison(better, worse)
     assert list(comparison) == list(HEADLINES)
     assert comparison["pixel_accuracy"]["difference"] == pytest.approx(2 / 32, rel=1e-12)
@@ -71,7 +71,7 @@ def test_a_comparison_has_every_headline():
 
 
 def test_one_image_cannot_be_compared():
-    one = combine_images(images(1, count=1), classes=2)
+    one = combine_images(images(1, count=1), num_classes=2)
     with pytest.raises(InputError, match="comparing methods needs 2 or more"):
         summarise_comparison(one, one)
     assert summarise(one)["mean_iou"]["low"] == one.mean_iou
@@ -91,4 +91,4 @@ def test_counts_come_back_from_their_file_as_they_were(tmp_path):
 
 def test_without_images_there_is_nothing_to_put_together():
     with pytest.raises(InputError, match="no images to put together"):
-        combine_images({}, classes=2)
+        combine_images({}, num_classes=2)

@@ -157,7 +157,7 @@ def test_an_image_that_is_not_finite_is_refused(ours, value):
 
 @pytest.mark.parametrize("make", [DeepLabVGG16, FCN8sVGG16, DeepLabEfficientNetLite0])
 def test_the_number_of_labels_is_checked(make):
-    with pytest.raises(InputError, match="labels is 0, expected one or more"):
+    with pytest.raises(InputError, match="num_classes is 0, expected 1 or more"):
         make(0)
-    with pytest.raises(InputTypeError, match=r"labels is 2\.0"):
+    with pytest.raises(InputTypeError, match=r"num_classes is 2\.0"):
         make(2.0)

@@ -11,7 +11,7 @@ from densefield.networks.small import small_network  # noqa: E402
 
 
 def test_scores_of_an_image_do_not_depend_on_its_batch():
-    network = small_network(labels=3, norm="group")
+    network = small_network(num_classes=3, norm="group")
     images = torch.randn(3, 3, 24, 32, generator=torch.Generator().manual_seed(977))
     with torch.no_grad():
         together, alone = network(images), torch.cat([network(image[None]) for image in images])
@@ -21,11 +21,11 @@ def test_scores_of_an_image_do_not_depend_on_its_batch():
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 7), (33, 50)])
 def test_any_size_is_scored_at_every_pixel(size):
-    assert small_network(labels=6).eval()(torch.zeros(1, 3, *size)).shape == (1, 6, *size)
+    assert small_network(num_classes=6).eval()(torch.zeros(1, 3, *size)).shape == (1, 6, *size)
 
 
 def test_scores_move_with_the_image():
-    network = small_network(labels=2).eval()
+    network = small_network(num_classes=2).eval()
     image = torch.zeros(1, 3, 320, 320)
     image[..., 160, 160] = 3.0
     with torch.no_grad():
@@ -37,4 +37,4 @@ def test_scores_move_with_the_image():
 @pytest.mark.parametrize(("options", "says"), [({"width": 48}, "multiple of 32"), ({"norm": "layer"}, "batch, group")])
 def test_what_it_cannot_be_made_with_is_refused(options, says):
     with pytest.raises(InputError, match=says):
-        small_network(labels=2, **options)
+        small_network(num_classes=2, **options)

@@ -252,7 +252,7 @@ def test_it_prints_labels_iterations_changed_options_and_a_line_for_each_kernel(
     crf = DenseCRF(21, kernels, iterations=3, adjoint="recompute", threads=2, data_range=1)
     assert repr(crf).splitlines() == [
         "DenseCRF(",
-        "  labels=21, iterations=3, threads=2, data_range=1.0, adjoint='recompute'",
+        "  num_classes=21, iterations=3, threads=2, data_range=1.0, adjoint='recompute'",
         "  spatial: sigma (3, 2.5), weight 21 from 1 to 3, symmetric",
         "  bilateral: sigma_xy 60, sigma_rgb 10, weight 21×21 from 0 to 1, after",
         "  spatial2: covariance 2×2 from 8 to 30, weight 1, symmetric",

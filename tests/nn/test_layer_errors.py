@@ -27,7 +27,7 @@ SCORES, IMAGE = random(2, 3, 4, 5), colours(2, 3, 4, 5)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"labels": 0}, "labels is 0, expected an integer, 1 or more"),
+        ({"num_classes": 0}, "num_classes is 0, expected an integer, 1 or more"),
         ({"channels": 2.5}, "channels is 2.5"),
         ({"adjoint": "forget"}, "adjoint is 'forget', expected one of keep, recompute"),
         ({"method": "fast"}, "method is 'fast'"),
@@ -37,13 +37,13 @@ SCORES, IMAGE = random(2, 3, 4, 5), colours(2, 3, 4, 5)
         ({"kernels": [Spatial(3, weight=[1.0, 2.0])]}, "which is for 2 labels, but there are 3"),
         ({"kernels": [Spatial([1, 2, 3])]}, "3 widths for position, which has 2"),
         ({"kernels": [Bilateral()], "channels": 15}, r"compares 17 dimensions \(2 of position, 15 of channel\)"),
-        ({"kernels": [Custom(feature="labels")]}, "'labels', a name that the module itself uses"),
+        ({"kernels": [Custom(feature="num_classes")]}, "'num_classes', a name that the module itself uses"),
         ({"kernels": [Custom(feature="a"), Custom(feature="a", sigma=[1, 2])]}, "one by 1 widths and one by 2"),
     ],
 )
 def test_a_module_that_cannot_be_is_an_error(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        DenseCRF(**{"labels": 3, **arguments})
+        DenseCRF(**{"num_classes": 3, **arguments})
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_a_trained_module_comes_back_from_its_file(tmp_path: Path) -> None:
 
 def test_numpy_and_torch_read_the_same_file(tmp_path: Path) -> None:
     DenseCRF(2, KERNELS).save(tmp_path / "crf.toml")
-    crf, module = CRF.load(tmp_path / "crf.toml"), DenseCRF.load(str(tmp_path / "crf.toml"), labels=2)
+    crf, module = CRF.load(tmp_path / "crf.toml"), DenseCRF.load(str(tmp_path / "crf.toml"), num_classes=2)
     for one, two in zip(crf.kernels, module.to_numpy().kernels, strict=True):
         dimensions = {"position": 2, "channel": 3}
         assert np.array_equal(one.shape(dimensions), two.shape(dimensions)) and np.array_equal(one.weight, two.weight)
@@ -47,4 +47,4 @@ def test_options_that_are_not_in_the_file_are_given(tmp_path: Path) -> None:
 def test_a_file_for_another_number_of_labels_is_refused(tmp_path: Path) -> None:
     DenseCRF(2, KERNELS).save(tmp_path / "crf.toml")
     with pytest.raises(InputError, match="2 labels"):
-        DenseCRF.load(tmp_path / "crf.toml", labels=3)
+        DenseCRF.load(tmp_path / "crf.toml", num_classes=3)

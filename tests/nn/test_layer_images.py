@@ -148,7 +148,7 @@ def test_order_and_range_are_those_of_numpy(order: Any, covariance: bool) -> Non
 
 def test_from_numpy_and_back_is_the_same_crf() -> None:
     crf = CRF(KERNELS, iterations=7, exclude_self=True, halo=1, threads=1, data_range=[1, 1, 2], axis_order="yx")
-    module = DenseCRF.from_numpy(crf, labels=3, adjoint="recompute")
+    module = DenseCRF.from_numpy(crf, num_classes=3, adjoint="recompute")
     assert module.adjoint == "recompute" and module.to_numpy().options() == crf.options()
     for one, two in zip(module.to_numpy().kernels, crf.kernels, strict=True):
         dimensions = {"position": 2, "channel": 3}
@@ -158,7 +158,7 @@ def test_from_numpy_and_back_is_the_same_crf() -> None:
 
 def test_only_a_crf_for_numpy_can_be_taken_over() -> None:
     with pytest.raises(InputTypeError, match=r"crf is a DenseCRF, expected a densefield\.CRF"):
-        DenseCRF.from_numpy(DenseCRF(2), labels=2)
+        DenseCRF.from_numpy(DenseCRF(2), num_classes=2)
 
 
 @pytest.mark.parametrize(

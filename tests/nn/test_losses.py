@@ -76,7 +76,7 @@ def test_its_gradient_by_the_scores_is_predicted_minus_true_marginals():
 
 
 def test_the_chain_rule_reaches_the_parameters_of_a_crf():
-    crf = DenseCRF(labels=3, kernels=[Spatial(1.5, weight=0.7)], method="exact", iterations=3).double()
+    crf = DenseCRF(num_classes=3, kernels=[Spatial(1.5, weight=0.7)], method="exact", iterations=3).double()
     scores = torch.tensor(np.random.default_rng(2711).standard_normal((1, 3, 3, 4)), requires_grad=True)
     labels = labels_for(1, 3, 4, classes=3)
     inputs = (scores, *crf.parameters())

@@ -25,13 +25,13 @@ def test_without_a_crf_the_marginals_are_the_softmax_of_the_scores():
 
 
 def test_with_a_crf_they_are_those_of_the_crf_on_the_scores_and_the_colours():
-    network, crf = nn.Conv2d(3, 4, 1), DenseCRF(labels=4)
+    network, crf = nn.Conv2d(3, 4, 1), DenseCRF(num_classes=4)
     input, colours = photo() / 255, photo()
     assert torch.equal(Segmenter(network, crf)(input, colours), crf(network(input), colours))
 
 
 def test_pixels_to_ignore_are_those_of_the_crf():
-    network, crf = nn.Conv2d(3, 4, 1), DenseCRF(labels=4)
+    network, crf = nn.Conv2d(3, 4, 1), DenseCRF(num_classes=4)
     input, colours = photo() / 255, photo()
     ignore = torch.zeros(2, 9, 11, dtype=torch.bool)
     ignore[1, :, 7:] = True
@@ -43,7 +43,7 @@ def test_pixels_to_ignore_are_those_of_the_crf():
 
 
 def test_the_loss_has_gradients_in_every_parameter_of_network_and_crf():
-    segmenter = Segmenter(small_network(labels=4, width=32), DenseCRF(labels=4))
+    segmenter = Segmenter(small_network(num_classes=4, width=32), DenseCRF(num_classes=4))
     segmenter(photo() / 255, photo())[:, 0].sum().backward()
     gradients = {name: each.grad for name, each in segmenter.named_parameters()}
     assert sum(name.startswith("crf.") for name in gradients) == 4
@@ -57,12 +57,12 @@ def test_half_precision_scores_become_marginals_in_single_precision():
 
 def test_a_crf_without_an_image_says_what_it_needs():
     with pytest.raises(InputError, match="colours 0…255"):
-        Segmenter(nn.Conv2d(3, 4, 1), DenseCRF(labels=4))(photo() / 255)
+        Segmenter(nn.Conv2d(3, 4, 1), DenseCRF(num_classes=4))(photo() / 255)
 
 
 def test_network_and_crf_have_as_many_labels():
-    with pytest.raises(InputError, match="scores 5 labels, but the CRF has 4"):
-        Segmenter(small_network(labels=5), DenseCRF(labels=4))
+    with pytest.raises(InputError, match="scores 5 classes, but the CRF has 4"):
+        Segmenter(small_network(num_classes=5), DenseCRF(num_classes=4))
 
 
 @pytest.mark.parametrize(("network", "crf"), [("vgg", None), (nn.Identity(), nn.Identity())])

@@ -94,7 +94,7 @@ WRONG = {
         [{"cpu": "state"}],
         [{"cpu": torch.zeros(9, dtype=torch.uint8)}],
     ],
-    "config": [None, [], "settings", {"training": {"steps": -1}}, {"unknown": 1}, {"network": {"labels": 4}}],
+    "config": [None, [], "settings", {"training": {"steps": -1}}, {"unknown": 1}, {"network": {"num_classes": 4}}],
     "optimizer": [None, [], "sgd", 5],
     "overlap": [None, 0, [[0]], torch.zeros(4, 4), torch.zeros(3, 3, dtype=torch.int64), -torch.ones(4, 4).long()],
     "model": [None, [], {}, {"network.x": 1.0}, {1: torch.zeros(1)}, {"other.weight": torch.zeros(1)}],

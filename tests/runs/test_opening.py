@@ -41,12 +41,12 @@ def touch(path):
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 10**9))
 
 
-def a_run(folder, data, labels):
+def a_run(folder, data, num_classes):
     """A run on disk that was never trained."""
-    network = {"name": "small_network", "labels": labels, "pretrained": False, "options": {"width": 32}}
+    network = {"name": "small_network", "num_classes": num_classes, "pretrained": False, "options": {"width": 32}}
     config = config_from({"data": data, "network": network})
     torch.manual_seed(83)
-    progress = Progress(torch.zeros(labels, labels, dtype=torch.int64))
+    progress = Progress(torch.zeros(num_classes, num_classes, dtype=torch.int64))
     write_checkpoint(folder / BEST, config, build_segmenter(config), {}, progress, [])
     return folder
 
@@ -140,7 +140,7 @@ def test_a_folder_begun_when_files_were_not_noted_is_refused_and_says_why(scenes
 
 @pytest.mark.parametrize("named", [False, True])
 def test_of_a_run_the_images_and_masks_are_noted_and_not_its_place(scenes, tmp_path, named):
-    run = a_run(tmp_path / "run", {"kind": "folder", "root": str(scenes), "longest_side": 80}, labels=3)
+    run = a_run(tmp_path / "run", {"kind": "folder", "root": str(scenes), "longest_side": 80}, num_classes=3)
     data = scenes if named else None
     before = known_by(run, data)
     run = run.rename(tmp_path / "moved")
@@ -153,7 +153,7 @@ def test_of_a_run_the_images_and_masks_are_noted_and_not_its_place(scenes, tmp_p
 
 def test_of_images_that_were_held_out_only_those_are_noted(tmp_path):
     voc = write_voc(tmp_path)
-    run = a_run(tmp_path / "run", {"kind": "voc2012", "root": str(tmp_path), "held_out": 2}, labels=21)
+    run = a_run(tmp_path / "run", {"kind": "voc2012", "root": str(tmp_path), "held_out": 2}, num_classes=21)
     before = known_by(run, split="held_out")
     for id in (TRAIN[2], VAL[0]):
         touch(voc / "JPEGImages" / f"{id}.jpg")
@@ -170,7 +170,7 @@ def test_voc_2012_is_noted_where_it_is_named(tmp_path):
 
 
 def test_scenes_that_are_drawn_have_no_files(tmp_path):
-    run = a_run(tmp_path / "run", {"kind": "scenes", "scenes": {"classes": 2}}, labels=3)
+    run = a_run(tmp_path / "run", {"kind": "scenes", "scenes": {"object_classes": 2}}, num_classes=3)
     assert set(known_by(run)) == {"split", "weights"}
 
 

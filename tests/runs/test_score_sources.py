@@ -15,7 +15,7 @@ from densefield.runs.score_sources import Kept, NetworkScores, Part, SavedScores
 from densefield.scenes.scene import SceneDataset
 from tests.support.scored_scenes import ScoredScenes
 
-SCENES = SceneDataset(3, size=(96, 104), classes=2, seed=19)
+SCENES = SceneDataset(3, size=(96, 104), object_classes=2, seed=19)
 
 
 def save(folder, name, logits, key="logits"):

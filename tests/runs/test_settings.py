@@ -162,7 +162,7 @@ def test_kernels_outside_of_the_crfs_section_are_named(write):
 
 def test_the_command_line_changes_one_kernel_of_the_list(write):
     path = write(TWO_KERNELS.replace("[[kernels]]", "[[crf.kernels]]"))
-    config = read_config(path, ["crf.kernels.1.weight=[1, 2]", "crf.kernels.0.sigma=[4, 5]", "network.labels=2"])
+    config = read_config(path, ["crf.kernels.1.weight=[1, 2]", "crf.kernels.0.sigma=[4, 5]", "network.num_classes=2"])
     assert weights(config) == [0.25, [1.0, 2.0]] and config.crf.kernels[0]["sigma"] == [4.0, 5.0]
 
 

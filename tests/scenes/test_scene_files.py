@@ -14,7 +14,7 @@ from densefield.images.palette import voc_palette  # noqa: E402
 from densefield.scenes.files import in_validation, write_scenes  # noqa: E402
 from densefield.scenes.scene import draw_scene, scene_classes  # noqa: E402
 
-RECIPE = {"size": (96, 104), "classes": 3, "seed": 70657}
+RECIPE = {"size": (96, 104), "object_classes": 3, "seed": 70657}
 
 
 def digests(folder) -> dict[str, str]:
@@ -85,7 +85,7 @@ def test_the_validation_share_is_kept_and_spread_evenly(share):
 
 def test_other_scenes_in_the_folder_are_not_mixed_with(tmp_path):
     write_scenes(tmp_path, 2, **RECIPE)
-    for change in ({"seed": 1}, {"classes": 4}, {"size": (96, 96)}):
+    for change in ({"seed": 1}, {"object_classes": 4}, {"size": (96, 96)}):
         with pytest.raises(InputError, match=r"holds other scenes: .*scenes\.json says"):
             write_scenes(tmp_path, 2, **{**RECIPE, **change})
 
@@ -106,7 +106,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
         ({"images": -4}, InputError, "images is -4"),
         ({"images": 2.5}, InputTypeError, "images is 2.5"),
         ({"size": (64, 64)}, InputError, "from 96 to 512"),
-        ({"classes": 0}, InputError, "expected 2 to 20"),
+        ({"object_classes": 0}, InputError, "expected 2 to 20"),
         ({"seed": -1}, InputError, "seed is -1"),
         ({"val_share": 1.0}, InputError, "val_share is 1.0, expected 0 or more, and less than 1"),
         ({"val_share": -0.1}, InputError, "val_share is -0.1"),

@@ -184,7 +184,7 @@ def _enlarged(values: np.ndarray, axis: int) -> np.ndarray:
 
 class TestDataset:
     def test_it_draws_the_scenes_from_its_first_on(self):
-        scenes = SceneDataset(3, size=(96, 100), classes=4, seed=SEED, first=10)
+        scenes = SceneDataset(3, size=(96, 100), object_classes=4, seed=SEED, first=10)
         assert len(scenes) == 3 and scenes.ids == ("scene_000010", "scene_000011", "scene_000012")
         assert scenes.classes == scene_classes(4) == ("background", "mushroom", "fish", "tree", "beetle")
         assert digest(*scenes) == digest(*(draw_scene(SEED, index, (96, 100), 4) for index in (10, 11, 12)))
@@ -203,9 +203,9 @@ class TestDataset:
         ({"size": (96, 513)}, InputError, "from 96 to 512"),
         ({"size": 96}, InputTypeError, r"size is 96, expected \(rows, columns\)"),
         ({"size": (96.0, 96)}, InputTypeError, "a side of size is 96.0, expected a whole number"),
-        ({"classes": 1}, InputError, "classes is 1, expected 2 to 20"),
-        ({"classes": 21}, InputError, "expected 2 to 20"),
-        ({"classes": True}, InputTypeError, "classes is True"),
+        ({"object_classes": 1}, InputError, "object_classes is 1, expected 2 to 20"),
+        ({"object_classes": 21}, InputError, "expected 2 to 20"),
+        ({"object_classes": True}, InputTypeError, "object_classes is True"),
         ({"seed": -1}, InputError, "seed is -1, expected 0 or more"),
         ({"seed": 2**64}, InputError, "below"),
         ({"index": -1}, InputError, "index is -1"),

@@ -13,8 +13,8 @@ from densefield.training.build import build_segmenter
 
 def write_tiny_run(folder: Path, stage: int) -> Path:
     tables = {
-        "data": {"kind": "scenes", "scenes": {"images": 2, "val_images": 4, "size": [96, 96], "classes": 2}},
-        "network": {"name": "small_network", "labels": 3, "pretrained": False, "options": {"width": 32}},
+        "data": {"kind": "scenes", "scenes": {"images": 2, "val_images": 4, "size": [96, 96], "object_classes": 2}},
+        "network": {"name": "small_network", "num_classes": 3, "pretrained": False, "options": {"width": 32}},
         "training": {"stage": stage},
     }
     config = config_from(tables)

@@ -9,12 +9,12 @@ scales = [0.5, 1.0]
 [data.scenes]
 images = 10
 val_images = 3
-classes = 3
+object_classes = 3
 seed = 471
 
 [network]
 name = "small_network"
-labels = 4
+num_classes = 4
 pretrained = false
 options = { width = 32, norm = "group" }
 

@@ -52,14 +52,14 @@ def test_the_crf_is_there_in_stage_2_alone(tiny):
     ],
 )
 def test_networks_by_name(name, options, kind):
-    network = build_network(NetworkConfig(name=name, labels=5, pretrained=False, options=options))
-    assert type(network).__name__ == kind and network.labels == 5
+    network = build_network(NetworkConfig(name=name, num_classes=5, pretrained=False, options=options))
+    assert type(network).__name__ == kind and network.num_classes == 5
     assert colour_scale(network).mean == network.normalization.mean
     assert colour_scale(network).deviation == network.normalization.std
 
 
 def test_the_papers_crf_has_nine_parameters():
-    values = build_crf(CRFConfig(), labels=21).values()
+    values = build_crf(CRFConfig(), num_classes=21).values()
     assert {name: np.shape(value) for name, value in values.items()} == {
         "spatial.sigma": (2,),
         "spatial.weight": (),
@@ -72,15 +72,15 @@ def test_the_papers_crf_has_nine_parameters():
 def test_compatibilities_start_as_the_same_potts_model(compatibility, shape):
     scores = torch.randn(1, 4, 6, 7, generator=torch.Generator().manual_seed(631))
     image = torch.randint(256, (1, 3, 6, 7), generator=torch.Generator().manual_seed(632))
-    crf = build_crf(CRFConfig(kernels=photo_kernels(compatibility)), labels=4)
+    crf = build_crf(CRFConfig(kernels=photo_kernels(compatibility)), num_classes=4)
     assert np.shape(crf.values()["bilateral.weight"]) == shape
     # The same sums in another order, of logarithms up to about 10.
-    assert torch.allclose(crf(scores, image), build_crf(CRFConfig(), labels=4)(scores, image), atol=1e-4)
+    assert torch.allclose(crf(scores, image), build_crf(CRFConfig(), num_classes=4)(scores, image), atol=1e-4)
 
 
 def test_the_crf_has_the_kernels_and_options_that_are_listed():
     kernels = ({"kind": "spatial", "sigma": 2}, {"kind": "spatial", "sigma": [7, 9], "normalization": "after"})
-    crf = build_crf(CRFConfig(kernels=kernels, iterations=3, halo=1, operator="pydensecrf"), labels=4)
+    crf = build_crf(CRFConfig(kernels=kernels, iterations=3, halo=1, operator="pydensecrf"), num_classes=4)
     assert set(crf.values()) == {"spatial.sigma", "spatial.weight", "spatial2.sigma", "spatial2.weight"}
     assert [kernel.normalization for kernel in crf.to_numpy().kernels] == ["symmetric", "after"]
     assert (crf.iterations, crf.halo, crf.operator) == (3, 1, "pydensecrf")
@@ -111,9 +111,9 @@ def test_a_pattern_that_freezes_nothing_is_refused():
 @pytest.mark.parametrize("compatibility", ["potts", "per_label", "matrix"])
 def test_what_may_be_frozen_is_what_there_is(compatibility):
     kernels = (*photo_kernels(compatibility), {"kind": "spatial", "covariance": [[9, 1], [1, 4]]})
-    names = [name for name, _ in build_crf(CRFConfig(kernels=kernels), labels=4).named_parameters()]
+    names = [name for name, _ in build_crf(CRFConfig(kernels=kernels), num_classes=4).named_parameters()]
     assert "spatial2.lower" in names
-    frozen = build_crf(CRFConfig(kernels=kernels, freeze=tuple(names)), labels=4)
+    frozen = build_crf(CRFConfig(kernels=kernels, freeze=tuple(names)), num_classes=4)
     assert not any(parameter.requires_grad for parameter in frozen.parameters())
 
 
@@ -143,7 +143,7 @@ def test_a_part_gives_the_images_it_names(tiny):
 
 def with_voc(tiny, root, *more):
     """Settings for a copy of VOC 2012 that has three images for training and two others."""
-    return read_config(tiny, ["data.kind=voc2012", f"data.root={root}", "network.labels=21", *more])
+    return read_config(tiny, ["data.kind=voc2012", f"data.root={root}", "network.num_classes=21", *more])
 
 
 def test_held_out_images_are_not_trained_on(tiny, tmp_path):
@@ -217,8 +217,8 @@ def test_a_split_without_masks_is_refused(tiny, tmp_path, split):
 
 
 def test_labels_of_network_and_data_must_agree(tiny):
-    with pytest.raises(InputError, match=r"network\.labels is 7, but the data have 4 labels"):
-        build_datasets(read_config(tiny, ["network.labels=7"]))
+    with pytest.raises(InputError, match=r"network\.num_classes is 7, but the data have 4 labels"):
+        build_datasets(read_config(tiny, ["network.num_classes=7"]))
 
 
 def test_augmentation_is_that_of_the_settings(tiny):

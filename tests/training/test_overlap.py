@@ -19,7 +19,7 @@ def test_it_is_what_segmentation_scores_gives():
     log_q = torch.randn(3, 5, 12, 9, generator=generator).log_softmax(1)
     labels = torch.randint(0, 4, (3, 12, 9), generator=generator)  # label 4 is predicted but never true
     labels[0, :4] = 255
-    metric = scores.SegmentationScores(classes=5)
+    metric = scores.SegmentationScores(num_classes=5)
     metric.update(log_q, labels)
     result = metric.compute()
     assert confusion(log_q, labels).tolist() == result.confusion.tolist()

@@ -57,7 +57,7 @@ def test_where_noise_can_be_smoothed_away_the_crf_helps_on_images_kept_apart(tun
 
 def test_what_is_told_of_the_held_out_images_is_what_measuring_the_written_crf_gives(tuned):
     result, folder = tuned
-    crf = DenseCRF.load(folder / "crf.toml", labels=2)
+    crf = DenseCRF.load(folder / "crf.toml", num_classes=2)
     _, held_out = halves(ScoredScenes(12), QUICK)
     assert list(held_out.ids) == result["held_out_images"]
     measured = measure(held_out, crf)
@@ -69,7 +69,7 @@ def test_the_written_crf_gives_the_same_marginals_in_numpy(tuned):
     _, folder = tuned
     scored = ScoredScenes(12)[3]
     with torch.no_grad():
-        crf = DenseCRF.load(folder / "crf.toml", labels=2)
+        crf = DenseCRF.load(folder / "crf.toml", num_classes=2)
         expected = crf(scored.scores[None], scored.image[None])[0].exp().numpy()
     q = CRF.load(folder / "crf.toml").marginals(scored.scores.numpy(), scored.image.movedim(0, -1).numpy())
     # Single precision: logarithms and their exponentials round differently.

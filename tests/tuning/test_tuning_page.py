@@ -34,7 +34,7 @@ def tuned(tmp_path, monkeypatch):
 
 
 def test_the_file_on_the_page_is_what_the_default_crf_is_written_as(tuned):
-    assert tuned.read_text() == crf_to_toml(DenseCRF(labels=21).to_numpy())
+    assert tuned.read_text() == crf_to_toml(DenseCRF(num_classes=21).to_numpy())
     assert [kernel.name for kernel in read_crf(tuned).kernels] == [kernel.name for kernel in CRF().kernels]
 
 

@@ -20,7 +20,7 @@ def scenes_command(
     ],
     images: Annotated[int, typer.Option(min=1, help="Number of scenes.")] = 1000,
     size: Annotated[int, typer.Option(min=96, max=512, help="Height and width in pixels.")] = 128,
-    classes: Annotated[int, typer.Option(min=2, max=20, help="Number of classes, without the background.")] = 10,
+    object_classes: Annotated[int, typer.Option(min=2, max=20, help="Number of classes, without the background.")] = 10,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     val_share: Annotated[
         float, typer.Option(min=0, max=0.9, help="Fraction of the scenes that is kept for validation.")
@@ -44,7 +44,7 @@ def scenes_command(
                 directory,
                 images,
                 (size, size),
-                classes,
+                object_classes,
                 seed,
                 val_share=val_share,
                 workers=default_threads() if workers is None else workers,

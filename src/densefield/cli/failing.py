@@ -53,8 +53,8 @@ def as_flags(message: str, flags: Mapping[str, str]) -> str:
 
     A flag that ends in a space takes a value: the space is kept only where the message gives one.
 
-    >>> table = {"soft=True": "--soft", "num_labels=": "--labels "}
-    >>> as_flags("pass soft=True, or num_labels=21, or the number of labels: num_labels=.", table)
+    >>> table = {"soft=True": "--soft", "num_classes=": "--labels "}
+    >>> as_flags("pass soft=True, or num_classes=21, or the number of labels: num_classes=.", table)
     'pass --soft, or --labels 21, or the number of labels: --labels.'
     """
     if not flags:

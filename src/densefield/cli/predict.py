@@ -64,7 +64,7 @@ def predict_verb(
         raise stop(error, flags=FLAGS) from error
     try:
         segmenter, config = load_segmenter(run)
-        labels = config.network.labels
+        labels = config.network.num_classes
         chosen = segmenter.crf if crf is None else DenseCRF.from_numpy(read_photo_crf(crf, labels), labels)
         if method is PredictChoice.crf and chosen is None:
             raise InputError(f"{run} has no CRF: pass crf=.")

@@ -43,7 +43,7 @@ class Bound:
 def bind(
     kernel: Kernel,
     sites: Mapping[str, npt.NDArray[np.generic]],
-    labels: int,
+    num_classes: int,
     present: Array,  # (N, 1)
     choice: FilterChoice,
     exclude_self: bool = False,
@@ -64,7 +64,7 @@ def bind(
             f"the {kernel.name} kernel divides {' and '.join(kernel.widths_of_parts())} by widths so small that the "
             f"quotient is beyond the range of {dtype}. Use larger widths, or smaller numbers."
         ) from None
-    mu = checked_weight(kernel.weight, labels).astype(dtype)
+    mu = checked_weight(kernel.weight, num_classes).astype(dtype)
     if not exclude_self and present.all():
         return Bound(k, couple_everyone(k.apply, kernel.normalization, mu, present))
     diagonal = k.diagonal() if exclude_self else None

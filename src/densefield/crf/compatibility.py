@@ -20,17 +20,19 @@ Weight = float | npt.ArrayLike  # (), (L,) or (L, L)
 MOST_WEIGHT = 1e12  # times sums over all pixels, and in gradients squared, this is still a number of single precision
 
 
-def checked_weight(weight: Weight, labels: int | None = None) -> npt.NDArray[np.float64]:
+def checked_weight(weight: Weight, num_classes: int | None = None) -> npt.NDArray[np.float64]:
     """The weight as an array: () for Potts, (L,) for one per label, (L, L) for a symmetric matrix.
 
-    >>> checked_weight(3).shape, checked_weight([1.0, 2.0], labels=2).shape
+    >>> checked_weight(3).shape, checked_weight([1.0, 2.0], num_classes=2).shape
     ((), (2,))
     """
     mu = checked_numbers(weight, "the weight", "a number, one per label (L,), or a symmetric matrix (L, L)")
     if mu.ndim > 2 or (mu.ndim == 2 and mu.shape[0] != mu.shape[1]):
         raise InputError(f"the weight has shape {mu.shape}, expected (), (L,) or (L, L).")
-    if labels is not None and mu.ndim and len(mu) != labels:
-        raise InputError(f"the weight has shape {mu.shape}, which is for {len(mu)} labels, but there are {labels}.")
+    if num_classes is not None and mu.ndim and len(mu) != num_classes:
+        raise InputError(
+            f"the weight has shape {mu.shape}, which is for {len(mu)} labels, but there are {num_classes}."
+        )
     if not np.isfinite(mu).all():
         raise InputError("the weight holds NaN or infinity, expected finite numbers.")
     if (np.abs(mu) > MOST_WEIGHT).any():

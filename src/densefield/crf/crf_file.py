@@ -54,7 +54,7 @@ def write_crf(path: str | PathLike[str], crf: CRF) -> None:
     write_atomically(Path(path), crf_to_toml(crf).encode())
 
 
-def read_crf(path: str | PathLike[str], labels: int | None = None, **options: Any) -> CRF:
+def read_crf(path: str | PathLike[str], num_classes: int | None = None, **options: Any) -> CRF:
     """The CRF in a file that `write_crf`, or `densefield tune`, wrote.
 
     * ``labels``: the number of labels, if it is known. Weights for another number are then an error, and a single
@@ -69,13 +69,13 @@ def read_crf(path: str | PathLike[str], labels: int | None = None, **options: An
     >>> crf.iterations, [kernel.name for kernel in crf.kernels]
     (7, ['spatial', 'bilateral'])
     """
-    return crf_from_tables(read_crf_tables(path, labels), labels, **options)
+    return crf_from_tables(read_crf_tables(path, num_classes), num_classes, **options)
 
 
-def read_crf_tables(path: str | PathLike[str], labels: int | None = None) -> dict[str, Any]:
+def read_crf_tables(path: str | PathLike[str], num_classes: int | None = None) -> dict[str, Any]:
     """The tables of a file, checked; every problem is listed in one error."""
     tables = read_toml(path, "a CRF as `densefield tune` or CRF.save() writes it")
-    problems = crf_problems(tables, labels)
+    problems = crf_problems(tables, num_classes)
     if problems:
         raise InputError(problem_text(path, problems))
     return tables

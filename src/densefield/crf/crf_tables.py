@@ -46,7 +46,7 @@ def crf_to_tables(crf: CRF) -> dict[str, Any]:
     return tables
 
 
-def crf_from_tables(tables: Table, labels: int | None = None, **options: Any) -> CRF:
+def crf_from_tables(tables: Table, num_classes: int | None = None, **options: Any) -> CRF:
     """The CRF of tables without problems; `options` are other arguments of CRF, or override those of the tables.
 
     * ``labels``: where it is known, weights are spread over the labels as each kernel's `compatibility` says.
@@ -54,16 +54,16 @@ def crf_from_tables(tables: Table, labels: int | None = None, **options: Any) ->
     >>> crf_from_tables({"iterations": 3, "kernels": [{"kind": "spatial", "sigma": 2}]}, threads=1).iterations
     3
     """
-    problems = crf_problems(tables, labels)
+    problems = crf_problems(tables, num_classes)
     if problems:
         raise InputError("\n".join(problems))
     given = {name: tables[name] for name in OPTIONS if name in tables}
-    return CRF(kernels_from_tables(tables.get(KERNELS), labels), **{**given, **options})
+    return CRF(kernels_from_tables(tables.get(KERNELS), num_classes), **{**given, **options})
 
 
-def kernels_from_tables(tables: Sequence[Table] | None, labels: int | None = None) -> tuple[Kernel, ...]:
+def kernels_from_tables(tables: Sequence[Table] | None, num_classes: int | None = None) -> tuple[Kernel, ...]:
     """The kernels of tables without problems; None stands for the default kernels."""
-    return PHOTO_KERNELS if tables is None else tuple(_kernel(table, labels) for table in tables)
+    return PHOTO_KERNELS if tables is None else tuple(_kernel(table, num_classes) for table in tables)
 
 
 def kernel_to_table(kernel: Kernel, compatibility: Compatibility = "potts") -> dict[str, Any]:
@@ -84,7 +84,7 @@ def kernel_to_table(kernel: Kernel, compatibility: Compatibility = "potts") -> d
     return table
 
 
-def crf_problems(tables: Table, labels: int | None = None, others: Collection[str] = ()) -> list[str]:
+def crf_problems(tables: Table, num_classes: int | None = None, others: Collection[str] = ()) -> list[str]:
     """A line for each key that is unknown or has a value that cannot be used, beginning with the key.
 
     * ``labels``: how many labels weights are for, if known.
@@ -100,15 +100,17 @@ def crf_problems(tables: Table, labels: int | None = None, others: Collection[st
         if name in tables:
             problems += _option_problems(name, tables[name])
     if KERNELS in tables:
-        problems += kernel_problems(tables[KERNELS], labels)
+        problems += kernel_problems(tables[KERNELS], num_classes)
     return problems
 
 
-def kernel_problems(kernels: object, labels: int | None = None) -> list[str]:
+def kernel_problems(kernels: object, num_classes: int | None = None) -> list[str]:
     """A line for each problem of a list of kernels."""
     if not isinstance(kernels, list | tuple):
         return [f"{KERNELS}: is {kernels!r}, expected a list of tables, each under a line [[{KERNELS}]]."]
-    return [line for place, table in enumerate(kernels) for line in _problems_of(f"{KERNELS}.{place}", table, labels)]
+    return [
+        line for place, table in enumerate(kernels) for line in _problems_of(f"{KERNELS}.{place}", table, num_classes)
+    ]
 
 
 def unknown_key(place: str, name: str, known: Collection[str]) -> str:
@@ -129,7 +131,7 @@ def _option_problems(name: str, value: object) -> Iterator[str]:
     yield from _raised(name, lambda: CRF((), **option))
 
 
-def _problems_of(place: str, table: object, labels: int | None) -> Iterator[str]:
+def _problems_of(place: str, table: object, num_classes: int | None) -> Iterator[str]:
     """What is wrong with one kernel."""
     if not isinstance(table, Mapping):
         yield f"{place}: is {table!r}, expected a table, under a line [[{KERNELS}]]."
@@ -151,14 +153,14 @@ def _problems_of(place: str, table: object, labels: int | None) -> Iterator[str]
                 found = True
                 yield line
     if not found:
-        yield from _raised(f"{place}.weight", lambda: _checked_spread(table, labels))
+        yield from _raised(f"{place}.weight", lambda: _checked_spread(table, num_classes))
         if kind == "custom":
             yield from _raised(f"{place}.feature", lambda: Custom(table.get("feature", "")))
 
 
-def _checked_spread(table: Table, labels: int | None) -> None:
+def _checked_spread(table: Table, num_classes: int | None) -> None:
     """Raises where a weight is for another number of labels, or of another form than the compatibility says."""
-    weight = checked_weight(table.get("weight", 1.0), labels)
+    weight = checked_weight(table.get("weight", 1.0), num_classes)
     form = table.get("compatibility")
     if form is not None and weight.ndim and form != get_args(Compatibility)[weight.ndim]:
         raise InputError(
@@ -191,10 +193,10 @@ def _raised(place: str, check: Callable[[], object]) -> Iterator[str]:
         yield f"{place}: {error}"
 
 
-def _kernel(table: Table, labels: int | None) -> Kernel:
+def _kernel(table: Table, num_classes: int | None) -> Kernel:
     fields = {name: value for name, value in table.items() if name not in ("kind", "compatibility")}
     form = table.get("compatibility", "potts")
     weight = checked_weight(fields.get("weight", 1.0))
-    if labels is not None and weight.ndim == 0 and form != "potts":
-        fields["weight"] = np.full(labels, weight) if form == "per_label" else weight * np.eye(labels)
+    if num_classes is not None and weight.ndim == 0 and form != "potts":
+        fields["weight"] = np.full(num_classes, weight) if form == "per_label" else weight * np.eye(num_classes)
     return KINDS[table["kind"]](**fields)

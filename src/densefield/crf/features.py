@@ -87,7 +87,7 @@ def gather_sites(
     features: Mapping[str, Array] | None = None,
     spacing: Sequence[float] | None = None,
     axis_order: AxisOrder = "xy",
-    labels: int | None = None,  # as many as there are scores for a pixel, for the error where axes are swapped
+    num_classes: int | None = None,  # as many as there are scores for a pixel, for the error where axes are swapped
 ) -> dict[str, npt.NDArray[np.generic]]:
     """Every part that the kernels compare, by name, each (N, d)."""
     kernels = tuple(kernels)
@@ -102,7 +102,7 @@ def gather_sites(
                 raise InputError("a bilateral kernel compares colours, but no image was given: pass image=.")
             sites[part] = _without_alpha(image_channels(image, shape), kernels)
         elif part in given:
-            sites[part] = _checked_feature(part, given[part], shape, labels)
+            sites[part] = _checked_feature(part, given[part], shape, num_classes)
         else:
             raise InputError(
                 f"a kernel compares {part!r}, but features= has {', '.join(sorted(given)) or 'nothing'}: pass "
@@ -146,7 +146,9 @@ def _near_origin(feature: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
     return np.subtract(feature, origin, dtype=np.float64)  # type: ignore[no-any-return]
 
 
-def _checked_feature(name: str, feature: object, shape: tuple[int, ...], labels: int | None) -> npt.NDArray[np.generic]:
+def _checked_feature(
+    name: str, feature: object, shape: tuple[int, ...], num_classes: int | None
+) -> npt.NDArray[np.generic]:
     points = math.prod(shape)
     expected = f"({points}, d)" if len(shape) == 1 else f"({', '.join(str(n) for n in shape)}, d) or ({points}, d)"
     if not isinstance(feature, np.ndarray) or feature.dtype.kind not in "iuf":
@@ -159,7 +161,7 @@ def _checked_feature(name: str, feature: object, shape: tuple[int, ...], labels:
     hint = ""
     if feature.shape == shape:
         hint = " For one number per pixel use feature[..., None]."
-    elif len(shape) == 1 and len(feature) == labels and labels > points:  # there are more points than labels
+    elif len(shape) == 1 and len(feature) == num_classes and num_classes > points:  # there are more points than labels
         hint = " The axes of the scores are swapped: they are (labels, points), use scores.T."
     elif feature.ndim == 2 and feature.shape[1] == points:
         hint = " Its axes are swapped: use feature.T."

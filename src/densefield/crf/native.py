@@ -50,9 +50,9 @@ def native_mean_field(
     )
 
 
-def state_floats(points: int, labels: int) -> int:
+def state_floats(points: int, num_classes: int) -> int:
     """Numbers of one q^t in the order of the native loop, which works on 64 points at a time."""
-    return (points + 63) // 64 * 64 * labels
+    return (points + 63) // 64 * 64 * num_classes
 
 
 def new_array(*shape: int) -> Float32:

@@ -27,7 +27,7 @@ def refine(
     *,
     labels: Any = None,  # (H, W)
     logits: Any = None,  # (L, H, W)
-    num_labels: int | None = None,
+    num_classes: int | None = None,
     void: Void = "auto",
     confidence: float = 0.7,
     crf: CRF | DenseCRF | None = None,
@@ -54,7 +54,7 @@ def refine(
         mask of 0 and one of 127, 128, 254, 255 and 65535 alone is binary: its other value is label 1.
     logits
         (labels, rows, columns): a network's scores.
-    num_labels
+    num_classes
         The number of labels of the result, for `labels`; by default one more than the highest.
     void
         The value of `labels` that means unknown. "auto" is 255, unless there are more than 255 labels; None means that
@@ -84,7 +84,7 @@ def refine(
     array([0, 0, 0, 1, 1, 1])
     """
     model = chosen_crf(crf, kernels, iterations, data_range, threads)
-    pixels, scores = inputs(image, probabilities, labels, logits, num_labels, void, confidence, ignore)
+    pixels, scores = inputs(image, probabilities, labels, logits, num_classes, void, confidence, ignore)
     q = for_present_labels(model, scores).marginals(scores.scores, pixels, ignore=scores.ignore, spacing=spacing)
     return scores.expand(q)
 
@@ -94,7 +94,7 @@ def inputs(
     probabilities: Any,
     labels: Any,
     logits: Any,
-    num_labels: int | None,
+    num_classes: int | None,
     void: Void,
     confidence: float,
     ignore: npt.NDArray[np.bool_] | None,
@@ -108,7 +108,7 @@ def inputs(
         more = checked_ignore(ignore, masked.shape)
         ignore = masked if more is None else masked | more
     scores = unary(
-        probabilities, labels, logits, num_labels=num_labels, void=void, confidence=confidence, ignore=ignore
+        probabilities, labels, logits, num_classes=num_classes, void=void, confidence=confidence, ignore=ignore
     )
     if labels is not None:
         _check_label_shape(scores.scores.shape[1:], image_array(pixels).shape)
@@ -140,7 +140,7 @@ def for_present_labels(crf: CRF, unary: Unary) -> CRF:
         if unary.count and weight.ndim and len(weight) != unary.count:
             raise InputError(
                 f"the {kernel.name} kernel has weights for {len(weight)} labels, but the mask has {unary.count}: pass "
-                f"num_labels={len(weight)}."
+                f"num_classes={len(weight)}."
             )
     if unary.labels is None or all(np.ndim(kernel.weight) == 0 for kernel in crf.kernels):
         return crf

@@ -53,7 +53,7 @@ def unary(
     labels: object = None,
     logits: object = None,
     *,
-    num_labels: int | None = None,
+    num_classes: int | None = None,
     void: Void = "auto",
     confidence: float = 0.7,
     ignore: npt.NDArray[np.bool_] | None = None,
@@ -82,7 +82,7 @@ def unary(
             "an array of integers (rows, columns)",
             "Use numpy.asarray(labels, dtype=numpy.uint8).",
         )
-        return _from_labels(mask, num_labels, void, confidence, _union(ignore, masked))
+        return _from_labels(mask, num_classes, void, confidence, _union(ignore, masked))
     if masked is not None and masked.ndim > 2:
         masked = np.asarray(masked.any(axis=0))
     hidden = _union(ignore, masked)
@@ -168,10 +168,10 @@ def _check_probabilities(p: Float32, foreground: bool) -> None:
 
 
 def _from_labels(
-    given: Array, num_labels: int | None, void: Void, confidence: float, ignore: npt.NDArray[np.bool_] | None
+    given: Array, num_classes: int | None, void: Void, confidence: float, ignore: npt.NDArray[np.bool_] | None
 ) -> Unary:
     """Scores of the labels that the mask holds: log of the confidence, and of an equal share of the rest."""
-    count = None if num_labels is None else _checked_count(num_labels)
+    count = None if num_classes is None else _checked_count(num_classes)
     believed = checked_numbers(confidence, "confidence", "a number")
     known = np.ones(given.shape, bool)
     if ignore is not None and ignore.shape == given.shape:
@@ -238,7 +238,7 @@ def _checked_labels(given: Array, count: int | None) -> Array:
 def _checked_count(count: object) -> int:
     if isinstance(count, bool) or not isinstance(count, SupportsIndex) or not 2 <= count.__index__() <= MOST_LABELS:
         raise InputError(
-            f"num_labels is {count!r}, expected an integer from 2 to {MOST_LABELS}; None takes it from the labels."
+            f"num_classes is {count!r}, expected an integer from 2 to {MOST_LABELS}; None takes it from the labels."
         )
     return count.__index__()
 

@@ -35,7 +35,7 @@ def explain(
     *,
     labels: Any = None,  # (H, W)
     logits: Any = None,  # (L, H, W)
-    num_labels: int | None = None,
+    num_classes: int | None = None,
     void: Void = "auto",
     confidence: float = 0.7,
     crf: CRF | DenseCRF | None = None,
@@ -65,13 +65,13 @@ def explain(
     )
     if findings:
         return findings  # inference cannot be run
-    pixels, unary = inputs(image, probabilities, labels, logits, num_labels, void, confidence, ignore)
+    pixels, unary = inputs(image, probabilities, labels, logits, num_classes, void, confidence, ignore)
     model = for_present_labels(model, unary)
     problem = model.pose(unary.scores, pixels, ignore=unary.ignore, spacing=spacing)
     if problem.scores.size == 0:
         raise InputError(f"the scores have shape {unary.scores.shape}, expected at least one pixel.")
     if labels is not None:
-        findings += doctor_inputs.mask_of_labels(split_mask(labels)[0], num_labels, void)
+        findings += doctor_inputs.mask_of_labels(split_mask(labels)[0], num_classes, void)
     elif logits is not None:
         findings += doctor_inputs.logits_of_another_kind(problem.scores)
     else:

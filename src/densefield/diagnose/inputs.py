@@ -98,19 +98,19 @@ def colours(channels: Image, kernels: Sequence[Kernel], checked: bool) -> Iterat
             )
 
 
-def mask_of_labels(given: object, num_labels: int | None, void: Void) -> Iterator[Finding]:
+def mask_of_labels(given: object, num_classes: int | None, void: Void) -> Iterator[Finding]:
     """Masks without a known label, binary masks, and masks whose 255 was not meant as "unknown"."""
     labels = np.asarray(given)
-    foreground = binary_foreground(labels, num_labels, void)
+    foreground = binary_foreground(labels, num_classes, void)
     if foreground is not None:
         yield Finding(
             "note",
             f"The mask is binary: {foreground} is label 1.",
             f"it holds {' and '.join(str(value) for value in np.unique(labels))} only",
-            f"Where {foreground} means something else, pass num_labels= or void=.",
+            f"Where {foreground} means something else, pass num_classes= or void=.",
         )
         return
-    unknown = void_value(void, labels, num_labels)
+    unknown = void_value(void, labels, num_classes)
     if unknown is None:
         return
     known = labels[labels != unknown]
@@ -172,6 +172,6 @@ def flat_probabilities(logs: Array) -> Iterator[Finding]:  # (L, N)
         yield Finding("note", "The probabilities are nearly even everywhere, so neighbours decide.", numbers)
 
 
-def _most_after_softmax(labels: int) -> float:
+def _most_after_softmax(num_classes: int) -> float:
     """The most that softmax gives to a label where its input is within 0…1: e/(e + L - 1)."""
-    return float(np.e / (np.e + labels - 1))
+    return float(np.e / (np.e + num_classes - 1))

@@ -114,7 +114,7 @@ def _cure_for_narrow(kernel: Kernel) -> str:
     return "Take larger widths; for photos of 500 pixels 60 for positions and 10 for colours are a start."
 
 
-def weights(kernels: Sequence[Kernel], labels: int) -> Iterator[Finding]:
+def weights(kernels: Sequence[Kernel], num_classes: int) -> Iterator[Finding]:
     """Kernels that do nothing, or drive pixels apart."""
     if not kernels:
         yield Finding(
@@ -129,11 +129,11 @@ def weights(kernels: Sequence[Kernel], labels: int) -> Iterator[Finding]:
         )
         return
     for kernel in kernels:
-        mu = compatibility_matrix(kernel, labels)
+        mu = compatibility_matrix(kernel, num_classes)
         if not mu.any():
             yield Finding("note", f"The {kernel.name} kernel has the weight 0 and does nothing.")
             continue
-        others = ~np.eye(labels, dtype=bool)
+        others = ~np.eye(num_classes, dtype=bool)
         same, different = float(np.diag(mu).mean()), float(mu[others].mean())
         if same < different:
             yield Finding(
@@ -144,10 +144,10 @@ def weights(kernels: Sequence[Kernel], labels: int) -> Iterator[Finding]:
             )
 
 
-def compatibility_matrix(kernel: Kernel, labels: int) -> npt.NDArray[np.float64]:
+def compatibility_matrix(kernel: Kernel, num_classes: int) -> npt.NDArray[np.float64]:
     """μ (L, L) of any form of weight."""
-    mu = checked_weight(kernel.weight, labels)
-    return mu if mu.ndim == 2 else np.eye(labels) * mu
+    mu = checked_weight(kernel.weight, num_classes)
+    return mu if mu.ndim == 2 else np.eye(num_classes) * mu
 
 
 def persuasion(kernels: Sequence[Kernel], problem: Problem) -> Array:

@@ -50,9 +50,9 @@ def best_gains(gains: Mapping[str, float], count: int) -> list[str]:
     return sorted(gaining, key=lambda name: (-gains[name], name))[:count]
 
 
-def image_gain(counts: Mapping[str, ImageScores], classes: int) -> float:
+def image_gain(counts: Mapping[str, ImageScores], num_classes: int) -> float:
     """By how much the CRF raises the share of right pixels in an image; 0 where no pixel counts."""
-    gain = _accuracy(counts["crf"], classes) - _accuracy(counts["network"], classes)
+    gain = _accuracy(counts["crf"], num_classes) - _accuracy(counts["network"], num_classes)
     return 0.0 if np.isnan(gain) else gain
 
 
@@ -64,7 +64,7 @@ def draw_case(scored: ScoredImage, crf: DenseCRF) -> Picture:
     return side_by_side([photo, *(tinted(photo, each.numpy(), colours) for each in labels)])
 
 
-def _accuracy(scores: ImageScores, classes: int) -> float:
-    confusion = confusion_matrix(scores.cells, scores.counts, classes)
+def _accuracy(scores: ImageScores, num_classes: int) -> float:
+    confusion = confusion_matrix(scores.cells, scores.counts, num_classes)
     pixels = confusion.sum()
     return float(np.trace(confusion) / pixels) if pixels else float("nan")

@@ -100,9 +100,9 @@ def evaluate(
     return result
 
 
-def together(images: Mapping[str, Mapping[str, ImageScores]], method: str, classes: int) -> SegmentationResult:
+def together(images: Mapping[str, Mapping[str, ImageScores]], method: str, num_classes: int) -> SegmentationResult:
     """The result of one method over all images."""
-    return combine_images({name: counts[method] for name, counts in images.items()}, classes)
+    return combine_images({name: counts[method] for name, counts in images.items()}, num_classes)
 
 
 def read_evaluation(folder: Path) -> tuple[dict[str, Any], dict[str, SegmentationResult]]:
@@ -143,12 +143,12 @@ def _counted(
     return counts
 
 
-def _known(path: Path, methods: Sequence[Method], classes: int) -> dict[str, ImageScores] | None:
+def _known(path: Path, methods: Sequence[Method], num_classes: int) -> dict[str, ImageScores] | None:
     """The counts that an interrupted evaluation left in a file; None where it is absent or damaged."""
     try:
         known = read_image_scores(path, methods)
         for counts in (known or {}).values():
-            combine_images({path.stem: counts}, classes)  # which fails for counts that are not those of an image
+            combine_images({path.stem: counts}, num_classes)  # which fails for counts that are not those of an image
     except Exception:
         return None
     return known

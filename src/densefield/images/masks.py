@@ -81,7 +81,7 @@ def read_mask(
     *,
     logits: bool = False,
     soft: bool = False,
-    num_labels: int | None = None,
+    num_classes: int | None = None,
     void: Void = "auto",
 ) -> Mask:
     """The mask in a file.
@@ -94,7 +94,7 @@ def read_mask(
         Floating point arrays hold logits instead of probabilities.
     soft
         Grey pictures hold the probability of label 1, 0…255.
-    num_labels
+    num_classes
         The number of labels; with more than two, a mask of 0 and 255 is not binary.
     void
         The value of unknown pixels; "auto" is 255, None is no value.
@@ -106,20 +106,20 @@ def read_mask(
     if path.suffix.lower() in ARRAYS:
         if soft:
             raise InputError(f"{path} is an array, but soft masks are grey pictures: leave out soft=True.")
-        return _array_mask(path, logits, num_labels, void)
+        return _array_mask(path, logits, num_classes, void)
     if logits:
         raise InputError(f"{path} is a picture, but logits=True expects arrays: .npy or .npz.")
-    return _picture_mask(path, soft, num_labels, void)
+    return _picture_mask(path, soft, num_classes, void)
 
 
-def _array_mask(path: Path, logits: bool, num_labels: int | None, void: Void) -> Mask:
+def _array_mask(path: Path, logits: bool, num_classes: int | None, void: Void) -> Mask:
     _, array = read_array(path, partial(_only_name, path))
     if array.ndim == 2 and (array.dtype == np.bool_ or np.issubdtype(array.dtype, np.integer)):
         if logits:
             raise InputError(
                 f"{path} holds labels ({array.dtype}), but logits=True expects floating point (labels, rows, columns)."
             )
-        return _label_mask(path, array.astype(np.uint8) if array.dtype == np.bool_ else array, num_labels, void)
+        return _label_mask(path, array.astype(np.uint8) if array.dtype == np.bool_ else array, num_classes, void)
     if array.ndim == 2 and np.issubdtype(array.dtype, np.floating) and not logits:
         share = array.astype(np.float32)  # of the foreground
         array = np.stack([1 - share, share])
@@ -128,16 +128,16 @@ def _array_mask(path: Path, logits: bool, num_labels: int | None, void: Void) ->
             f"{path} holds {array.dtype} of shape {array.shape}, expected integers (rows, columns) for labels, or "
             "floating point (labels, rows, columns) for probabilities or logits."
         )
-    if num_labels is not None and len(array) != num_labels:
+    if num_classes is not None and len(array) != num_classes:
         raise InputError(
-            f"{path} has shape {array.shape}, that is {len(array)} labels, but num_labels={num_labels} was given."
+            f"{path} has shape {array.shape}, that is {len(array)} labels, but num_classes={num_classes} was given."
         )
     return Mask("logits" if logits else "probabilities", array)
 
 
-def _label_mask(path: Path, values: npt.NDArray[Any], num_labels: int | None, void: Void, deep: bool = False) -> Mask:
+def _label_mask(path: Path, values: npt.NDArray[Any], num_classes: int | None, void: Void, deep: bool = False) -> Mask:
     """Integers as a binary mask where they are one, else as labels."""
-    unknown = void_value(void, values, num_labels)
+    unknown = void_value(void, values, num_classes)
     known = values if void == "auto" or unknown is None else values[values != unknown]
     highest = int(known.max(initial=0))
     if highest >= MOST_LABELS:
@@ -145,7 +145,7 @@ def _label_mask(path: Path, values: npt.NDArray[Any], num_labels: int | None, vo
             f"{path} has label {highest}, expected labels below {MOST_LABELS}. Number them from 0: values, labels = "
             "numpy.unique(labels, return_inverse=True)."
         )
-    foreground = binary_foreground(known, num_labels, void)
+    foreground = binary_foreground(known, num_classes, void)
     if foreground is None:
         return Mask("labels", values, void=unknown, deep=deep)
     binary = (values == foreground).astype(np.uint8)
@@ -161,7 +161,7 @@ def _only_name(path: Path, names: list[str]) -> str:
     return names[0]
 
 
-def _picture_mask(path: Path, soft: bool, num_labels: int | None, void: Void) -> Mask:
+def _picture_mask(path: Path, soft: bool, num_classes: int | None, void: Void) -> Mask:
     picture = open_image(path)
     frames = count_frames(path)
     if frames > 1:
@@ -178,31 +178,31 @@ def _picture_mask(path: Path, soft: bool, num_labels: int | None, void: Void) ->
     if picture.mode == "P":
         palette = np.array(picture.getpalette("RGB"), np.uint8).reshape(-1, 3)
         indices = np.asarray(picture)
-        return Mask("indexed", indices, palette, void_value(void, indices, num_labels))
+        return Mask("indexed", indices, palette, void_value(void, indices, num_classes))
     if picture.mode in ("RGB", "RGBA"):
-        return _colour_mask(path, picture, num_labels, void)
+        return _colour_mask(path, picture, num_classes, void)
     if picture.mode not in ("1", "L", *SIXTEEN_BITS):
         raise InputError(not_labels(path, picture))
     greys = np.asarray(picture.convert("L") if picture.mode == "1" else picture)
     different = np.unique(greys)
-    if len(different) > MOST_GREYS and num_labels is None:
+    if len(different) > MOST_GREYS and num_classes is None:
         raise InputError(
             f"{path} has {len(different)} different grey values. If they are probabilities of one object pass "
-            "soft=True; if they are labels pass their number: num_labels=."
+            "soft=True; if they are labels pass their number: num_classes=."
         )
     deep = picture.mode in SIXTEEN_BITS
     if deep and different.tolist() in ([0, 65535], [65535]):
         raise InputError(f"{path} has 16 bits and only the values {{0, 65535}}: save it with 8 bits, as 0 and 255.")
-    if not greys.any() and (num_labels is None or num_labels <= 2) and void != 0:
+    if not greys.any() and (num_classes is None or num_classes <= 2) and void != 0:
         return Mask("object", greys.astype(np.uint8), deep=deep)  # binary masks may be empty
-    return _label_mask(path, greys, num_labels, void, deep)
+    return _label_mask(path, greys, num_classes, void, deep)
 
 
-def _colour_mask(path: Path, picture: Image.Image, num_labels: int | None, void: Void) -> Mask:
+def _colour_mask(path: Path, picture: Image.Image, num_classes: int | None, void: Void) -> Mask:
     colours = np.asarray(picture.convert("RGB"))
     labels = voc_labels(colours)
     if labels is not None:
-        return Mask("voc colours", labels, voc_palette(), void_value(void, labels, num_labels))
+        return Mask("voc colours", labels, voc_palette(), void_value(void, labels, num_classes))
     palette, numbers = np.unique(colours.reshape(-1, 3), axis=0, return_inverse=True)
     if len(palette) > MOST_COLOURS or (palette == palette[:, :1]).all():
         raise InputError(not_labels(path, picture))

@@ -37,7 +37,7 @@ class Settings:
 
     crf: CRF = field(default_factory=CRF)
     confidence: float = 0.7
-    num_labels: int | None = None
+    num_classes: int | None = None
     void: Void = "auto"
     logits: bool = False  # arrays hold logits
     soft: bool = False  # grey pictures hold the probability of label 1
@@ -147,7 +147,7 @@ def refine_pair(pair: Pair, settings: Settings, threads: int | None = None) -> O
             pair.mask,
             logits=settings.logits,
             soft=settings.soft,
-            num_labels=settings.num_labels,
+            num_classes=settings.num_classes,
             void=settings.void,
         )
         form = mask.form
@@ -178,11 +178,11 @@ def _refined(
     """
     arguments = _arguments(mask, settings, threads)
     lowest, highest = (int(mask.values.min()), int(mask.values.max())) if mask.form == "labels" else (0, 0)
-    count = settings.num_labels or highest + 1
+    count = settings.num_classes or highest + 1
     if best_only and count > MANY_LABELS and 0 <= lowest <= highest < count:  # else refine() says what is wrong
         compact, numbers = mask.renumbered()
         if len(numbers):
-            arguments |= {**compact.unary(), "num_labels": max(len(numbers), 2)}
+            arguments |= {**compact.unary(), "num_classes": max(len(numbers), 2)}
             return refine(image, **arguments), numbers
     return refine(image, **arguments), None
 
@@ -195,16 +195,16 @@ def _check_memory(pair: Pair, mask: Mask, settings: Settings) -> None:
     used = np.flatnonzero(np.bincount(labels[labels >= 0].ravel(), minlength=1))
     count = len(used)
     if pair.out.suffix.lower() in ARRAYS:
-        count = settings.num_labels or int(used.max(initial=1)) + 1
+        count = settings.num_classes or int(used.max(initial=1)) + 1
     check_array(pair.out, (count, *mask.size), 4 * count * labels.size)
 
 
 def _arguments(mask: Mask, settings: Settings, threads: int | None) -> dict[str, Any]:
     """The arguments of `refine` and `explain`, the image apart."""
-    labels = 2 if mask.form == "object" and settings.num_labels is None else settings.num_labels
+    labels = 2 if mask.form == "object" and settings.num_classes is None else settings.num_classes
     return {
         **mask.unary(),
-        "num_labels": labels,
+        "num_classes": labels,
         "confidence": settings.confidence,
         "crf": settings.crf,
         "data_range": COLOURS,

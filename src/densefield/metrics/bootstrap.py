@@ -56,7 +56,7 @@ def bootstrap_interval(
 
     >>> import torch
     >>> from densefield import SegmentationScores
-    >>> scores = SegmentationScores(classes=2)
+    >>> scores = SegmentationScores(num_classes=2)
     >>> truth = torch.zeros(8, 1, 10, dtype=torch.int64)
     >>> scores.update((torch.arange(8)[:, None, None] > torch.arange(10)).long(), truth)  # 0 to 7 of 10 are wrong
     >>> bootstrap_interval(scores.compute(), "pixel_accuracy")
@@ -87,7 +87,7 @@ def compare_methods(
     >>> from densefield import SegmentationScores
     >>> truth = torch.zeros(8, 1, 10, dtype=torch.int64)
     >>> wrong = torch.arange(8)[:, None, None] > torch.arange(10)  # 0 to 7 of 10
-    >>> a, b = SegmentationScores(classes=2), SegmentationScores(classes=2)
+    >>> a, b = SegmentationScores(num_classes=2), SegmentationScores(num_classes=2)
     >>> a.update(wrong.long(), truth)
     >>> b.update((wrong | (torch.arange(10) == 9)).long(), truth)  # one more wrong in each image
     >>> comparison = compare_methods(a.compute(), b.compute(), "pixel_accuracy")

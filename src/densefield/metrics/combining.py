@@ -14,16 +14,16 @@ from densefield.metrics.names import image_key
 from densefield.metrics.result import SegmentationResult
 
 
-def combine_images(images: Mapping[str, ImageScores], classes: int) -> SegmentationResult:
+def combine_images(images: Mapping[str, ImageScores], num_classes: int) -> SegmentationResult:
     """The measures of all images together, as SegmentationScores gives them for the same images; each has its name.
 
-    `classes` is what they were counted with.
+    `num_classes` is the number they were counted with.
 
     >>> import numpy as np
     >>> from densefield.metrics.image_scores import score_image
     >>> truth = np.zeros((1, 4), int)
-    >>> images = {name: score_image(np.arange(4)[None] // n, truth, classes=4) for name, n in (("a", 2), ("b", 4))}
-    >>> combine_images(images, classes=4).pixel_accuracy
+    >>> images = {name: score_image(np.arange(4)[None] // n, truth, num_classes=4) for name, n in (("a", 2), ("b", 4))}
+    >>> combine_images(images, num_classes=4).pixel_accuracy
     0.75
     """
     if not images:
@@ -34,7 +34,9 @@ def combine_images(images: Mapping[str, ImageScores], classes: int) -> Segmentat
     log_loss, bins = np.array([item.log_loss for item in each]), np.stack([item.bins for item in each])
     keys = np.array([image_key(name) for name in images])
     return SegmentationResult(
-        tally_images(image, cells, counts, log_loss, bins, classes), confusion_matrix(cells, counts, classes), keys
+        tally_images(image, cells, counts, log_loss, bins, num_classes),
+        confusion_matrix(cells, counts, num_classes),
+        keys,
     )
 
 

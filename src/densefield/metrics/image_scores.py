@@ -33,7 +33,7 @@ class ImageScores:
 def score_image(
     predicted: Array,  # (H, W), labels 0…L-1
     truth: Array,  # (H, W), labels 0…L-1, or 255 for void
-    classes: int,
+    num_classes: int,
     *,
     true_log_marginal: Array | None = None,  # (H, W): log q_i(y_i), anything where void
     confidence: Array | None = None,  # (H, W): the largest marginal
@@ -41,14 +41,14 @@ def score_image(
     """Counts of one image; void pixels are left out.
 
     >>> import numpy as np
-    >>> scores = score_image(np.array([[0, 1, 1]]), np.array([[0, 0, 255]]), classes=2)
+    >>> scores = score_image(np.array([[0, 1, 1]]), np.array([[0, 0, 255]]), num_classes=2)
     >>> scores.cells.tolist(), scores.counts.tolist()  # at distance 2: 0 taken for 0; at distance 1: 0 taken for 1
     ([1, 4], [1, 1])
     """
     counted = truth != VOID
     y, z = truth[counted].astype(np.int64), predicted[counted].astype(np.int64)
     ring = boundary_distance(truth)[counted].astype(np.int64) - 1
-    counts = np.bincount((ring * classes + y) * classes + z, minlength=1)
+    counts = np.bincount((ring * num_classes + y) * num_classes + z, minlength=1)
     cells = np.flatnonzero(counts)
     if true_log_marginal is None or confidence is None:
         return ImageScores(cells, counts[cells], 0.0, np.zeros((BINS, 3)))
@@ -59,17 +59,17 @@ def score_image(
     return ImageScores(cells, counts[cells], log_loss, np.stack(bins, axis=1))
 
 
-def confusion_matrix(cells: Array, counts: Array, classes: int) -> npt.NDArray[np.int64]:
+def confusion_matrix(cells: Array, counts: Array, num_classes: int) -> npt.NDArray[np.int64]:
     """Pixels (L, L) by true and predicted label, whatever their ring.
 
     >>> import numpy as np
-    >>> confusion_matrix(np.array([1, 4, 5]), np.array([7, 2, 1]), classes=2)
+    >>> confusion_matrix(np.array([1, 4, 5]), np.array([7, 2, 1]), num_classes=2)
     array([[2, 8],
            [0, 0]])
     """
-    matrix = np.zeros(classes * classes, np.int64)
-    np.add.at(matrix, cells % (classes * classes), counts)
-    return matrix.reshape(classes, classes)
+    matrix = np.zeros(num_classes * num_classes, np.int64)
+    np.add.at(matrix, cells % (num_classes * num_classes), counts)
+    return matrix.reshape(num_classes, num_classes)
 
 
 def tally_images(
@@ -78,12 +78,12 @@ def tally_images(
     counts: Array,  # (K,)
     log_loss: Array,  # (N,)
     bins: Array,  # (N, 15, 3)
-    classes: int,
+    num_classes: int,
 ) -> Tally:
     """The counts of N images side by side."""
-    shape = (len(log_loss), RINGS, classes)
+    shape = (len(log_loss), RINGS, num_classes)
     overlap, truth, predicted = (np.zeros(shape, np.int64) for _ in range(3))
-    ring, y, z = np.unravel_index(cells, (RINGS, classes, classes))
+    ring, y, z = np.unravel_index(cells, (RINGS, num_classes, num_classes))
     right = y == z
     np.add.at(overlap, (image[right], ring[right], y[right]), counts[right])
     np.add.at(truth, (image, ring, y), counts)

@@ -22,13 +22,13 @@ from densefield.metrics.tally import BINS
 class SegmentationScores(Metric):
     """Counts how predictions agree with the truth, image by image; ``compute()`` gives a SegmentationResult.
 
-    * ``classes``: L, from 1 to 255; label 255 is void and not counted.
+    * ``num_classes``: L, from 1 to 255; label 255 is void and not counted.
     * ``options``: those of torchmetrics.Metric.
 
     It is a metric of torchmetrics: ``compute`` merges what all processes have counted, ``reset`` starts again.
 
     >>> import torch
-    >>> scores = SegmentationScores(classes=3)
+    >>> scores = SegmentationScores(num_classes=3)
     >>> scores.update(torch.tensor([[[0, 1, 1, 1]]]), torch.tensor([[[0, 0, 1, 255]]]))
     >>> result = scores.compute()
     >>> result.iou, result.mean_iou  # label 2 is neither true nor predicted
@@ -43,11 +43,15 @@ class SegmentationScores(Metric):
     cells: list[Tensor]  # (K, 2): cell and count of ImageScores
     sums: list[Tensor]  # (B, 1 + 45): log loss and bins
 
-    def __init__(self, classes: int, **options: Any) -> None:
+    def __init__(self, num_classes: int, **options: Any) -> None:
         super().__init__(**options)
-        if isinstance(classes, bool) or not isinstance(classes, SupportsIndex) or not 1 <= classes.__index__() <= VOID:
-            raise InputError(f"classes is {classes!r}, expected a whole number from 1 to {VOID}.")
-        self.classes = classes.__index__()
+        if (
+            isinstance(num_classes, bool)
+            or not isinstance(num_classes, SupportsIndex)
+            or not 1 <= num_classes.__index__() <= VOID
+        ):
+            raise InputError(f"num_classes is {num_classes!r}, expected an integer from 1 to {VOID}.")
+        self.num_classes = num_classes.__index__()
         for name in self._nothing():
             self.add_state(name, default=[], dist_reduce_fx="cat")
 
@@ -59,7 +63,7 @@ class SegmentationScores(Metric):
         * ``names``: of the images. An image whose name comes again counts once, so that what a distributed sampler
           repeats to give every process as many images does no harm.
         """
-        items = list(scored_items(prediction, truth, self.classes))
+        items = list(scored_items(prediction, truth, self.num_classes))
         keys = [0] * len(items) if names is None else [image_key(name) for name in _checked_names(names, len(items))]
         if not items:
             return
@@ -78,13 +82,13 @@ class SegmentationScores(Metric):
         lengths, keys = images.T
         image = np.repeat(np.arange(len(images)), lengths)
         bins = sums[:, 1:].reshape(-1, BINS, 3)
-        per_image = tally_images(image, cells[:, 0], cells[:, 1], sums[:, 0], bins, self.classes)
+        per_image = tally_images(image, cells[:, 0], cells[:, 1], sums[:, 0], bins, self.num_classes)
         first = _first_of_its_name(keys)
         if not np.array_equal(per_image.truth, per_image.truth[first]):
             raise InputError("two images with different true labels came under one name. Give each image its own name.")
         kept = first == np.arange(len(first))
         counted = kept[image]
-        confusion = confusion_matrix(cells[counted, 0], cells[counted, 1], self.classes)
+        confusion = confusion_matrix(cells[counted, 0], cells[counted, 1], self.num_classes)
         return SegmentationResult(per_image.taken(kept), confusion, keys[kept])
 
     def sync(self, *arguments: Any, **options: Any) -> None:

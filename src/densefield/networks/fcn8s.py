@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad, relu
 
-from densefield.networks.inputs import checked_image, checked_labels
+from densefield.networks.inputs import checked_image, checked_num_classes
 from densefield.networks.normalization import IMAGENET
 from densefield.networks.upsampling import Size, upsample_cells
 from densefield.networks.vgg16 import (
@@ -24,7 +24,7 @@ from densefield.networks.vgg16 import (
 from densefield.networks.weights import Weights
 
 
-def fcn8s_vgg16(labels: int = 21, weights: Weights | None = None) -> FCN8sVGG16:
+def fcn8s_vgg16(num_classes: int = 21, weights: Weights | None = None) -> FCN8sVGG16:
     """Normalised image (B, 3, H, W) → scores (B, L, H, W), added up at strides 32, 16 and 8 (Long et al., CVPR 2015).
 
     ``weights``: where to start from: torchvision's vgg16 as a state dict or the name of its file, or "imagenet", which
@@ -35,11 +35,11 @@ def fcn8s_vgg16(labels: int = 21, weights: Weights | None = None) -> FCN8sVGG16:
 
     >>> import torch
     >>> from densefield.networks.fcn8s import FCN8sVGG16
-    >>> small = FCN8sVGG16(labels=5, widths=(4, 4, 8, 8, 8), fully_connected=16)  # the same with few channels
+    >>> small = FCN8sVGG16(num_classes=5, widths=(4, 4, 8, 8, 8), fully_connected=16)  # the same with few channels
     >>> small(torch.zeros(1, 3, 33, 50)).shape
     torch.Size([1, 5, 33, 50])
     """
-    network = FCN8sVGG16(labels)
+    network = FCN8sVGG16(num_classes)
     if weights is not None:
         network.start_from(weights)
     return network
@@ -57,27 +57,27 @@ class FCN8sVGG16(nn.Module):
 
     def __init__(
         self,
-        labels: int,
+        num_classes: int,
         *,
         widths: Sequence[int] = WIDTHS,
         fully_connected: int = FULLY_CONNECTED,
     ) -> None:
         super().__init__()
-        self.labels = checked_labels(labels)
+        self.num_classes = checked_num_classes(num_classes)
         pools = [nn.MaxPool2d(2, ceil_mode=True) for _ in range(5)]  # position i covers pixels 2i and 2i + 1
         self.features = vgg16_features(pools, widths=widths)
         self.fc6 = nn.Conv2d(widths[4], fully_connected, GRID, padding=GRID // 2)
         self.fc7 = nn.Conv2d(fully_connected, fully_connected, 1)
         self.dropout = nn.Dropout()
         initialise(self)
-        self.top = new_top(fully_connected, self.labels)
-        self.top_pool4 = nn.Conv2d(widths[3], self.labels, 1)
-        self.top_pool3 = nn.Conv2d(widths[2], self.labels, 1)
+        self.top = new_top(fully_connected, self.num_classes)
+        self.top_pool4 = nn.Conv2d(widths[3], self.num_classes, 1)
+        self.top_pool3 = nn.Conv2d(widths[2], self.num_classes, 1)
         for skip in (self.top_pool4, self.top_pool3):  # nothing at first: training starts from the coarse network
             for parameter in skip.parameters():
                 nn.init.zeros_(parameter)
-        self.double_fc7 = Doubling(self.labels)
-        self.double_pool4 = Doubling(self.labels)
+        self.double_fc7 = Doubling(self.num_classes)
+        self.double_pool4 = Doubling(self.num_classes)
 
     def forward(self, image: Tensor) -> Tensor:
         """Scores (B, L, H, W) of a normalised image (B, 3, H, W)."""
@@ -101,12 +101,12 @@ class Doubling(nn.Module):
     [0.0, 1.0, 3.0]
     """
 
-    def __init__(self, labels: int) -> None:
+    def __init__(self, num_classes: int) -> None:
         super().__init__()
-        self.transposed = nn.ConvTranspose2d(labels, labels, 4, stride=2, padding=1, bias=False)
+        self.transposed = nn.ConvTranspose2d(num_classes, num_classes, 4, stride=2, padding=1, bias=False)
         line = torch.tensor([0.25, 0.75, 0.75, 0.25])
         with torch.no_grad():
-            self.transposed.weight.copy_(torch.eye(labels)[:, :, None, None] * (line[:, None] * line))
+            self.transposed.weight.copy_(torch.eye(num_classes)[:, :, None, None] * (line[:, None] * line))
 
     def forward(
         self,

@@ -8,17 +8,17 @@ from torch import Tensor
 from densefield.errors import InputError, InputTypeError
 
 
-def checked_labels(labels: object) -> int:
-    """The number of labels, a whole number above zero.
+def checked_num_classes(num_classes: object) -> int:
+    """The number of classes, a positive integer.
 
-    >>> checked_labels(21)
+    >>> checked_num_classes(21)
     21
     """
-    if isinstance(labels, bool) or not isinstance(labels, int):
-        raise InputTypeError(f"labels is {labels!r}, expected how many labels there are, such as 21.")
-    if labels < 1:
-        raise InputError(f"labels is {labels}, expected one or more.")
-    return labels
+    if isinstance(num_classes, bool) or not isinstance(num_classes, int):
+        raise InputTypeError(f"num_classes is {num_classes!r}, expected an integer such as 21.")
+    if num_classes < 1:
+        raise InputError(f"num_classes is {num_classes}, expected 1 or more.")
+    return num_classes
 
 
 def checked_image(

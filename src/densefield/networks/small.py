@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from torch import Tensor, nn
 
 from densefield.errors import InputError
-from densefield.networks.inputs import checked_image, checked_labels
+from densefield.networks.inputs import checked_image, checked_num_classes
 from densefield.networks.normalization import IMAGENET
 from densefield.networks.upsampling import upsample_points
 
@@ -17,7 +17,7 @@ Norm = Literal["batch", "group"]
 _GROUPS = 8  # of channels that are normalised together
 
 
-def small_network(labels: int = 11, width: int = 96, norm: Norm = "batch") -> SmallNetwork:
+def small_network(num_classes: int = 11, width: int = 96, norm: Norm = "batch") -> SmallNetwork:
     """Normalised image (B, 3, H, W) → scores (B, L, H, W), by a score for every eighth pixel.
 
     * ``width``: channels at full depth, a multiple of 32.
@@ -25,11 +25,11 @@ def small_network(labels: int = 11, width: int = 96, norm: Norm = "batch") -> Sm
       image, so that what an image gives does not depend on the batch it is in, nor on how that is shared out.
 
     >>> import torch
-    >>> network = small_network(labels=5).eval()
+    >>> network = small_network(num_classes=5).eval()
     >>> network(torch.zeros(1, 3, 30, 41)).shape
     torch.Size([1, 5, 30, 41])
     """
-    return SmallNetwork(labels, width, norm)
+    return SmallNetwork(num_classes, width, norm)
 
 
 class SmallNetwork(nn.Module):
@@ -39,9 +39,9 @@ class SmallNetwork(nn.Module):
     normalization = IMAGENET
     top_layers = ("top",)
 
-    def __init__(self, labels: int, width: int = 96, norm: Norm = "batch") -> None:
+    def __init__(self, num_classes: int, width: int = 96, norm: Norm = "batch") -> None:
         super().__init__()
-        self.labels = checked_labels(labels)
+        self.num_classes = checked_num_classes(num_classes)
         if isinstance(width, bool) or not isinstance(width, int) or width < 32 or width % 32:
             raise InputError(f"width is {width!r}, expected a multiple of 32.")
         if norm not in get_args(Norm):
@@ -49,7 +49,7 @@ class SmallNetwork(nn.Module):
         widths = (3, width // 4, width // 2, width)
         self.stem = nn.Sequential(*(_layer(here, out, norm, stride=2) for here, out in pairwise(widths)))
         self.blocks = nn.ModuleList([_layer(width, width, norm, dilation=holes) for holes in (1, 2, 4, 1)])
-        self.top = nn.Conv2d(width, self.labels, 1)
+        self.top = nn.Conv2d(width, self.num_classes, 1)
 
     def forward(self, image: Tensor) -> Tensor:
         """Scores (B, L, H, W) of a normalised image (B, 3, H, W)."""

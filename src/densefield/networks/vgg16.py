@@ -65,9 +65,9 @@ def initialise(network: nn.Module) -> None:
                 nn.init.zeros_(layer.bias)
 
 
-def new_top(channels: int, labels: int) -> nn.Conv2d:
+def new_top(channels: int, num_classes: int) -> nn.Conv2d:
     """The layer that gives the scores, with small random weights, as Chen et al. start it."""
-    top = nn.Conv2d(channels, labels, 1)
+    top = nn.Conv2d(channels, num_classes, 1)
     nn.init.normal_(top.weight, std=0.01)
     nn.init.zeros_(top.get_parameter("bias"))
     return top

@@ -42,7 +42,7 @@ Self = TypeVar("Self", bound="DenseCRF")
 class DenseCRF(nn.Module):
     """log q^T of the dense CRF with gradients to scores, image, kernel shapes and weights (paper, Eq. 5 and 9).
 
-    * ``labels``: L. ``channels``, ``axes``: of the image, and how many axes the pixels' grid has; every axis and
+    * ``num_classes``: L. ``channels``, ``axes``: of the image, and how many axes the pixels' grid has; every axis and
       channel has a width of its own, so the default kernels have the paper's nine parameters.
     * ``kernels``: any number of Spatial, Bilateral and Custom, which give the initial values; their parameters are
       found under their names: ``spatial``, ``bilateral``, a second spatial one ``spatial2``, a Custom one its feature.
@@ -55,7 +55,7 @@ class DenseCRF(nn.Module):
     Scores in half precision, and those under autocast, are computed with in float32.
 
     >>> import torch
-    >>> crf = DenseCRF(labels=2)
+    >>> crf = DenseCRF(num_classes=2)
     >>> scores, image = torch.zeros(1, 2, 4, 6), torch.zeros(1, 3, 4, 6)
     >>> image[..., 3:] = 255.0
     >>> scores[0, 0, 0, 0] = scores[0, 1, 0, 5] = 4.0  # one hint on either side
@@ -63,7 +63,7 @@ class DenseCRF(nn.Module):
     tensor([0, 0, 0, 1, 1, 1])
     >>> print(crf)
     DenseCRF(
-      labels=2, iterations=5
+      num_classes=2, iterations=5
       spatial: sigma 3, weight 3, symmetric
       bilateral: sigma_xy 60, sigma_rgb 10, weight 5, symmetric
     )
@@ -71,7 +71,7 @@ class DenseCRF(nn.Module):
 
     def __init__(
         self,
-        labels: int,
+        num_classes: int,
         kernels: Sequence[Kernel] = PHOTO_KERNELS,
         *,
         iterations: int = 5,
@@ -87,7 +87,7 @@ class DenseCRF(nn.Module):
         axis_order: AxisOrder = "xy",
     ) -> None:
         super().__init__()
-        self.labels = checked_size(labels, "labels")
+        self.num_classes = checked_size(num_classes, "num_classes")
         self.channels = checked_size(channels, "channels")
         self.axes = checked_size(axes, "axes")
         if adjoint not in get_args(Adjoint):
@@ -118,7 +118,7 @@ class DenseCRF(nn.Module):
 
     def _add(self, kernel: Kernel) -> None:
         dimensions = kernel_dimensions(kernel, self.axes, self.channels)
-        parameters = KernelParameters(kernel, dimensions, self.labels, self.data_range)
+        parameters = KernelParameters(kernel, dimensions, self.num_classes, self.data_range)
         for part in kernel.widths_of_parts():
             if self._dimensions.setdefault(part, dimensions[part]) != dimensions[part]:
                 raise InputError(
@@ -136,28 +136,28 @@ class DenseCRF(nn.Module):
 
     @classmethod
     def from_numpy(
-        cls: type[Self], crf: CRF, labels: int, *, adjoint: Adjoint = "keep", channels: int = 3, axes: int = 2
+        cls: type[Self], crf: CRF, num_classes: int, *, adjoint: Adjoint = "keep", channels: int = 3, axes: int = 2
     ) -> Self:
         """The module with the kernels and options of a CRF for NumPy; to_numpy() is the way back.
 
-        >>> DenseCRF.from_numpy(CRF(iterations=7), labels=21).iterations
+        >>> DenseCRF.from_numpy(CRF(iterations=7), num_classes=21).iterations
         7
         """
         if not isinstance(crf, CRF):
             raise InputTypeError(f"crf is a {type(crf).__name__}, expected a densefield.CRF.")
-        return cls(labels, crf.kernels, **crf.options(), adjoint=adjoint, channels=channels, axes=axes)
+        return cls(num_classes, crf.kernels, **crf.options(), adjoint=adjoint, channels=channels, axes=axes)
 
     @classmethod
-    def load(cls: type[Self], path: str | PathLike[str], labels: int, **options: Any) -> Self:
+    def load(cls: type[Self], path: str | PathLike[str], num_classes: int, **options: Any) -> Self:
         """The module with the CRF of a file that save(), CRF.save() or `densefield tune` wrote.
 
-        * ``labels``: L. A file has the weights of all labels or one for all.
+        * ``num_classes``: L. A file has the weights of all labels or one for all.
         * ``options``: ``adjoint``, ``channels``, ``axes``, ``threads`` and ``data_range``, which are not in the file.
         """
         from densefield.crf.crf_file import read_crf
 
         numpy_options = {name: options.pop(name) for name in ("threads", "data_range") if name in options}
-        return cls.from_numpy(read_crf(path, labels, **numpy_options), labels, **options)
+        return cls.from_numpy(read_crf(path, num_classes, **numpy_options), num_classes, **options)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the kernels as they are now and the options to a TOML file, which CRF.load() reads too."""
@@ -209,7 +209,7 @@ class DenseCRF(nn.Module):
             items = items_of_lists(scores, image, features or {}, ignore)
             return [self(**item, spacing=spacing)[0] for item in items]
         check_torch_mode("DenseCRF", (scores, image, *(features or {}).values(), *self.parameters()))
-        f = checked_scores(scores, self.labels, self.axes if "position" in self._dimensions else None)
+        f = checked_scores(scores, self.num_classes, self.axes if "position" in self._dimensions else None)
         kernels = self._kernel_parameters()
         check_devices(kernels, f.device)
         dtype = torch.float64 if f.dtype == torch.float64 else torch.float32
@@ -255,7 +255,7 @@ class DenseCRF(nn.Module):
     def freeze(self: Self, *patterns: str) -> Self:
         """Stops learning the parameters whose names match ``"bilateral.*"`` or ``"*.log_sigma"``; returns self.
 
-        >>> crf = DenseCRF(labels=2).freeze("spatial.*", "*.log_weight")
+        >>> crf = DenseCRF(num_classes=2).freeze("spatial.*", "*.log_weight")
         >>> [name for name, parameter in crf.named_parameters() if parameter.requires_grad]
         ['bilateral.log_sigma']
         """
@@ -272,7 +272,7 @@ class DenseCRF(nn.Module):
     def values(self) -> dict[str, float | Array]:
         """What the parameters stand for now, in their own units: widths, covariances and weights by name.
 
-        >>> DenseCRF(labels=2).values()["spatial.sigma"].round(4).tolist()
+        >>> DenseCRF(num_classes=2).values()["spatial.sigma"].round(4).tolist()
         [3.0, 3.0]
         """
         values: dict[str, float | Array] = {}
@@ -291,7 +291,7 @@ class DenseCRF(nn.Module):
     ) -> list[list[Finding]]:
         """Why marginals are blank or like the scores, for each item of the batch, as densefield.explain says it.
 
-        >>> crf, scores = DenseCRF(labels=2), torch.zeros(1, 2, 9, 9)
+        >>> crf, scores = DenseCRF(num_classes=2), torch.zeros(1, 2, 9, 9)
         >>> print(crf.explain(scores, torch.zeros(1, 3, 9, 9))[0][0].what)
         No pixel prefers any label, so there is nothing to spread.
         """
@@ -306,7 +306,7 @@ class DenseCRF(nn.Module):
         default = {**CRF(()).options(), "adjoint": "keep", "channels": 3, "axes": 2}
         now = {**self._options(), **{name: getattr(self, name) for name in ("adjoint", "channels", "axes")}}
         shown = {name: value for name, value in now.items() if name == "iterations" or value != default[name]}
-        lines = [", ".join(f"{name}={value!r}" for name, value in {"labels": self.labels, **shown}.items())]
+        lines = [", ".join(f"{name}={value!r}" for name, value in {"num_classes": self.num_classes, **shown}.items())]
         lines += [f"{name}: {parameters!r}" for name, parameters in self._kernel_parameters().items()]
         return "\n  ".join(["DenseCRF(", *lines]) + "\n)"
 

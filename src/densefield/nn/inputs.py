@@ -15,7 +15,7 @@ from densefield.nn.shape_hints import pixels_hint, scores_hint
 
 def checked_scores(
     scores: object,
-    labels: int,
+    num_classes: int,
     axes: int | None,  # of the grid; None where no kernel compares positions, and pixels may have any number of axes
 ) -> Tensor:
     """Scores (B, L, …) of floating point numbers; their values are looked at by check_finite_scores."""
@@ -33,15 +33,15 @@ def checked_scores(
         raise InputError(
             f"the scores have shape {shape}, expected (batch, labels, rows, columns), "
             "(batch, labels, planes, rows, columns) or (batch, labels, points)."
-            + scores_hint(shape, labels, axes or scores.ndim - 1)
+            + scores_hint(shape, num_classes, axes or scores.ndim - 1)
         )
-    if scores.shape[1] != labels:
+    if scores.shape[1] != num_classes:
         raise InputError(
-            f"the scores have shape {shape}, which is for {scores.shape[1]} labels, but there are {labels}."
-            + scores_hint(shape, labels, axes or scores.ndim - 2)
+            f"the scores have shape {shape}, which is for {scores.shape[1]} labels, but there are {num_classes}."
+            + scores_hint(shape, num_classes, axes or scores.ndim - 2)
         )
     if axes is not None and scores.ndim - 2 != axes:
-        hint = scores_hint(shape, labels, axes) or f" Make the module with axes={scores.ndim - 2}."
+        hint = scores_hint(shape, num_classes, axes) or f" Make the module with axes={scores.ndim - 2}."
         raise InputError(
             f"the scores have shape {shape}, {scores.ndim - 2} axes of pixels, but the kernels have widths for {axes}."
             + hint

@@ -33,7 +33,7 @@ class KernelParameters(nn.Module):
     parameter that is still where it started stands for the number that it was made from. These numbers are plain
     tensors, neither parameters nor buffers: they are not in the state dict, and to_empty() leaves them alone.
 
-    >>> parameters = KernelParameters(Spatial(3, weight=3), {"position": 2}, labels=21)
+    >>> parameters = KernelParameters(Spatial(3, weight=3), {"position": 2}, num_classes=21)
     >>> [name for name, _ in parameters.named_parameters()]
     ['log_sigma', 'log_weight']
     >>> parameters.values()["sigma"].tolist()
@@ -44,7 +44,7 @@ class KernelParameters(nn.Module):
         self,
         kernel: Kernel,
         dimensions: Mapping[str, int],
-        labels: int,
+        num_classes: int,
         data_range: float | Sequence[float] | None = None,  # what 255 levels are in the image's own unit
     ) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class KernelParameters(nn.Module):
         else:
             self._add("log_diagonal", np.diagonal(shape))
             self._add("lower", shape[np.tril_indices(len(shape), -1)])
-        weight = checked_weight(kernel.weight, labels)
+        weight = checked_weight(kernel.weight, num_classes)
         if weight.ndim == 2:
             self._add("matrix", weight)
         elif (weight > 0).all():
@@ -67,7 +67,8 @@ class KernelParameters(nn.Module):
         else:
             raise InputError(
                 f"the weight of the {kernel.name} kernel is {weight.tolist()}, expected more than 0, since its "
-                f"logarithm is learnt. For a weight of any sign give a matrix, such as weight * numpy.eye({labels})."
+                "logarithm is learnt. For a weight of any sign give a matrix, such as weight * "
+                f"numpy.eye({num_classes})."
             )
 
     def _add(self, name: str, values: Array) -> None:
@@ -93,7 +94,7 @@ class KernelParameters(nn.Module):
         """Sets the parameters to what the kernel says: for modules made on the meta device, after to_empty().
 
         >>> with torch.device("meta"):
-        ...     parameters = KernelParameters(Spatial(3, weight=2), {"position": 2}, labels=21)
+        ...     parameters = KernelParameters(Spatial(3, weight=2), {"position": 2}, num_classes=21)
         >>> parameters.to_empty(device="cpu").reset_parameters()
         >>> parameters.values()
         {'sigma': array([3., 3.]), 'weight': array(2.)}
@@ -160,7 +161,7 @@ class KernelParameters(nn.Module):
     def kernel(self) -> Kernel:
         """The kernel as it is now.
 
-        >>> KernelParameters(Spatial(3, weight=3), {"position": 2}, labels=21).kernel().sigma.tolist()
+        >>> KernelParameters(Spatial(3, weight=3), {"position": 2}, num_classes=21).kernel().sigma.tolist()
         [3.0, 3.0]
         """
         values = self.values()

@@ -16,7 +16,7 @@ class Segmenter(nn.Module):
     * ``crf``: turns scores and image into log marginals; without one pixels are independent, q = softmax(scores).
 
     >>> import torch
-    >>> segmenter = Segmenter(nn.Conv2d(3, 2, 1), DenseCRF(labels=2))
+    >>> segmenter = Segmenter(nn.Conv2d(3, 2, 1), DenseCRF(num_classes=2))
     >>> colours = torch.randint(256, (1, 3, 4, 6), dtype=torch.uint8)
     >>> segmenter(colours / 255, colours).shape
     torch.Size([1, 2, 4, 6])
@@ -28,9 +28,11 @@ class Segmenter(nn.Module):
             raise InputTypeError(f"network is {network!r}, expected a torch.nn.Module.")
         if crf is not None and not isinstance(crf, DenseCRF):
             raise InputTypeError(f"crf is a {type(crf).__name__}, expected a DenseCRF, or None for the network alone.")
-        labels = getattr(network, "labels", None)
-        if crf is not None and labels not in (None, crf.labels):
-            raise InputError(f"the network scores {labels} labels, but the CRF has {crf.labels}: expected as many.")
+        num_classes = getattr(network, "num_classes", None)
+        if crf is not None and num_classes not in (None, crf.num_classes):
+            raise InputError(
+                f"the network scores {num_classes} classes, but the CRF has {crf.num_classes}: use equal numbers."
+            )
         self.network = network
         self.crf = crf
 

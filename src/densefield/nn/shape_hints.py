@@ -7,7 +7,7 @@ Shape = tuple[int, ...]
 _MODES = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
-def scores_hint(shape: Shape, labels: int, axes: int) -> str:
+def scores_hint(shape: Shape, num_classes: int, axes: int) -> str:
     """Why scores of this shape may not be (batch, labels, …), with a space before it; "" where nothing is known.
 
     >>> scores_hint((21, 375, 500), 21, axes=2)
@@ -15,14 +15,14 @@ def scores_hint(shape: Shape, labels: int, axes: int) -> str:
     >>> scores_hint((1, 1000, 4), 4, axes=1)
     ' The labels are the last axis: use scores.transpose(1, 2).'
     """
-    if len(shape) == axes + 1 and shape[0] == labels:
+    if len(shape) == axes + 1 and shape[0] == num_classes:
         return " There is no batch axis: pass scores[None], or a list of tensors."
-    if shape[:3] == (1, 1, labels):
+    if shape[:3] == (1, 1, num_classes):
         return " Items of a list have no batch axis: pass the tensor itself, or scores[0] in the list."
-    if len(shape) > 2 and shape[-1] == labels and shape[1] != labels:
+    if len(shape) > 2 and shape[-1] == num_classes and shape[1] != num_classes:
         swap = "transpose(1, 2)" if len(shape) == 3 else "movedim(-1, 1)"
         return f" The labels are the last axis: use scores.{swap}."
-    if len(shape) <= 4 and shape[:1] == (labels,) and shape[1:2] != (labels,):
+    if len(shape) <= 4 and shape[:1] == (num_classes,) and shape[1:2] != (num_classes,):
         return " There is no batch axis: pass scores[None], or a list of tensors."
     return ""
 

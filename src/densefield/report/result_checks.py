@@ -50,14 +50,14 @@ def _expect(path: Path, field: str, fits: object, expected: str) -> None:
         raise InputError(f"{path}: {field}: expected {expected}. Run the command that wrote it again.")
 
 
-def _is_summary(summary: Any, classes: int) -> bool:
+def _is_summary(summary: Any, num_classes: int) -> bool:
     try:
         bins, iou = summary["reliability"], summary["iou"]
         lengths = {len(bins[name]) for name in ("confidence", "accuracy", "pixels")}
         return bool(
             _is_number(summary["images"])
             and all(_is_measure(summary[name]) for name in HEADLINES)
-            and all(_are_numbers(iou[part]) and len(iou[part]) == classes for part in PARTS)
+            and all(_are_numbers(iou[part]) and len(iou[part]) == num_classes for part in PARTS)
             and _are_numbers(summary["trimap_iou"])
             and len(summary["trimap_iou"]) == BANDS
             and len(lengths) == 1
@@ -68,14 +68,14 @@ def _is_summary(summary: Any, classes: int) -> bool:
         return False
 
 
-def _is_case(case: Any, classes: int) -> bool:
+def _is_case(case: Any, num_classes: int) -> bool:
     try:
         labels = case["labels"]
         return bool(
             isinstance(case["id"], str)
             and isinstance(case["kind"], str)
             and all(_is_number(case["accuracy"][method]) for method in METHODS)
-            and all(type(label) is int and 0 <= label < classes for label in labels)
+            and all(type(label) is int and 0 <= label < num_classes for label in labels)
         )
     except (KeyError, TypeError):
         return False

@@ -104,7 +104,7 @@ def _problems(content: Mapping[str, Any]) -> Iterator[str]:
 
 def _mismatches(content: Mapping[str, Any], config: Config) -> Iterator[str]:
     """What does not fit the settings."""
-    labels, overlap = config.network.labels, content["overlap"]
+    labels, overlap = config.network.num_classes, content["overlap"]
     if content["stage"] != config.training.stage:
         yield f"stage: is {content['stage']}, but training.stage of its config is {config.training.stage}"
     if overlap.dtype != torch.int64 or tuple(overlap.shape) != (labels, labels) or bool((overlap < 0).any()):

@@ -48,7 +48,7 @@ class SceneConfig(_Section):
     images: Count = 2000
     val_images: Count = 200
     size: tuple[int, int] = (96, 96)
-    classes: int = Field(default=10, ge=2, le=20)
+    object_classes: int = Field(default=10, ge=2, le=20)
     seed: Seed = 0
 
 
@@ -90,7 +90,7 @@ class NetworkConfig(_Section):
     """Which network, and what it starts from: ImageNet's weights (true), nothing (false), or a file of weights."""
 
     name: Literal["deeplab_vgg16", "fcn8s_vgg16", "deeplab_efficientnet_lite0", "small_network"] = "deeplab_vgg16"
-    labels: int = Field(default=21, ge=1, le=255)
+    num_classes: int = Field(default=21, ge=1, le=255)
     pretrained: bool | str = True
     options: dict[str, str | int] = {}
 
@@ -223,7 +223,7 @@ class Config(_Section):
 
     @model_validator(mode="after")
     def _weights_are_for_the_labels(self) -> Config:
-        problems = kernel_problems(self.crf.kernels, self.network.labels)
+        problems = kernel_problems(self.crf.kernels, self.network.num_classes)
         if problems:
             raise ValueError("\n".join(f"crf.{line}" for line in problems))
         return self

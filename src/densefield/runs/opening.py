@@ -75,9 +75,9 @@ def open_scores(
         dataset = open_dataset(data, split)
         about["split"], notes = _split_of(dataset), getattr(dataset, "notes", ())
         dataset = ShrunkDataset(dataset, longest) if longest else dataset
-    if len(dataset.classes) != config.network.labels:
+    if len(dataset.classes) != config.network.num_classes:
         raise InputError(
-            f"the network of {scores} scores {config.network.labels} labels, but the dataset has "
+            f"the network of {scores} scores {config.network.num_classes} labels, but the dataset has "
             f"{len(dataset.classes)}: name the data that it was trained for."
         )
     about |= _about_images(dataset, dataset.ids)

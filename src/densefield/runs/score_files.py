@@ -44,7 +44,7 @@ def find_score_files(folder: Path) -> dict[str, Path]:
     return found
 
 
-def read_scores(path: Path, labels: int | None = None, probabilities: bool = False) -> FileScores:
+def read_scores(path: Path, num_classes: int | None = None, probabilities: bool = False) -> FileScores:
     """The scores in a file, checked.
 
     * ``labels``: how many labels there are, if it is known.
@@ -54,16 +54,16 @@ def read_scores(path: Path, labels: int | None = None, probabilities: bool = Fal
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     np.save(Path(folder, "cat.npy"), np.full((4, 2, 3), 0.25, np.float16))
-    ...     read_scores(Path(folder, "cat.npy"), labels=4, probabilities=True).are_probabilities
+    ...     read_scores(Path(folder, "cat.npy"), num_classes=4, probabilities=True).are_probabilities
     True
     """
     name, values = read_array(path, partial(_array_name, path, probabilities))
-    expected = f"({'labels' if labels is None else labels}, rows, columns)"
+    expected = f"({'labels' if num_classes is None else num_classes}, rows, columns)"
     if values.dtype.kind != "f":
         raise InputError(f"{path} holds {values.dtype}, expected scores in floating point numbers, {expected}.")
-    if values.ndim != 3 or 0 in values.shape or labels not in (None, len(values)):
+    if values.ndim != 3 or 0 in values.shape or num_classes not in (None, len(values)):
         hint = ""
-        if values.ndim == 3 and values.shape[-1] == labels:
+        if values.ndim == 3 and values.shape[-1] == num_classes:
             hint = " The labels are its last axis: save numpy.moveaxis(scores, -1, 0)."
         elif values.ndim == 4 and len(values) == 1:
             hint = " Save scores[0]."

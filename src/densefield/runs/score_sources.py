@@ -63,7 +63,7 @@ class SavedScores:
     >>> from densefield.scenes.scene import SceneDataset
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     np.savez(Path(folder, "scene_000001.npz"), logits=np.zeros((3, 12, 12), np.float16))
-    ...     source = SavedScores(Path(folder), SceneDataset(4, size=(96, 96), classes=2))
+    ...     source = SavedScores(Path(folder), SceneDataset(4, size=(96, 96), object_classes=2))
     ...     source.ids, source[0].scores.shape, source[0].label.shape
     (('scene_000001',), torch.Size([3, 96, 96]), torch.Size([96, 96]))
     """

@@ -35,9 +35,9 @@ def check_sources(scores: Path, data: Path | None, split: str | None, probabilit
     raise failures[0]
 
 
-def read_photo_crf(path: Path, labels: int | None = None) -> CRF:
+def read_photo_crf(path: Path, num_classes: int | None = None) -> CRF:
     """The CRF in a file, which must compare positions and colours alone: there are no other features of photos."""
-    crf = read_crf(path, labels)
+    crf = read_crf(path, num_classes)
     for place, kernel in enumerate(crf.kernels):
         if isinstance(kernel, Custom):
             raise InputError(

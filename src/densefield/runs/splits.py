@@ -26,10 +26,11 @@ def build_datasets(config: Config) -> tuple[Dataset, Dataset]:
             raise InputError(
                 f"the images of {split!r} have no masks: choose a split that has, by data.train and data.val."
             )
-        if len(dataset.classes) != config.network.labels:
+        if len(dataset.classes) != config.network.num_classes:
             raise InputError(
-                f"network.labels is {config.network.labels}, but the data have {len(dataset.classes)} labels: set "
-                f"network.labels to that."
+                f"network.num_classes is {config.network.num_classes}, but the data have {len(dataset.classes)} "
+                "classes: set "
+                "network.num_classes to that number."
             )
     train, val = splits[config.data.train], splits[config.data.val]
     return train, Part(val, _evenly(len(val), config.data.val_images or len(val)))
@@ -98,7 +99,7 @@ def _whole_split(config: DataConfig, split: str) -> Dataset:
     return SceneDataset(
         scenes.val_images if later else scenes.images,
         size=scenes.size,
-        classes=scenes.classes,
+        object_classes=scenes.object_classes,
         seed=scenes.seed,
         first=scenes.images if later else 0,
     )

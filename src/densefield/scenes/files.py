@@ -35,7 +35,7 @@ class _Recipe:
 
     seed: int
     size: Size
-    classes: int
+    object_classes: int
     drawing: int = DRAWING
 
 
@@ -43,7 +43,7 @@ def write_scenes(
     directory: Path | str,
     images: int,
     size: Size = (128, 128),
-    classes: int = 10,
+    object_classes: int = 10,
     seed: int = 0,
     *,
     val_share: float = 0.2,
@@ -58,7 +58,7 @@ def write_scenes(
     written with any number of workers. `progress` is called with the number of scenes done and of all.
     """
     folder = Path(directory)
-    recipe = _Recipe(checked_whole(seed, "seed"), checked_size(size), checked_classes(classes))
+    recipe = _Recipe(checked_whole(seed, "seed"), checked_size(size), checked_classes(object_classes))
     checked_whole(images, "images", least=1)
     if isinstance(val_share, bool) or not isinstance(val_share, int | float):
         raise InputTypeError(f"val_share is {val_share!r}, expected a number.")
@@ -72,7 +72,7 @@ def write_scenes(
         done += 1
         if progress is not None:
             progress(done, images)
-    write_atomically(folder / "classes.txt", _lines(scene_classes(classes)))
+    write_atomically(folder / "classes.txt", _lines(scene_classes(object_classes)))
     validation = [index for index in range(images) if in_validation(index, val_share)]
     training = sorted(set(range(images)) - set(validation))
     for name, indices in (("train", training), ("val", validation), ("trainval", range(images))):
@@ -119,7 +119,7 @@ def _write_scene(folder: Path, recipe: _Recipe, index: int) -> None:
     """Draws one scene and writes its two files."""
     from PIL import Image  # here, so that the name can be had without it
 
-    sample = draw_scene(recipe.seed, index, recipe.size, recipe.classes)
+    sample = draw_scene(recipe.seed, index, recipe.size, recipe.object_classes)
     assert sample.label is not None
     image, label = BytesIO(), BytesIO()
     Image.fromarray(sample.image).save(image, "JPEG", quality=QUALITY, subsampling=0)

@@ -23,17 +23,17 @@ FEWEST, MOST = 2, len(SCENE_CLASSES)
 _SCENES = 1  # keeps the draws of scenes apart from other draws of the same seed
 
 
-def draw_scene(seed: int, index: int, size: Size = (128, 128), classes: int = 10) -> Sample:
-    """The scene of this number: an image and its labels, 0 for background and 1…classes for objects.
+def draw_scene(seed: int, index: int, size: Size = (128, 128), object_classes: int = 10) -> Sample:
+    """The scene of this number: an image and its labels, 0 for background and 1…object_classes for objects.
 
     It depends on the four arguments alone, to the last bit. Every pixel has a label; none is void.
 
-    >>> sample = draw_scene(seed=2026, index=7, size=(96, 128), classes=4)
+    >>> sample = draw_scene(seed=2026, index=7, size=(96, 128), object_classes=4)
     >>> sample.image.shape, sample.label.shape, sample.id
     ((96, 128, 3), (96, 128), 'scene_000007')
     """
     seed, index = checked_whole(seed, "seed"), checked_whole(index, "index")
-    size, classes = checked_size(size), checked_classes(classes)
+    size, object_classes = checked_size(size), checked_classes(object_classes)
     draws = Draws(_SCENES, seed, index)
     background = background_colour(draws)
     canvas = draw_ground(size, background, draws)
@@ -42,7 +42,7 @@ def draw_scene(seed: int, index: int, size: Size = (128, 128), classes: int = 10
     light = Light(direction(draws.number(0.55, 0.95)), draws.number(0.12, 0.32), draws.number(0.5, 0.9))
     colours: list[Colour] = []
     for place in _places(size, draws):
-        number = draws.whole(classes)
+        number = draws.whole(object_classes)
         kind = SCENE_CLASSES[number]
         colour = object_colour(draws, kind.hue, background, colours)
         colours.append(colour)
@@ -55,29 +55,29 @@ def scene_id(index: int) -> str:
     return f"scene_{index:06d}"
 
 
-def scene_classes(classes: int) -> tuple[str, ...]:
+def scene_classes(object_classes: int) -> tuple[str, ...]:
     """The names of the labels: the background, and the first so many classes.
 
     >>> scene_classes(3)
     ('background', 'mushroom', 'fish', 'tree')
     """
-    return (BACKGROUND, *(kind.name for kind in SCENE_CLASSES[: checked_classes(classes)]))
+    return (BACKGROUND, *(kind.name for kind in SCENE_CLASSES[: checked_classes(object_classes)]))
 
 
 class SceneDataset:
     """A dataset of scenes that are drawn when they are asked for: those numbered from `first` on.
 
-    >>> scenes = SceneDataset(100, size=(96, 96), classes=2, seed=5)
+    >>> scenes = SceneDataset(100, size=(96, 96), object_classes=2, seed=5)
     >>> len(scenes), scenes.classes, scenes[99].id
     (100, ('background', 'mushroom', 'fish'), 'scene_000099')
     """
 
     def __init__(
-        self, images: int, *, size: Size = (128, 128), classes: int = 10, seed: int = 0, first: int = 0
+        self, images: int, *, size: Size = (128, 128), object_classes: int = 10, seed: int = 0, first: int = 0
     ) -> None:
         self._seed, self._first = checked_whole(seed, "seed"), checked_whole(first, "first")
-        self._size, self._count = checked_size(size), checked_classes(classes)
-        self.classes: tuple[str, ...] = scene_classes(classes)
+        self._size, self._count = checked_size(size), checked_classes(object_classes)
+        self.classes: tuple[str, ...] = scene_classes(object_classes)
         self.ids: tuple[str, ...] = tuple(scene_id(first + k) for k in range(checked_whole(images, "images", least=1)))
 
     def __len__(self) -> int:
@@ -135,7 +135,7 @@ def checked_size(size: object) -> Size:
 
 def checked_classes(classes: object) -> int:
     """A number of classes, the background apart."""
-    count = checked_whole(classes, "classes")
+    count = checked_whole(classes, "object_classes")
     if not FEWEST <= count <= MOST:
-        raise InputError(f"classes is {count}, expected {FEWEST} to {MOST}, not counting the background.")
+        raise InputError(f"object_classes is {count}, expected {FEWEST} to {MOST}, not counting the background.")
     return count

@@ -33,13 +33,13 @@ def build_segmenter(config: Config) -> Segmenter:
     True
     """
     network = build_network(config.network)
-    return Segmenter(network, build_crf(config.crf, config.network.labels) if config.uses_crf else None)
+    return Segmenter(network, build_crf(config.crf, config.network.num_classes) if config.uses_crf else None)
 
 
 def build_network(config: NetworkConfig) -> nn.Module:
     """The network with the weights that it starts from."""
     start = "imagenet" if config.pretrained is True else config.pretrained or None
-    labels, options = config.labels, config.options
+    labels, options = config.num_classes, config.options
     network: nn.Module
     if config.name == "deeplab_vgg16":
         network = deeplab_vgg16(labels, weights=start, **options)  # type: ignore[arg-type]
@@ -56,14 +56,14 @@ def build_network(config: NetworkConfig) -> nn.Module:
     return network
 
 
-def build_crf(config: CRFConfig, labels: int) -> DenseCRF:
+def build_crf(config: CRFConfig, num_classes: int) -> DenseCRF:
     """The CRF with its initial values; frozen parameters are not learnt.
 
     >>> from densefield.runs.config import CRFConfig
-    >>> sum(parameter.numel() for parameter in build_crf(CRFConfig(), labels=21).parameters())
+    >>> sum(parameter.numel() for parameter in build_crf(CRFConfig(), num_classes=21).parameters())
     9
     """
-    crf = DenseCRF.from_numpy(crf_from_tables(config.tables(), labels), labels)
+    crf = DenseCRF.from_numpy(crf_from_tables(config.tables(), num_classes), num_classes)
     return crf.freeze(*config.freeze) if config.freeze else crf
 
 

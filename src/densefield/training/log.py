@@ -19,7 +19,7 @@ COLUMNS = ("step", "stage", "loss", "iou", "train_iou", "images_per_second")
 def crf_values(crf: DenseCRF | None) -> dict[str, float]:
     """The CRF's values by name, each a number: of a matrix the means of its diagonal and of the rest.
 
-    >>> list(crf_values(DenseCRF(labels=2)))[:4]
+    >>> list(crf_values(DenseCRF(num_classes=2)))[:4]
     ['spatial.sigma.0', 'spatial.sigma.1', 'spatial.weight', 'bilateral.sigma.0']
     """
     numbers: dict[str, float] = {}

@@ -69,7 +69,7 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
         started = begin(segmenter, config) if checkpoint is None else f"resuming after step {checkpoint['step']}"
         model, optimizer = fabric.setup(segmenter, build_optimizer(config.optimizer, segmenter))
         torch.manual_seed(training.seed + fabric.global_rank)  # for dropout: each process has images of its own
-        labels = config.network.labels
+        labels = config.network.num_classes
         at = Progress(torch.zeros(labels, labels, dtype=torch.int64, device=fabric.device))
         if checkpoint is not None:
             at = restore(folder / LAST, checkpoint, segmenter, optimizer.optimizer, fabric.global_rank, fabric.device)
@@ -215,9 +215,9 @@ def _marginals(model: Any, input: Tensor, image: Tensor, padding: Tensor | None)
     return log_q
 
 
-def _check(loss: float, model: Any, labels: int) -> None:
+def _check(loss: float, model: Any, num_classes: int) -> None:
     """Raises where an update would do harm; all processes come to the same decision."""
-    guessing = max(math.log(labels), 1.0)
+    guessing = max(math.log(num_classes), 1.0)
     if not loss <= DIVERGED * guessing:
         raise Diverged(f"the loss is {loss:.4g}, while guessing has {guessing:.2f}.")
     gradients = [each.grad for each in model.parameters() if each.grad is not None]
