@@ -123,10 +123,10 @@ class Backwards {
     const Tile at = tile(worker);
     clear_locals(unit);
     for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
-      load_tile(kernels_, tiling_, nullptr, task_.cotangent, first, points, at.one);
-      load_tile(kernels_, tiling_, nullptr, task_.log_marginals, first, points, at.two);
+      load_tile(kernels_, tiling_, task_.walk, task_.cotangent, first, points, at.one);
+      load_tile(kernels_, tiling_, task_.walk, task_.log_marginals, first, points, at.two);
       kernels_.log_softmax_adjoint(at.one, at.two, tiling_.labels, at.g);
-      kernels_.store(at.g, tiling_.labels, points, task_.scores + first, tiling_.points);
+      store_tile(kernels_, tiling_, task_.walk, at.g, first, points, task_.scores);
       if (task_.iterations > 0) send(at, first, points);
     });
   }
@@ -221,8 +221,8 @@ class Backwards {
       }
       if (any_shape_) fetch_next(g, first);
       kernels_.softmax_adjoint(at.h, q, tiling_.labels, at.g);
-      fetch_planes(task_.scores, tiling_, nullptr, first + kTile);
-      kernels_.add(at.g, tiling_.labels, points, task_.scores + first, tiling_.points);
+      fetch_planes(task_.scores, tiling_, task_.walk, first + kTile);
+      add_tile(kernels_, tiling_, task_.walk, at.g, first, points, task_.scores);
       if (t > 1) send(at, first, points);
     });
   }

@@ -197,7 +197,8 @@ CouplingGradients checked(const BoundGradients& given, const Coupling& coupling,
 
 void run_back_track(const std::vector<const BoundCoupling*>& bound, const Planes& cotangent,
                     const Planes& log_marginals, const Planes& kept, int iterations, const PlanesOut& to_scores,
-                    const std::vector<const BoundGradients*>& wanted, int threads, const std::string& simd) {
+                    const std::vector<const BoundGradients*>& wanted, const Walk* walk, int threads,
+                    const std::string& simd) {
   const Sizes sizes = sizes_of(cotangent, iterations, threads);
   const std::vector<Coupling> couplings = couplings_of(bound, sizes.labels);
   const Tiling tiling(couplings, sizes.points, sizes.labels);
@@ -205,7 +206,8 @@ void run_back_track(const std::vector<const BoundCoupling*>& bound, const Planes
   demand_like(to_scores, cotangent);
   demand_state(kept, iterations, tiling);
   demand(wanted.size() == couplings.size(), "one set of gradients per coupling");
-  BackTracking task{cotangent.data(), log_marginals.data(), kept.data(), iterations, to_scores.data(), {}};
+  demand(!walk || walk->points() == sizes.points, "the walk is through another number of points");
+  BackTracking task{cotangent.data(), log_marginals.data(), kept.data(), iterations, to_scores.data(), walk, {}};
   for (std::size_t m = 0; m < couplings.size(); ++m)
     task.gradients.push_back(checked(*wanted[m], couplings[m], sizes.labels));
   const TileKernels& chosen = kernels(simd).tile;
@@ -240,8 +242,8 @@ void bind_mean_field(nb::module_& module) {
              array_arg("residuals").none(), nb::arg("tolerance"), nb::arg("walk").none(), nb::arg("threads"),
              nb::arg("simd"));
   module.def("back_track", &run_back_track, nb::arg("couplings"), array_arg("cotangent"), array_arg("log_marginals"),
-             array_arg("kept"), nb::arg("iterations"), array_arg("scores"), nb::arg("gradients"), nb::arg("threads"),
-             nb::arg("simd"));
+             array_arg("kept"), nb::arg("iterations"), array_arg("scores"), nb::arg("gradients"), nb::arg("walk").none(),
+             nb::arg("threads"), nb::arg("simd"));
 }
 
 }  // namespace densefield

@@ -24,8 +24,7 @@ Tiling::Tiling(const std::vector<Coupling>& couplings, std::int64_t all_points, 
 namespace {
 
 // Any kernels, for marginals or their logarithms or both: a tile is turned from planes to rows and back in every
-// update. Whoever asks for logarithms alone differentiates them, and is served by these with and without marginals that
-// are kept for the way back.
+// update.
 class AllLabels final : public Updates {
  public:
   AllLabels(const std::vector<Coupling>& couplings, const Tiling& tiling, const Inference& task,
@@ -106,8 +105,8 @@ class AllLabels final : public Updates {
 };
 
 // What PottsLabels and TwoLabels do for.
-bool asks_for_potts(const std::vector<Coupling>& couplings, const Tiling& tiling, const Inference& task) {
-  return tiling.labels > 1 && task.marginals &&
+bool asks_for_potts(const std::vector<Coupling>& couplings, const Tiling& tiling) {
+  return tiling.labels > 1 &&
          std::all_of(couplings.begin(), couplings.end(), [](const Coupling& each) { return each.is_plain(); });
 }
 
@@ -117,13 +116,13 @@ int mean_field(const std::vector<Coupling>& couplings, const Tiling& tiling, con
                const TileKernels& kernels, int threads) {
   if (tiling.points == 0) return 0;
   threads = worth_starting(threads, tiling);
-  const bool potts = asks_for_potts(couplings, tiling, task);
+  const bool potts = asks_for_potts(couplings, tiling);
   if (task.rows.rows && !potts) throw std::invalid_argument("rows of scores do for marginals of Potts kernels alone");
   const Tiling all_but_last(couplings, tiling.points, std::max(tiling.labels - 1, 1));
   std::unique_ptr<Updates> updates;
   // The difference of two labels tells by how much either changed only where they sum to one, as what is given may not.
   const bool shows_changes = task.residuals || task.tolerance >= 0;
-  if (potts && tiling.labels == 2 && !task.kept && !(task.start && shows_changes))
+  if (potts && tiling.labels == 2 && task.marginals && !task.kept && !(task.start && shows_changes))
     updates = std::make_unique<TwoLabels>(couplings, tiling, all_but_last, task, kernels, threads);
   else if (potts)
     updates = std::make_unique<PottsLabels>(couplings, tiling, all_but_last, task, kernels, threads);

@@ -90,7 +90,8 @@ struct BackTracking {
   const float* log_marginals;  // (labels, points): log q^T
   const float* kept;           // (iterations, state_floats): q⁰ … q^(T-1)
   int iterations;
-  float* scores;  // (labels, points): ∂loss/∂f
+  float* scores;     // (labels, points): ∂loss/∂f
+  const Walk* walk;  // as in Inference, for the cotangent, log_marginals and scores
   std::vector<CouplingGradients> gradients;
 };
 

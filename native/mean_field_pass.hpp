@@ -172,6 +172,15 @@ inline void store_tile(const TileKernels& kernels, const Tiling& tiling, const W
   });
 }
 
+// And added to what is there.
+inline void add_tile(const TileKernels& kernels, const Tiling& tiling, const Walk* walk, const float* planes,
+                     std::int64_t first, int points, float* array) {
+  if (!walk) return kernels.add(planes, tiling.labels, points, array + first, tiling.points);
+  walk->along_walk(first, first + points, [&](const Run& run) {
+    kernels.add(planes + run.place - first, tiling.labels, run.count, array + run.pixel, tiling.points);
+  });
+}
+
 // Fetches the rows that a unit's points will ask for, which lie anywhere, before they do.
 inline void fetch_rows(const Lattice& lattice, const Tiling& tiling, std::int64_t unit, const float* rows) {
   if (lattice.vertices * tiling.width < 1 << 17) return;  // they all stay in the second cache

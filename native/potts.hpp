@@ -47,7 +47,8 @@ class PottsLabels final : public Updates {
     const Tile at{memory, memory + tiling_.plane_floats(), memory + 2 * tiling_.plane_floats()};
     if (pass == 0 && !task_.rows.rows) keep_scores(first, points, at.z);
     // Where rows of an image follow each other no more, the processor does not foresee what will be written next.
-    if (pass == task_.iterations && task_.walk) fetch_planes(task_.marginals, tiling_, task_.walk, first + kTile);
+    const float* shown = task_.marginals ? task_.marginals : task_.log_marginals;
+    if (pass == task_.iterations && task_.walk && shown) fetch_planes(shown, tiling_, task_.walk, first + kTile);
     const float* z = scores_and_messages(pass, first, points, at.rows);
     if (may_be_last(pass)) show(first, points, z, at);
     if (pass == task_.iterations && !shows_changes()) return 0;
@@ -79,12 +80,14 @@ class PottsLabels final : public Updates {
 
   // Marginals, and their logarithms, to whoever asked for them.
   void show(std::int64_t first, int points, const float* z, const Tile& at) const {
+    if (!task_.marginals && !task_.log_marginals) return;
     from_score_rows(kernels_, channels_, z, scores_.last + first, at.z);
     if (task_.log_marginals) {
       std::memcpy(at.more, at.z, tiling_.plane_floats() * sizeof(float));
       kernels_.log_softmax(at.more, tiling_.labels);
       store_tile(kernels_, tiling_, task_.walk, at.more, first, points, task_.log_marginals);
     }
+    if (!task_.marginals) return;
     kernels_.softmax(at.z, tiling_.labels);
     store_tile(kernels_, tiling_, task_.walk, at.z, first, points, task_.marginals);
   }

@@ -127,7 +127,7 @@ class Case {
     mean_field(couplings_, tiling, task, tile, threads);
     std::vector<std::vector<double>> mu;
     BackTracking back{cotangent.data(), result.log_marginals.data(), result.kept.data(), iterations_,
-                      result.to_scores.data(), {}};
+                      result.to_scores.data(), nullptr, {}};
     for (const Floats& weight : weights_) {
       mu.emplace_back(weight.size(), 0.0);
       back.gradients.push_back({mu.back().data(), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});

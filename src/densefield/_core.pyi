@@ -142,6 +142,7 @@ def back_track(
     iterations: int,
     scores: _Float32,
     gradients: list[Gradients],
+    walk: Walk | None,
     threads: int,
     simd: str,
 ) -> None: ...

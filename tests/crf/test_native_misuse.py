@@ -78,6 +78,7 @@ def back_track(**changes: Any) -> Any:
         "iterations": STEPS,
         "scores": zeros(LABELS, POINTS),
         "gradients": [gradients()],
+        "walk": None,
         "threads": 2,
         "simd": "auto",
     }

@@ -94,6 +94,7 @@ def native_back_track(
     kept: Float32,  # (T, state_floats)
     threads: int,
     out: Float32 | None = None,  # (L, N), for the gradient by scores
+    walk: Walk | None = None,  # in whose order the kernels have the pixels, if not in that of the planes
 ) -> tuple[Float32, list[KernelGradient]]:
     """∂loss by scores (L, N) and by what is wanted of every kernel (paper, Learning)."""
     to_scores = np.empty_like(cotangent) if out is None else out
@@ -106,6 +107,7 @@ def native_back_track(
         len(kept),
         to_scores,
         [each.native for each in sums],
+        None if walk is None else walk.native,
         threads,
         "auto",
     )
