@@ -25,7 +25,7 @@ from photos import NAMES, photo
 
 from densefield.nn.losses import log_likelihood_loss
 from densefield.runs.settings import read_config
-from densefield.training.build import build_optimizer, build_segmenter, colour_scale
+from densefield.training.build import build_optimizer, build_segmenter
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 ROWS = (("voc12-efficientnet-lite0", 8, 5), ("voc12-vgg16", 1, 3), ("voc12-vgg16", 2, 3))  # settings, batch, steps
@@ -52,7 +52,6 @@ def measure(settings: str, batch: int, steps: int) -> None:
     segmenter = build_segmenter(config).train()
     assert segmenter.crf is not None
     optimizer = build_optimizer(config.optimizer, segmenter)
-    input = colour_scale(segmenter.network)(image)
     least = dict.fromkeys(PARTS, float("inf"))
 
     def timed(part: str, work: Callable[[], T]) -> T:
@@ -63,7 +62,7 @@ def measure(settings: str, batch: int, steps: int) -> None:
 
     for _ in range(steps + 1):  # the first is the slowest: memory is new
         optimizer.zero_grad()
-        scores = timed("network forward", lambda: segmenter.scores(input))
+        scores = timed("network forward", lambda: segmenter.scores(image))
         f = scores.detach().requires_grad_()
         log_q = timed("CRF forward", lambda f=f: segmenter.crf(f, image))
         q = log_q.detach().requires_grad_()

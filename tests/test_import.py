@@ -34,7 +34,6 @@ NUMPY_NAMES = [
     "write_scenes",
 ]
 TORCH_NAMES = [
-    "ColourScale",
     "DenseCRF",
     "Segmenter",
     "TorchLatticeFilter",

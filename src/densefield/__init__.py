@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from densefield.crf.model import CRF as CRF
     from densefield.crf.refine import refine as refine
     from densefield.crf.solution import Solution as Solution
-    from densefield.datasets.examples import ColourScale as ColourScale
     from densefield.datasets.folder import FolderDataset as FolderDataset
     from densefield.datasets.loading import evaluation_batches as evaluation_batches
     from densefield.datasets.loading import training_batches as training_batches
@@ -80,7 +79,6 @@ _HOMES = {
     "FolderDataset": "densefield.datasets.folder",
     "Sample": "densefield.datasets.sample",
     "VOC2012": "densefield.datasets.voc",
-    "ColourScale": "densefield.datasets.examples",
     "evaluation_batches": "densefield.datasets.loading",
     "training_batches": "densefield.datasets.loading",
     "write_scenes": "densefield.scenes.files",

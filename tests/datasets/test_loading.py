@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("PIL", reason="scaling needs Pillow")
 
-from densefield.datasets.examples import ColourScale, stack_samples, to_batch  # noqa: E402
+from densefield.datasets.examples import stack_samples, to_batch  # noqa: E402
 from densefield.datasets.loading import evaluation_batches, training_batches  # noqa: E402
 from densefield.datasets.order import Position  # noqa: E402
 from densefield.datasets.sample import Sample  # noqa: E402
@@ -41,7 +41,7 @@ class Photos:
 
 
 def same(one, two) -> bool:
-    tensors = all(torch.equal(getattr(one, name), getattr(two, name)) for name in ("input", "image", "label"))
+    tensors = all(torch.equal(getattr(one, name), getattr(two, name)) for name in ("image", "label"))
     if one.padding is not None and two.padding is not None:
         tensors = tensors and torch.equal(one.padding, two.padding)
     return (
@@ -55,16 +55,14 @@ def same(one, two) -> bool:
 class TestTraining:
     def test_a_batch_holds_what_augment_gives_in_the_order_of_the_epoch(self):
         batch = next(training_batches(SCENES, HOW, 4, seed=77))
-        assert batch.input.shape == (4, 3, 48, 56) and batch.input.dtype == torch.float32
         assert batch.image.shape == (4, 3, 48, 56) and batch.image.dtype == torch.uint8
         assert batch.label.shape == (4, 48, 56) and batch.label.dtype == torch.int64
         assert len(set(batch.ids)) == 4 and batch.position == Position(0, 4)
         for row, name in enumerate(batch.ids):
             index = SCENES.ids.index(name)
-            seen = augment(SCENES[index], HOW, 77, 0, index, ColourScale().fill)
+            seen = augment(SCENES[index], HOW, 77, 0, index)
             assert np.array_equal(batch.image[row].numpy().transpose(1, 2, 0), seen.image)
             assert np.array_equal(batch.label[row].numpy(), seen.label)
-        assert torch.equal(batch.input, ColourScale()(batch.image))
 
     @pytest.mark.parametrize("workers", [0, 2])
     def test_padding_is_where_crops_reach_beyond_the_image(self, workers):
@@ -130,20 +128,6 @@ class TestEvaluation:
 
 
 class TestBatches:
-    def test_the_input_of_the_network_is_apart_from_the_colours_of_the_crf(self):
-        scale = ColourScale(mean=(10.0, 20.0, 30.0), deviation=(2.0, 4.0, 5.0))
-        batch = to_batch(stack_samples([Photos()[0]]), scale)
-        colours = batch.image.double()
-        mean, deviation = (torch.tensor(v, dtype=torch.float64)[:, None, None] for v in (scale.mean, scale.deviation))
-        assert torch.allclose(batch.input.double(), (colours - mean) / deviation, rtol=1e-6, atol=0)  # float32
-        assert batch.image.max() > 200
-
-    def test_the_fill_is_next_to_nothing_for_the_network(self):
-        scale = ColourScale()
-        seen = scale(torch.tensor(scale.fill)[:, None, None])
-        assert seen.abs().max() <= 0.5 / min(scale.deviation)  # half a colour, by rounding
-        assert ColourScale(mean=(-3.0, 300.0, 0.4)).fill == (0, 255, 0)
-
     def test_workers_hand_over_bytes_and_no_more(self):
         stack = stack_samples([SCENES[0], SCENES[1]])
         assert stack.image.dtype == stack.label.dtype == torch.uint8
@@ -153,10 +137,8 @@ class TestBatches:
         sample = Sample(np.zeros((1, 2, 3), np.uint8), np.array([[255, 1]], np.uint8), "a")
         assert to_batch(stack_samples([sample])).label.tolist() == [[[255, 1]]]
 
-    def test_mixed_batches_and_bad_scales_are_refused(self):
+    def test_mixed_batches_are_refused(self):
         image = np.zeros((2, 2, 3), np.uint8)
         samples = [Sample(image, label, "a") for label in (None, image[..., 0])]
         with pytest.raises(InputError, match="1 of 2 samples have no labels"):
             stack_samples(samples)
-        with pytest.raises(InputError, match="deviations above 0"):
-            ColourScale(deviation=(1.0, 0.0, 1.0))

@@ -35,14 +35,14 @@ def telling_sample(rows: int = 60, columns: int = 84) -> Sample:
 class TestInStep:
     @pytest.mark.parametrize("index", range(8))
     def test_without_scaling_every_pixel_tells_its_own_label(self, index):
-        seen = augment(telling_sample(), Augmentation((50, 90), (1, 1), jitter=0), 17, 2, index, FILL)
+        seen = augment(telling_sample(), Augmentation((50, 90), (1, 1), jitter=0, fill=FILL), 17, 2, index)
         inside = seen.label != VOID
         assert np.array_equal(seen.image[inside][:, 0], 40 * seen.label[inside])
         assert (seen.image[~inside] == FILL).all() and (seen.image[inside][:, 1] == 200).all()
 
     @pytest.mark.parametrize("index", range(12))
     def test_scaled_pixels_tell_their_label_up_to_the_blend_at_borders(self, index):
-        seen = augment(telling_sample(), Augmentation((64, 64), (0.5, 2.0), jitter=0), 17, 0, index, FILL)
+        seen = augment(telling_sample(), Augmentation((64, 64), (0.5, 2.0), jitter=0, fill=FILL), 17, 0, index)
         inside = seen.label != VOID
         assert inside.any()
         told = seen.image[..., 0].astype(int)
@@ -79,7 +79,7 @@ class TestInStep:
     @pytest.mark.parametrize("index", range(24))
     def test_the_rectangle_inside_is_what_is_not_padding(self, index):
         """No label of the sample is void, so padding is where labels are; some crops are mirrored, some not padded."""
-        seen = augment(telling_sample(), Augmentation((50, 60), (0.5, 1.5), jitter=0), 17, 0, index, FILL)
+        seen = augment(telling_sample(), Augmentation((50, 60), (0.5, 1.5), jitter=0, fill=FILL), 17, 0, index)
         expected = np.full((50, 60), False)
         top, bottom, left, right = seen.inside or (0, 50, 0, 60)
         expected[top:bottom, left:right] = True
@@ -138,8 +138,8 @@ class TestColours:
 
     def test_jitter_leaves_labels_and_padding_alone(self):
         sample = telling_sample()
-        plain = augment(sample, Augmentation((70, 70), (1, 1), jitter=0), 2, 0, 3, FILL)
-        strong = augment(sample, Augmentation((70, 70), (1, 1), jitter=0.5), 2, 0, 3, FILL)
+        plain = augment(sample, Augmentation((70, 70), (1, 1), jitter=0, fill=FILL), 2, 0, 3)
+        strong = augment(sample, Augmentation((70, 70), (1, 1), jitter=0.5, fill=FILL), 2, 0, 3)
         assert np.array_equal(plain.label, strong.label)
         assert (strong.image[strong.label == VOID] == FILL).all()
         assert not np.array_equal(plain.image, strong.image)
@@ -173,6 +173,7 @@ class TestColours:
         ({"scales": (float("nan"), 1)}, "scales are"),
         ({"jitter": 1.0}, "jitter is 1.0"),
         ({"jitter": -0.1}, "jitter is -0.1"),
+        ({"fill": (0, 0, 256)}, r"fill is \(0, 0, 256\)"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):

@@ -22,11 +22,11 @@ from densefield.nn.dense_crf import DenseCRF
 
 def scores_by_brightness(image):
     """Label 1 where it is bright, 0 elsewhere."""
-    bright = image.mean(1, keepdim=True) - 0.5
+    bright = (image / 255).mean(1, keepdim=True) - 0.5
     return torch.cat([-bright, bright], dim=1) * 8
 
 
-PREDICTOR = Predictor(scores_by_brightness, lambda image: image / 255, crf=None)
+PREDICTOR = Predictor(scores_by_brightness, crf=None)
 
 
 def photo(seed: int, shape=(9, 12, 3)) -> np.ndarray:
@@ -54,7 +54,7 @@ def test_labels_are_indexed_pictures_with_the_colours_of_voc(folder, tmp_path):
 def test_large_images_are_shrunk_and_their_labels_stretched_back():
     halves = np.zeros((16, 24, 3), np.uint8)
     halves[:, 12:] = 255
-    predictor = Predictor(scores_by_brightness, lambda image: image / 255, crf=None, longest_side=6)
+    predictor = Predictor(scores_by_brightness, crf=None, longest_side=6)
     log_q = predictor(halves)
     assert log_q.shape == (2, 16, 24)
     np.testing.assert_array_equal(log_q.argmax(0), halves[..., 0] > 0)
@@ -64,11 +64,11 @@ def test_large_images_are_shrunk_and_their_labels_stretched_back():
 
 def test_a_crf_takes_the_colours_themselves_and_its_marginals_are_what_is_written(folder, tmp_path):
     crf = DenseCRF(2, [Spatial(2, weight=3)])
-    predictor = Predictor(scores_by_brightness, lambda image: image / 255, crf)
+    predictor = Predictor(scores_by_brightness, crf)
     predict_files(predictor, [folder / "b.png"], tmp_path / "out", probabilities=True)
     colours = torch.from_numpy(photo(12)).movedim(-1, 0)[None]
     with torch.no_grad():
-        q = crf(scores_by_brightness(colours / 255), colours)[0].exp()
+        q = crf(scores_by_brightness(colours), colours)[0].exp()
     with np.load(tmp_path / "out" / "probabilities" / "b.npz") as arrays:
         assert arrays["probabilities"].dtype == np.float16
         np.testing.assert_allclose(arrays["probabilities"], q.numpy(), atol=5e-4)  # half precision
@@ -125,7 +125,7 @@ def test_images_are_not_written_over_by_their_labels(folder, overlay):
 def test_images_of_16_bits_are_predicted_at_any_size(tmp_path):
     deep = np.linspace(0, 65535, 16 * 24).astype(np.uint16).reshape(16, 24)
     Image.fromarray(deep).save(tmp_path / "deep.png")
-    predictor = Predictor(scores_by_brightness, lambda image: image / 255, crf=None, longest_side=12)
+    predictor = Predictor(scores_by_brightness, crf=None, longest_side=12)
     assert predict_files(predictor, [tmp_path / "deep.png"], tmp_path / "out").done == ["deep"]
     with Image.open(tmp_path / "out" / "deep.png") as picture:
         np.testing.assert_array_equal(np.asarray(picture)[[0, -1], 0], [0, 1])

@@ -31,3 +31,9 @@ def test_an_image_without_three_channels_is_refused(shape):
 def test_what_is_no_image_is_refused(image):
     with pytest.raises(InputTypeError):
         IMAGENET(image)
+
+
+def test_padding_with_the_fill_is_about_zero_for_the_network():
+    seen = IMAGENET(torch.tensor(IMAGENET.fill)[:, None, None])
+    assert seen.abs().max() <= 0.5 / min(IMAGENET.std)  # half a colour, by rounding
+    assert Normalization(mean=(-3.0, 300.0, 0.4), std=(1, 1, 1)).fill == (0, 255, 0)

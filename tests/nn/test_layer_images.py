@@ -88,7 +88,7 @@ def test_within_a_network_the_warning_points_at_the_line_that_calls_the_crf() ->
 )
 def test_nothing_else_is_warned_of(crf: Any, image: Any) -> None:
     """Warnings are errors here."""
-    found = crf(NORMALISED, PHOTO) if image is None else crf(SCORES, image)
+    found = crf(PHOTO) if image is None else crf(SCORES, image)
     assert found.shape == SCORES.shape
 
 

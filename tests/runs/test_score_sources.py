@@ -11,6 +11,7 @@ pytest.importorskip("torchmetrics", reason="the scenes of these tests are measur
 import torch
 
 from densefield.errors import InputError
+from densefield.nn.segmenter import Segmenter
 from densefield.runs.score_sources import Kept, NetworkScores, Part, SavedScores, Shrunk
 from densefield.scenes.scene import SceneDataset
 from tests.support.scored_scenes import ScoredScenes
@@ -152,9 +153,9 @@ def test_a_folder_without_scores_for_these_images_is_refused(tmp_path):
         SavedScores(tmp_path, SCENES)
 
 
-def test_a_network_sees_normalised_colours_and_no_gradient_is_kept():
+def test_a_network_gets_colours_and_no_gradient_is_kept():
     network = torch.nn.Conv2d(3, 3, 1)
-    source = NetworkScores(network, SCENES, lambda image: image / 255)
+    source = NetworkScores(lambda image: network(image / 255), SCENES)
     scored = source[2]
     with torch.no_grad():
         expected = network(torch.from_numpy(SCENES[2].image).movedim(-1, 0)[None] / 255)[0]
@@ -164,7 +165,7 @@ def test_a_network_sees_normalised_colours_and_no_gradient_is_kept():
 
 def test_a_network_of_other_labels_is_refused():
     with pytest.raises(InputError, match="scores 4 labels, but the dataset has 3"):
-        NetworkScores(torch.nn.Conv2d(3, 4, 1), SCENES, lambda image: image / 255)[0]
+        NetworkScores(Segmenter(torch.nn.Conv2d(3, 4, 1)).scores, SCENES)[0]
 
 
 def test_shrinking_averages_scores_and_colours():

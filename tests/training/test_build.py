@@ -17,8 +17,9 @@ from PIL import Image
 from densefield.crf.crf_file import write_crf
 from densefield.crf.kernels import Bilateral, Spatial
 from densefield.errors import InputError
+from densefield.networks.normalization import IMAGENET
 from densefield.nn.dense_crf import DenseCRF
-from densefield.runs.config import CRFConfig, NetworkConfig
+from densefield.runs.config import CRFConfig, DataConfig, NetworkConfig
 from densefield.runs.settings import read_config
 from densefield.runs.splits import Part, build_datasets, default_split, open_split
 from densefield.training.build import (
@@ -27,7 +28,6 @@ from densefield.training.build import (
     build_network,
     build_optimizer,
     build_segmenter,
-    colour_scale,
 )
 from tests.support.tiny_voc import TRAIN, VAL, write_voc
 
@@ -54,8 +54,7 @@ def test_the_crf_is_there_in_stage_2_alone(tiny):
 def test_networks_by_name(name, options, kind):
     network = build_network(NetworkConfig(name=name, num_classes=5, pretrained=False, options=options))
     assert type(network).__name__ == kind and network.num_classes == 5
-    assert colour_scale(network).mean == network.normalization.mean
-    assert colour_scale(network).deviation == network.normalization.std
+    assert augmentation(DataConfig(), network.normalization).fill == network.normalization.fill
 
 
 def test_the_papers_crf_has_nine_parameters():
@@ -217,10 +216,10 @@ def test_a_split_without_masks_is_refused(tiny, tmp_path, split):
 
 
 def test_labels_of_network_and_data_must_agree(tiny):
-    with pytest.raises(InputError, match=r"network\.num_classes is 7, but the data have 4 labels"):
+    with pytest.raises(InputError, match=r"network\.num_classes is 7, but the data have 4 classes"):
         build_datasets(read_config(tiny, ["network.num_classes=7"]))
 
 
 def test_augmentation_is_that_of_the_settings(tiny):
-    how = augmentation(read_config(tiny).data)
+    how = augmentation(read_config(tiny).data, IMAGENET)
     assert (how.crop, how.scales, how.mirror, how.jitter) == ((32, 40), (0.5, 1.0), True, 0.2)

@@ -18,7 +18,7 @@ import torch
 from densefield.datasets.loading import training_batches
 from densefield.runs.machines import start_fabric
 from densefield.runs.settings import read_config
-from densefield.training.build import augmentation, build_datasets, build_optimizer, build_segmenter, colour_scale
+from densefield.training.build import augmentation, build_datasets, build_optimizer, build_segmenter
 from densefield.training.loop import training_step
 from densefield.tuning.lbfgs import flat_values
 
@@ -41,8 +41,8 @@ def test_vgg16_and_the_crf_learn_together_at_306_pixels():
     assert crf is not None and sum(parameter.numel() for parameter in crf.parameters()) == 9
     model, optimizer = fabric.setup(segmenter, build_optimizer(config.optimizer, segmenter))
     train, _ = build_datasets(config)
-    scale = colour_scale(segmenter.network)
-    images = next(training_batches(train, augmentation(config.data), BATCH, seed=7742, scale=scale))
+    how = augmentation(config.data, segmenter.network.normalization)
+    images = next(training_batches(train, how, BATCH, seed=7742))
     first, losses = flat_values(dict(crf.named_parameters())), []
     overlap = torch.zeros(21, 21, dtype=torch.int64)
     for _ in range(STEPS):

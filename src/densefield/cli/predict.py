@@ -57,7 +57,6 @@ def predict_verb(
         from densefield.runs.processes import abandon, gathered, leave, this_process
         from densefield.runs.source_checks import read_photo_crf
         from densefield.runs.stopping import LostProcess
-        from densefield.training.build import colour_scale
     except ModuleNotFoundError as error:
         raise missing("prediction", error) from error
     except (DensefieldError, OSError) as error:
@@ -70,7 +69,6 @@ def predict_verb(
             raise InputError(f"{run} has no CRF: pass crf=.")
         predictor = Predictor(
             segmenter.scores,
-            colour_scale(segmenter.network),
             None if method is PredictChoice.network else chosen,
             config.data.longest_side,
         )

@@ -1,4 +1,4 @@
-"""Samples as tensors: what the network sees, what the CRF sees, and the truth."""
+"""Samples as tensors."""
 
 from __future__ import annotations
 
@@ -15,40 +15,9 @@ from densefield.errors import InputError
 
 
 @dataclass(frozen=True)
-class ColourScale:
-    """The colours that a network is used to: (v - mean) / deviation of colours 0…255; by default ImageNet's.
-
-    >>> ColourScale(mean=(100, 100, 100), deviation=(50, 50, 50))(torch.full((3, 1, 1), 150.0)).flatten().tolist()
-    [1.0, 1.0, 1.0]
-    """
-
-    mean: tuple[float, float, float] = (123.675, 116.28, 103.53)
-    deviation: tuple[float, float, float] = (58.395, 57.12, 57.375)
-
-    def __post_init__(self) -> None:
-        """Checks both."""
-        if len(self.mean) != 3 or len(self.deviation) != 3 or not all(value > 0 for value in self.deviation):
-            raise InputError(
-                f"mean is {self.mean} and deviation {self.deviation}, expected three numbers each, deviations above 0."
-            )
-
-    @property
-    def fill(self) -> tuple[int, int, int]:
-        """The mean as a colour of integers: what lies beyond an image, so that the network sees about 0."""
-        red, green, blue = (min(max(round(value), 0), 255) for value in self.mean)
-        return red, green, blue
-
-    def __call__(self, image: Tensor) -> Tensor:
-        """The network's input, float32, of colours 0…255, both (…, 3, H, W)."""
-        mean, deviation = (torch.tensor(values)[:, None, None] for values in (self.mean, self.deviation))
-        return (image.to(torch.float32) - mean) / deviation
-
-
-@dataclass(frozen=True)
 class Batch:
     """Several samples of one size, and for training where the stream of samples stands after them."""
 
-    input: Tensor  # (B, 3, H, W) float32
     image: Tensor  # (B, 3, H, W) uint8, colours 0…255
     label: Tensor | None  # (B, H, W) int64, 255 is void; None where unknown
     ids: tuple[str, ...]
@@ -88,20 +57,15 @@ def stack_samples(samples: Sequence[Sample]) -> Stack:
     )
 
 
-def to_batch(stack: Stack, scale: ColourScale | None = None, position: Position | None = None) -> Batch:
+def to_batch(stack: Stack, position: Position | None = None) -> Batch:
     """The tensors that training takes.
 
     >>> batch = to_batch(stack_samples([Sample(np.zeros((4, 6, 3), np.uint8), None, "a")]))
-    >>> batch.input.shape, batch.input.dtype, batch.image.dtype, batch.label
-    (torch.Size([1, 3, 4, 6]), torch.float32, torch.uint8, None)
+    >>> batch.image.shape, batch.image.dtype, batch.label
+    (torch.Size([1, 3, 4, 6]), torch.uint8, None)
     """
-    colours = scale or ColourScale()
-    # The numbers of ColourScale, to the last bit, but by NumPy, for the reason above.
-    seen = stack.image.numpy().astype(np.float32)
-    seen -= np.array(colours.mean, np.float32)[:, None, None]
-    seen /= np.array(colours.deviation, np.float32)[:, None, None]
     label = None if stack.label is None else torch.from_numpy(stack.label.numpy().astype(np.int64))
-    return Batch(torch.from_numpy(seen), stack.image, label, stack.ids, position, _padding(stack))
+    return Batch(stack.image, label, stack.ids, position, _padding(stack))
 
 
 def _padding(stack: Stack) -> Tensor | None:

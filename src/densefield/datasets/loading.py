@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 import torch
 from torch.utils.data import DataLoader
 
-from densefield.datasets.examples import Batch, ColourScale, Stack, stack_samples, to_batch
+from densefield.datasets.examples import Batch, Stack, stack_samples, to_batch
 from densefield.datasets.order import BEGINNING, Position, batch_order
 from densefield.datasets.sample import Dataset, Sample
 from densefield.datasets.transforms import Augmentation, augment
@@ -23,7 +23,6 @@ def training_batches(
     seed: int = 0,
     workers: int = 0,
     start: Position = BEGINNING,
-    scale: ColourScale | None = None,
     shard: tuple[int, int] = (0, 1),
 ) -> Generator[Batch, None, None]:
     """Batches without end, each sample once in every epoch, augmented afresh in each.
@@ -41,26 +40,25 @@ def training_batches(
     share = slice(part * batch_size // parts, (part + 1) * batch_size // parts)
     order = batch_order(len(dataset), batch_size, seed, start)
     keys = (batch[share] for batch, _ in batch_order(len(dataset), batch_size, seed, start))
-    colours = scale or ColourScale()
-    stacks = _stacks(_Augmented(dataset, augmentation, seed, colours.fill), keys, workers)
-    return (to_batch(stack, colours, position) for stack, (_, position) in zip(stacks, order, strict=False))
+    stacks = _stacks(_Augmented(dataset, augmentation, seed), keys, workers)
+    return (to_batch(stack, position) for stack, (_, position) in zip(stacks, order, strict=False))
 
 
-def evaluation_batches(dataset: Dataset, *, workers: int = 0, scale: ColourScale | None = None) -> Iterator[Batch]:
+def evaluation_batches(dataset: Dataset, *, workers: int = 0) -> Iterator[Batch]:
     """Every sample in order and as it is, in a batch of its own, since sizes differ."""
     keys = ([(0, index)] for index in range(len(dataset)))
-    return (to_batch(stack, scale) for stack in _stacks(_Plain(dataset), keys, workers))
+    return (to_batch(stack) for stack in _stacks(_Plain(dataset), keys, workers))
 
 
 class _Augmented:
     """Samples as training sees them, by (epoch, index)."""
 
-    def __init__(self, dataset: Dataset, augmentation: Augmentation, seed: int, fill: tuple[int, int, int]) -> None:
-        self._dataset, self._augmentation, self._seed, self._fill = dataset, augmentation, seed, fill
+    def __init__(self, dataset: Dataset, augmentation: Augmentation, seed: int) -> None:
+        self._dataset, self._augmentation, self._seed = dataset, augmentation, seed
 
     def __getitem__(self, key: tuple[int, int]) -> Sample:
         epoch, index = key
-        return augment(self._dataset[index], self._augmentation, self._seed, epoch, index, self._fill)
+        return augment(self._dataset[index], self._augmentation, self._seed, epoch, index)
 
 
 class _Plain:

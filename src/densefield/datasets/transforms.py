@@ -26,12 +26,15 @@ class Augmentation:
     * ``scales``: the image is scaled by a factor between these two.
     * ``mirror``: left and right are swapped in half of the cases.
     * ``jitter``: brightness, saturation and contrast are each multiplied by a factor within 1 ± this.
+    * ``fill``: the colour of padding, which should be the network's mean, ``network.normalization.fill``; by default
+      ImageNet's.
     """
 
     crop: tuple[int, int]
     scales: tuple[float, float] = (0.5, 1.5)
     mirror: bool = True
     jitter: float = 0.2
+    fill: tuple[int, int, int] = (124, 116, 104)
 
     def __post_init__(self) -> None:
         """Checks every setting."""
@@ -41,6 +44,8 @@ class Augmentation:
             raise InputError(f"scales are {self.scales}, expected two factors above 0, the smaller first.")
         if not 0 <= self.jitter < 1:
             raise InputError(f"jitter is {self.jitter}, expected 0 or more, and less than 1.")
+        if len(self.fill) != 3 or not all(isinstance(value, int) and 0 <= value <= 255 for value in self.fill):
+            raise InputError(f"fill is {self.fill}, expected three integers from 0 to 255.")
 
 
 @dataclass(frozen=True)
@@ -67,19 +72,11 @@ class Window:
         return top, max(bottom, top), left, max(right, left)
 
 
-def augment(
-    sample: Sample,
-    how: Augmentation,
-    seed: int,
-    epoch: int,
-    index: int,
-    fill: tuple[int, int, int] = (124, 116, 104),
-) -> Sample:
+def augment(sample: Sample, how: Augmentation, seed: int, epoch: int, index: int) -> Sample:
     """The sample as it is seen in this epoch; it depends on the arguments alone.
 
-    Where the crop reaches beyond the image, labels are void and the colour is `fill`. That should be the mean colour
-    of what the network is used to, by default ImageNet's: then the network sees nothing there. `inside` of the result
-    says which part is not padding.
+    Padding, where the crop reaches beyond the image, has void labels and the colour ``how.fill``. `inside` of the
+    result says which part is not padding.
 
     >>> sample = Sample(np.zeros((4, 6, 3), np.uint8), np.ones((4, 6), np.uint8), "a")
     >>> seen = augment(sample, Augmentation(crop=(8, 8), scales=(1, 1)), seed=3, epoch=0, index=0)
@@ -94,7 +91,7 @@ def augment(
     window = _drawn_window(label.shape[0], label.shape[1], how, draws)
     swapped = how.mirror and draws.chance(0.5)
     brightness, saturation, contrast = (draws.number(1 - how.jitter, 1 + how.jitter) for _ in range(3))
-    image, label = cut_out(sample.image, label, window, fill, (brightness, saturation, contrast))
+    image, label = cut_out(sample.image, label, window, how.fill, (brightness, saturation, contrast))
     top, bottom, left, right = window.inside
     if swapped:
         image, label = mirror(image), mirror(label)

@@ -24,6 +24,7 @@ from densefield.images.preview import tinted, write_preview
 from densefield.io.atomic import write_atomically
 from densefield.io.failures import failure_line
 from densefield.nn.dense_crf import DenseCRF
+from densefield.nn.segmenter import log_marginals
 from densefield.runs.processes import this_process
 
 OVERLAYS, PROBABILITIES = "overlays", "probabilities"
@@ -45,23 +46,17 @@ class Predicted:
 class Predictor:
     """log q of the labels of one image at a time.
 
-    * ``network`` maps (1, 3, H, W) of colours that ``normalization`` has changed to scores (1, L, H, W).
+    * ``network`` maps colours 0…255, uint8 (1, 3, H, W), to scores (1, L, H, W), as `Segmenter.scores` does.
     * ``longest_side``: larger images are shrunk to that, and their log q stretched back; 0 leaves all as they are.
 
-    >>> predict = Predictor(torch.nn.Conv2d(3, 2, 1), lambda image: image / 255, crf=None)
+    >>> from densefield.nn.segmenter import Segmenter
+    >>> predict = Predictor(Segmenter(torch.nn.Conv2d(3, 2, 1)).scores, crf=None)
     >>> predict(np.zeros((4, 6), np.uint8)).shape
     (2, 4, 6)
     """
 
-    def __init__(
-        self,
-        network: Callable[[Tensor], Tensor],
-        normalization: Callable[[Tensor], Tensor],
-        crf: DenseCRF | None,
-        longest_side: int = 0,
-    ) -> None:
-        self._network, self._normalization, self._crf = network, normalization, crf
-        self._longest = longest_side
+    def __init__(self, network: Callable[[Tensor], Tensor], crf: DenseCRF | None, longest_side: int = 0) -> None:
+        self._network, self._crf, self._longest = network, crf, longest_side
 
     def __call__(self, image: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Log marginals (L, H, W) of an image (H, W, 3), or (H, W) where it is grey, of colours 0…255."""
@@ -70,8 +65,7 @@ class Predictor:
             seen = shrunk_image(seen, self._longest)
         colours = torch.from_numpy(np.ascontiguousarray(seen.transpose(2, 0, 1)))[None]
         with torch.inference_mode():
-            scores = self._network(self._normalization(colours)).float()
-            log_q = scores.log_softmax(1) if self._crf is None else self._crf(scores, colours)
+            log_q = log_marginals(self._network(colours).float(), colours, self._crf)
             if log_q.shape[2:] != image.shape[:2]:
                 log_q = interpolate(log_q, size=image.shape[:2], mode="bilinear", align_corners=False).log_softmax(1)
         array: npt.NDArray[np.float32] = log_q[0].numpy()

@@ -24,6 +24,12 @@ class Normalization(NamedTuple):
     mean: Triple
     std: Triple
 
+    @property
+    def fill(self) -> tuple[int, int, int]:
+        """The mean as a colour of integers 0…255: padding of this colour is about 0 for the network."""
+        red, green, blue = (min(max(round(value), 0), 255) for value in self.mean)
+        return red, green, blue
+
     def __call__(self, image: Tensor) -> Tensor:
         """Colours (…, 3, H, W) in whole or floating point numbers as what the network takes, of the same shape."""
         if not isinstance(image, Tensor):

@@ -10,15 +10,21 @@ from densefield.nn.dense_crf import DenseCRF
 
 
 class Segmenter(nn.Module):
-    """log q of every label at every pixel: those of the CRF on the network's scores (paper, Fig. 3, lines 1 and 2).
+    """A network and a CRF on its scores: images in colours 0…255 → log marginals (paper, Fig. 3, lines 1 and 2).
 
-    * ``network``: normalised image (B, 3, H, W) → scores (B, L, H, W).
-    * ``crf``: turns scores and image into log marginals; without one pixels are independent, q = softmax(scores).
+    Parameters
+    ----------
+    network
+        Normalised image (B, 3, H, W) → scores (B, L, H, W). Its attribute ``normalization``, if it has one, is applied
+        to the image first; without one, the network gets the colours 0…255 as floating point numbers.
+    crf
+        The CRF, which gets the scores and the colours 0…255. Without one, pixels are independent: q = softmax(scores).
 
+    Examples
+    --------
     >>> import torch
     >>> segmenter = Segmenter(nn.Conv2d(3, 2, 1), DenseCRF(num_classes=2))
-    >>> colours = torch.randint(256, (1, 3, 4, 6), dtype=torch.uint8)
-    >>> segmenter(colours / 255, colours).shape
+    >>> segmenter(torch.randint(256, (1, 3, 4, 6), dtype=torch.uint8)).shape
     torch.Size([1, 2, 4, 6])
     """
 
@@ -36,21 +42,33 @@ class Segmenter(nn.Module):
         self.network = network
         self.crf = crf
 
-    def scores(self, input: Tensor) -> Tensor:
-        """Scores (B, L, H, W) of a normalised image (B, 3, H, W)."""
-        scores: Tensor = self.network(input)
+    def scores(
+        self,
+        image: Tensor,  # (B, 3, H, W), colours 0…255
+    ) -> Tensor:  # (B, L, H, W)
+        """Scores of the network, before the CRF."""
+        normalize = getattr(self.network, "normalization", Tensor.float)
+        dtype = next((each.dtype for each in self.network.parameters() if each.is_floating_point()), torch.float32)
+        scores: Tensor = self.network(normalize(image).to(dtype))
         return scores
 
     def forward(
         self,
-        input: Tensor,  # (B, 3, H, W), as the network is used to
-        image: Tensor | None = None,  # (B, 3, H, W), colours 0…255; not needed without a CRF
+        image: Tensor,  # (B, 3, H, W), colours 0…255
         ignore: Tensor | None = None,  # (B, H, W) bool: pixels that send and receive no messages of the CRF
-    ) -> Tensor:
-        """Log marginals (B, L, H, W); those of ignored pixels are the softmax of their scores."""
-        scores = self.scores(input)  # 1. forward pass: the scores f
-        if self.crf is None:
-            return torch.log_softmax(scores.float() if scores.dtype != torch.float64 else scores, dim=1)
-        if image is None:
-            raise InputError("the CRF needs the image in colours 0…255 (B, 3, H, W) as well: call with (input, image).")
-        return self.crf(scores, image, ignore=ignore)  # 2. T mean-field iterations by filtering: the marginals
+    ) -> Tensor:  # (B, L, H, W)
+        """Log marginals; those of ignored pixels are the log-softmax of their scores."""
+        scores = self.scores(image)  # 1. forward pass: the scores f
+        return log_marginals(scores, image, self.crf, ignore)  # 2. T mean-field iterations by filtering: the marginals
+
+
+def log_marginals(
+    scores: Tensor,  # (B, L, H, W)
+    image: Tensor,  # (B, 3, H, W), colours 0…255
+    crf: DenseCRF | None,
+    ignore: Tensor | None = None,  # (B, H, W) bool
+) -> Tensor:  # (B, L, H, W)
+    """Log marginals of the CRF on the scores; without a CRF, the log-softmax of the scores."""
+    if crf is not None:
+        return crf(scores, image, ignore=ignore)
+    return torch.log_softmax(scores if scores.dtype == torch.float64 else scores.float(), dim=1)

@@ -63,7 +63,6 @@ def open_scores(
     # Scores in files do not need what training needs.
     from densefield.runs.checkpoint import load_segmenter
     from densefield.runs.splits import default_split, open_split
-    from densefield.training.build import colour_scale
 
     segmenter, config = load_segmenter(scores)
     longest = config.data.longest_side
@@ -83,7 +82,7 @@ def open_scores(
     about |= _about_images(dataset, dataset.ids)
     values = segmenter.state_dict().values()
     about["weights"] = blake2b(b"".join(value.numpy().tobytes() for value in values), digest_size=8).hexdigest()
-    source = NetworkScores(segmenter.scores, dataset, colour_scale(segmenter.network))
+    source = NetworkScores(segmenter.scores, dataset)
     return Opened(source, segmenter.crf, about, notes)
 
 

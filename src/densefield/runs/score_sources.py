@@ -121,15 +121,13 @@ def _skipped(folder: Path, files: Mapping[str, Path], ids: Sequence[str]) -> tup
 
 
 class NetworkScores:
-    """The scores of a network for the images of a dataset; it is put into evaluation mode.
+    """The scores of a network for the images of a dataset.
 
-    ``network`` maps (1, 3, H, W) of colours that ``normalization`` has changed to scores (1, L, H, W).
+    ``network`` maps colours 0…255, uint8 (1, 3, H, W), to scores (1, L, H, W), as `Segmenter.scores` does.
     """
 
-    def __init__(
-        self, network: Callable[[Tensor], Tensor], dataset: Dataset, normalization: Callable[[Tensor], Tensor]
-    ) -> None:
-        self._network, self._dataset, self._normalization = network, dataset, normalization
+    def __init__(self, network: Callable[[Tensor], Tensor], dataset: Dataset) -> None:
+        self._network, self._dataset = network, dataset
         self.classes, self.ids = dataset.classes, dataset.ids
 
     def __len__(self) -> int:
@@ -139,7 +137,7 @@ class NetworkScores:
         sample = self._dataset[index]
         image = torch.from_numpy(np.ascontiguousarray(sample.image.transpose(2, 0, 1)))
         with torch.inference_mode():
-            scores = self._network(self._normalization(image[None]))[0].float()
+            scores = self._network(image[None])[0].float()
         if len(scores) != len(self.classes):
             raise InputError(f"the network scores {len(scores)} labels, but the dataset has {len(self.classes)}.")
         return _scored(sample, scores.clone())

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import nn
 
 from densefield.crf.crf_tables import crf_from_tables
-from densefield.datasets.examples import ColourScale
 from densefield.datasets.transforms import Augmentation
 from densefield.networks.deeplab_efficientnet_lite0 import deeplab_efficientnet_lite0
 from densefield.networks.deeplab_vgg16 import deeplab_vgg16
 from densefield.networks.fcn8s import fcn8s_vgg16
+from densefield.networks.normalization import Normalization
 from densefield.networks.parameter_groups import parameter_groups
 from densefield.networks.small import small_network
 from densefield.networks.weights import load_weights
@@ -86,12 +84,6 @@ def build_optimizer(config: OptimizerConfig, segmenter: Segmenter) -> torch.opti
     return torch.optim.SGD(groups, momentum=config.momentum)
 
 
-def augmentation(config: DataConfig) -> Augmentation:
-    """What is done to images for training."""
-    return Augmentation(config.crop, config.scales, config.mirror, config.jitter)
-
-
-def colour_scale(network: nn.Module) -> ColourScale:
-    """The colours that the network is used to, for the loaders."""
-    normalization: Any = network.normalization
-    return ColourScale(normalization.mean, normalization.std)
+def augmentation(config: DataConfig, normalization: Normalization) -> Augmentation:
+    """Augmentation of the images for training; padding has the mean colour of the network's normalization."""
+    return Augmentation(config.crop, config.scales, config.mirror, config.jitter, normalization.fill)

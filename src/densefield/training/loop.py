@@ -35,7 +35,7 @@ from densefield.runs.machines import deterministic, start_fabric, total
 from densefield.runs.processes import this_process
 from densefield.runs.run_folder import begin, find_checkpoint, write_settings
 from densefield.runs.stopping import Terminated, naming_lost_processes, noticing_sigterm
-from densefield.training.build import Part, augmentation, build_datasets, build_optimizer, build_segmenter, colour_scale
+from densefield.training.build import Part, augmentation, build_datasets, build_optimizer, build_segmenter
 from densefield.training.display import Display
 from densefield.training.log import RunLog
 from densefield.training.overlap import confusion, mean_iou
@@ -75,12 +75,11 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
             at = restore(folder / LAST, checkpoint, segmenter, optimizer.optimizer, fabric.global_rank, fabric.device)
         batches = training_batches(
             train_set,
-            augmentation(config.data),
+            augmentation(config.data, segmenter.network.normalization),  # type: ignore[arg-type]
             training.batch,
             seed=training.seed,
             workers=training.workers,
             start=at.position,
-            scale=colour_scale(segmenter.network),
             shard=(fabric.global_rank, fabric.world_size),
         )
         fabric.barrier()  # until all processes have looked into the folder
@@ -153,11 +152,11 @@ def training_step(
     pixels = total(fabric, (batch.label != VOID).sum().to(fabric.device)).clamp(min=1)
     mean = torch.zeros((), device=fabric.device)
     optimizer.zero_grad()
-    for number, (input, image, label, padding) in enumerate(_split(batch, parts, fabric.device), start=1):
+    for number, (image, label, padding) in enumerate(_split(batch, parts, fabric.device), start=1):
         with fabric.no_backward_sync(model, enabled=number < parts):
             # 1. Forward pass: scores f. 2. Marginals by T mean-field iterations of filtering. See Segmenter.forward.
             # Padding takes no part in them.
-            log_q = _marginals(model, input, image, padding)
+            log_q = _marginals(model, image, padding)
             # The mean over pixels of all parts and processes (Eq. 6); DDP will divide by the number of processes.
             loss = log_likelihood_loss(log_q, label, reduction="sum") / pixels
             # 3. Back-tracking through the iterations, which gives ∂L/∂f and the CRF's own gradients (Eq. 7 and 8).
@@ -181,10 +180,10 @@ def validate(fabric: Fabric, segmenter: Segmenter, dataset: Dataset, workers: in
             torch.distributed.broadcast(buffer, 0)
     labels, share = len(dataset.classes), range(fabric.global_rank, len(dataset), fabric.world_size)
     counts = torch.zeros(labels, labels, dtype=torch.int64, device=fabric.device)
-    for batch in evaluation_batches(Part(dataset, share), workers=workers, scale=colour_scale(segmenter.network)):
-        for input, image, label, padding in _split(batch, 1, fabric.device):
+    for batch in evaluation_batches(Part(dataset, share), workers=workers):
+        for image, label, padding in _split(batch, 1, fabric.device):
             with fabric.autocast():
-                counts += confusion(_marginals(segmenter, input, image, padding), label)
+                counts += confusion(_marginals(segmenter, image, padding), label)
     segmenter.train()
     return mean_iou(total(fabric, counts))
 
@@ -196,20 +195,20 @@ def set_rates(optimizer: torch.optim.Optimizer, config: Config, step: int) -> No
         group["lr"] = group["rate"] * (left**POWER if config.optimizer.schedule == "poly" else 1.0)
 
 
-def _split(batch: Batch, parts: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor | None]]:
-    """Input, image, label and padding of the batch in equal parts, on the device."""
+def _split(batch: Batch, parts: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+    """Image, label and padding of the batch in equal parts, on the device."""
     assert batch.label is not None
     size = len(batch.label) // parts
     for start in range(0, parts * size, size):
         here = slice(start, start + size)
         padding = None if batch.padding is None else batch.padding[here].to(device)
-        yield batch.input[here].to(device), batch.image[here].to(device), batch.label[here].to(device), padding
+        yield batch.image[here].to(device), batch.label[here].to(device), padding
 
 
-def _marginals(model: Any, input: Tensor, image: Tensor, padding: Tensor | None) -> Tensor:
+def _marginals(model: Any, image: Tensor, padding: Tensor | None) -> Tensor:
     """log q; what the CRF refuses, such as scores that are not finite, is a result of training."""
     try:
-        log_q: Tensor = model(input, image, padding)
+        log_q: Tensor = model(image, padding)
     except InputError as error:
         raise Diverged(str(error)) from error
     return log_q

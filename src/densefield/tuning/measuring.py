@@ -46,7 +46,7 @@ def measure(source: ScoreSource, crf: DenseCRF | None, progress: Progress | None
     >>> from densefield.scenes.scene import SceneDataset
     >>> from densefield.runs.score_sources import NetworkScores
     >>> constant = lambda image: torch.tensor([2.0, 1.0, 0.0])[None, :, None, None].expand(1, 3, *image.shape[2:])
-    >>> source = NetworkScores(constant, SceneDataset(2, size=(96, 96), object_classes=2), lambda image: image / 255)
+    >>> source = NetworkScores(constant, SceneDataset(2, size=(96, 96), object_classes=2))
     >>> measure(source, None).iou[1:]  # the background is predicted everywhere
     array([0., 0.])
     """
