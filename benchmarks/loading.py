@@ -24,7 +24,7 @@ from clock import machine
 from PIL import Image, features
 
 from densefield import Augmentation, draw_scene, evaluation_batches, training_batches
-from densefield.datasets.reading import Entry, read_colours, read_sample
+from densefield.datasets.reading import Entry, read_photo, read_sample
 from densefield.datasets.sample import Sample
 
 SHARED = Path(os.environ.get("DENSEFIELD_SHARED", Path(__file__).resolve().parents[2] / "shared"))
@@ -94,7 +94,7 @@ def report_decoding(photos: Photos, voc: Path, seconds: float) -> None:
         "Pillow, draft at half the size": lambda path: pillow(path, half=True),
     }
     if find_spec("simplejpeg") is not None:
-        ways["simplejpeg, as datasets do"] = read_colours
+        ways["simplejpeg, as datasets do"] = read_photo
     paths = [voc / "JPEGImages" / f"{name}.jpg" for name in photos.ids]
     print("\ndecoding one JPEG of 500 × 375 after the other, images/s")
     for name, read in ways.items():

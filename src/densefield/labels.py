@@ -1,4 +1,4 @@
-"""How the integers of a mask are read: which value means "unknown", and which masks are binary."""
+"""Integers in masks: the value that means "unknown", and binary masks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from densefield.errors import InputError
 
-VOID = 255  # the value of pixels that were not labelled, in PASCAL VOC and in most datasets after it
-BINARY_VALUES = (127, 128, 254, 255, 65535)  # of the foreground in masks that are 0 elsewhere
+VOID = 255  # label of unknown pixels, in PASCAL VOC and in most datasets after it
+BINARY_VALUES = (127, 128, 254, 255, 65535)  # foreground values of masks that are 0 elsewhere
 
 Void = int | Literal["auto"] | None
 
@@ -20,9 +20,18 @@ def void_value(
     labels: npt.NDArray[Any],
     num_classes: int | None = None,
 ) -> int | None:
-    """The value that means "unknown", or None where every value is a label.
+    """The value that means "unknown", or None if every value is a class.
 
-    "auto" is 255, unless there are more than 255 labels: then 255 is a label like any other.
+    "auto" is 255, unless there are more than 255 classes: then 255 is a class like any other.
+
+    Parameters
+    ----------
+    void
+        The value given by the user: an integer, None for no such value, or "auto".
+    labels
+        The integers of the mask.
+    num_classes
+        The number of classes, if known.
 
     >>> void_value("auto", np.array([0, 1, 255])), void_value("auto", np.array([0, 255, 300]))
     (255, None)
@@ -45,10 +54,19 @@ def binary_foreground(
     num_classes: int | None = None,
     void: Void = "auto",
 ) -> int | None:
-    """The foreground value of a binary mask such as 0/255 or 0/128, or None where the integers are labels.
+    """The foreground value of a binary mask such as 0/255 or 0/128, or None if the integers are classes.
 
-    A mask is binary if it holds 0 and one of 127, 128, 254, 255 and 65535 only, apart from a `void` value, unless more
-    than two labels are asked for.
+    A mask is binary if it holds only 0 and one of 127, 128, 254, 255 and 65535, apart from a `void` value, unless
+    `num_classes` is more than two.
+
+    Parameters
+    ----------
+    labels
+        The integers of the mask.
+    num_classes
+        The number of classes, if known.
+    void
+        The value of unknown pixels.
 
     >>> binary_foreground(np.array([0, 255, 255])), binary_foreground(np.array([0, 128]))
     (255, 128)
@@ -59,7 +77,7 @@ def binary_foreground(
         labels = labels[labels != void]
     if labels.size == 0 or (num_classes is not None and num_classes > 2):
         return None
-    most = int(labels.max())
-    if most not in BINARY_VALUES or not bool(((labels == 0) | (labels == most)).all()):
+    highest = int(labels.max())
+    if highest not in BINARY_VALUES or not bool(((labels == 0) | (labels == highest)).all()):
         return None
-    return most
+    return highest

@@ -109,7 +109,7 @@ def test_probabilities_of_a_folder_without_split_lists_are_evaluated_as_their_lo
         out = tmp_path / f"eval-{scores}"
         answer = command("eval", tmp_path / scores, tmp_path / "data", "-o", out, *options)
         assert answer.exit_code == 0, answer.output
-        assert "skipped:" in answer.stderr and "more is a folder inside a folder" in answer.stderr
+        assert "skipped:" in answer.stderr and "more is a subfolder" in answer.stderr
         result = json.loads((out / "result.json").read_text())
         losses[scores] = result["methods"]["network"]["negative_log_likelihood"]["value"]
         assert result["images"] == list("abcd") and result["about"]["split"] == "all"

@@ -116,14 +116,14 @@ def test_predict_reports_whatever_an_image_causes_and_predicts_the_rest(scored, 
     damage(scored / "data" / "images" / "i1.png")
     from densefield.evaluation import predict
 
-    true_colours = predict.colours_of
+    true_colours = predict.read_rgb
 
     def starving(path, *rest):
         if path.stem == "i2":
             raise RuntimeError("[enforce fail at alloc_cpu.cpp:117]\nDefaultCPUAllocator: can't allocate memory")
         return true_colours(path, *rest)
 
-    monkeypatch.setattr(predict, "colours_of", starving)
+    monkeypatch.setattr(predict, "read_rgb", starving)
     answer = command("predict", run, scored / "data" / "images", "-o", scored / "out")
     failed = [line for line in lines_of(answer) if line.startswith("densefield: failed: ")]
     assert answer.exit_code == 1 and len(failed) == 2 and "i2.png: out of memory" in failed[1]

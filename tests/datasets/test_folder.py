@@ -203,7 +203,7 @@ def test_subfolders_and_other_files_are_noted(root):
     (root / "images" / "more").mkdir()
     (root / "images" / "notes.txt").write_text("hello", encoding="utf-8")
     assert FolderDataset(root).notes == (
-        f"{root / 'images' / 'more'} is a folder inside a folder, which is not searched.",
+        f"{root / 'images' / 'more'} is a subfolder, which is not searched.",
         f"{root / 'images' / 'notes.txt'} is not an image (PNG, JPEG, TIFF, BMP, WebP, GIF or PPM).",
     )
 
@@ -211,7 +211,7 @@ def test_subfolders_and_other_files_are_noted(root):
 def test_images_in_subfolders_alone_are_told_from_no_images(tmp_path):
     for folder in ("images/monday", "masks/monday"):
         (tmp_path / folder).mkdir(parents=True)
-    with pytest.raises(InputError, match=r"0 images in .*it is empty\.\n.*monday is a folder inside a folder"):
+    with pytest.raises(InputError, match=r"0 images in .*it is empty\.\n.*monday is a subfolder"):
         FolderDataset(tmp_path)
 
 

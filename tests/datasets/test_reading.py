@@ -9,7 +9,7 @@ import pytest
 
 Image = pytest.importorskip("PIL.Image", reason="data need Pillow")
 
-from densefield.datasets.reading import read_colours, read_labels, read_sample  # noqa: E402
+from densefield.datasets.reading import read_labels, read_photo, read_sample  # noqa: E402
 from densefield.datasets.sample import Entry  # noqa: E402
 from densefield.errors import InputError  # noqa: E402
 from densefield.images.palette import voc_palette  # noqa: E402
@@ -26,7 +26,7 @@ def save(path: Path, values: np.ndarray, **options) -> Path:
 @pytest.mark.parametrize("suffix", ["png", "bmp", "tif", "ppm", "webp"])
 def test_colours_are_those_of_the_file(tmp_path, suffix):
     options = {"lossless": True} if suffix == "webp" else {}
-    assert np.array_equal(read_colours(save(tmp_path / f"a.{suffix}", COLOURS, **options)), COLOURS)
+    assert np.array_equal(read_photo(save(tmp_path / f"a.{suffix}", COLOURS, **options)), COLOURS)
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg", "tif"])
@@ -34,39 +34,39 @@ def test_grey_images_have_three_equal_channels(tmp_path, suffix):
     path = save(tmp_path / f"a.{suffix}", COLOURS[..., 0])
     with Image.open(path) as image:
         grey = np.asarray(image)
-    assert grey.ndim == 2 and np.array_equal(read_colours(path), np.stack([grey] * 3, axis=2))
+    assert grey.ndim == 2 and np.array_equal(read_photo(path), np.stack([grey] * 3, axis=2))
 
 
 @pytest.mark.parametrize("suffix", ["png", "tif"])
 def test_sixteen_bits_are_scaled(tmp_path, suffix):
     values = np.array([[0, 257, 12850, 12978, 12979, 65535]], np.uint16)
-    colours = read_colours(save(tmp_path / f"a.{suffix}", values))
+    colours = read_photo(save(tmp_path / f"a.{suffix}", values))
     # 65535 becomes 255, so one step is 257: 12978 is 50.498 and rounds down, 12979 is 50.502 and rounds up.
     assert colours[0].tolist() == [[grey] * 3 for grey in (0, 1, 50, 50, 51, 255)]
 
 
 def test_alpha_is_dropped_and_palettes_become_colours(tmp_path):
     alpha = np.concatenate([COLOURS, np.full((2, 3, 1), 7, np.uint8)], axis=2)
-    assert np.array_equal(read_colours(save(tmp_path / "a.png", alpha)), COLOURS)
+    assert np.array_equal(read_photo(save(tmp_path / "a.png", alpha)), COLOURS)
     picture = Image.fromarray(LABELS)
     picture.putpalette(voc_palette().tobytes())
     picture.save(tmp_path / "b.png")
-    assert np.array_equal(read_colours(tmp_path / "b.png"), voc_palette()[LABELS])
+    assert np.array_equal(read_photo(tmp_path / "b.png"), voc_palette()[LABELS])
 
 
 def test_a_truncated_jpeg_is_named_with_the_cure(tmp_path):
     path = save(tmp_path / "photo.jpg", np.random.default_rng(77).integers(0, 256, (64, 64, 3)).astype(np.uint8))
     path.write_bytes(path.read_bytes()[:-300])
     with pytest.raises(InputError, match=r"photo\.jpg cannot be read.*truncated.*Fetch it again, or take its name out"):
-        read_colours(path)
+        read_photo(path)
 
 
 def test_other_unreadable_images_are_named(tmp_path):
     (tmp_path / "text.jpg").write_text("not found", encoding="utf-8")
     with pytest.raises(InputError, match=r"text\.jpg is not an image.*Fetch it again"):
-        read_colours(tmp_path / "text.jpg")
+        read_photo(tmp_path / "text.jpg")
     with pytest.raises(InputError, match=r"no file .*gone\.jpg"):
-        read_colours(tmp_path / "gone.jpg")
+        read_photo(tmp_path / "gone.jpg")
 
 
 @pytest.mark.parametrize("palette", ["grey", "voc", "odd"])

@@ -14,9 +14,8 @@ from PIL import Image
 from densefield.crf.kernels import Spatial
 from densefield.errors import InputError
 from densefield.evaluation.predict import Predictor, predict_files
-from densefield.images.listing import find_images
-from densefield.images.palette import voc_palette
-from densefield.images.preview import tinted
+from densefield.images.pairs import find_images
+from densefield.images.palette import overlay, voc_palette
 from densefield.nn.dense_crf import DenseCRF
 
 
@@ -42,7 +41,7 @@ def folder(tmp_path):
     return images
 
 
-def test_labels_are_indexed_pictures_with_the_colours_of_voc(folder, tmp_path):
+def test_labels_are_indexed_pictures_with_the_read_rgb_voc(folder, tmp_path):
     predicted = predict_files(PREDICTOR, [folder], tmp_path / "out")
     assert predicted.done == ["a", "b"] and not predicted.failures and not predicted.skipped
     with Image.open(tmp_path / "out" / "a.png") as picture:
@@ -80,7 +79,7 @@ def test_an_overlay_is_the_image_under_its_labels(folder, tmp_path):
     predict_files(PREDICTOR, [folder / "a.png"], tmp_path / "out", overlay=True)
     labels = (photo(11).mean(2) > 127.5).astype(int)
     with Image.open(tmp_path / "out" / "overlays" / "a.png") as picture:
-        np.testing.assert_array_equal(np.asarray(picture), tinted(photo(11), labels, voc_palette()))
+        np.testing.assert_array_equal(np.asarray(picture), overlay(photo(11), labels, voc_palette()))
 
 
 def test_grey_images_are_predicted_too(tmp_path):
@@ -152,14 +151,14 @@ def test_what_is_skipped_in_a_folder_is_told_with_the_reason(folder, tmp_path):
     predicted = predict_files(PREDICTOR, [folder], tmp_path / "out")
     assert predicted.done == ["a", "b"] and not predicted.failures
     assert predicted.ignored == [
-        f"{folder / 'inner'} is a folder inside a folder, which is not searched.",
+        f"{folder / 'inner'} is a subfolder, which is not searched.",
         f"{folder / 'notes.txt'} is not an image (PNG, JPEG, TIFF, BMP, WebP, GIF or PPM).",
     ]
 
 
 def test_a_folder_of_folders_is_told_from_an_empty_one(tmp_path):
     (tmp_path / "outer" / "inner").mkdir(parents=True)
-    with pytest.raises(InputError, match=r"outer has no images in it\.\n.*inner is a folder inside a folder"):
+    with pytest.raises(InputError, match=r"outer has no images in it\.\n.*inner is a subfolder"):
         find_images([tmp_path / "outer"])
 
 

@@ -7,11 +7,10 @@ import pytest
 
 pytest.importorskip("PIL.Image", reason="files need Pillow")
 
-from densefield.images import panels
+
 from densefield.images import preview as module
-from densefield.images.palette import voc_palette
-from densefield.images.panels import Panel, panel_grid
-from densefield.images.preview import CHANGED, CONTOUR, FRAME, OPACITY, densest_window, outlined, preview
+from densefield.images.palette import CONTOUR, OPACITY, outlined_overlay, voc_palette
+from densefield.images.preview import CHANGED, FRAME, Panel, densest_window, draw_preview, panel_grid
 
 LARGEST = 2600  # pixels of a side of the whole picture
 
@@ -41,7 +40,7 @@ def scene(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def test_four_panels_have_captions_and_a_second_row_zooms(grids):
-    preview(*scene(375, 500))
+    draw_preview(*scene(375, 500))
     ((first, second),) = grids
     assert [panel.caption for panel in first] == ["Image, 500 x 375", "Mask", "Refined", "Changed: 0.4 % of pixels"]
     assert second[0].caption.startswith("Zoom at row ") and len(second) == 4
@@ -51,18 +50,18 @@ def test_four_panels_have_captions_and_a_second_row_zooms(grids):
 def test_labels_are_colours_over_the_image_with_contours_between_them():
     photo, before, _ = scene(30, 40)
     palette = voc_palette()
-    picture = outlined(photo, before, palette)
+    picture = outlined_overlay(photo, before, palette)
     assert (picture[5, 19:21] == CONTOUR).all() and (picture[:2] == CONTOUR).all()
     expected = (1 - OPACITY) * photo[5:, 25:] + OPACITY * palette[2]
     assert abs(picture[5:, 25:] - expected).max() <= 0.5 + 1e-3  # rounding, and single precision
     before[:4] = -1
-    assert np.array_equal(outlined(photo, before, palette)[:3], photo[:3])  # unknown: bare
+    assert np.array_equal(outlined_overlay(photo, before, palette)[:3], photo[:3])  # unknown: bare
 
 
 def test_the_palette_of_the_mask_is_used_and_completed_by_that_of_voc(grids):
     photo, before, after = scene(30, 40)
     after[:, 35:] = 1
-    preview(photo, before, after, np.array([[0, 0, 0], [10, 20, 30]], np.uint8))  # knows label 1, but not 2
+    draw_preview(photo, before, after, np.array([[0, 0, 0], [10, 20, 30]], np.uint8))  # knows label 1, but not 2
     refined = grids[0][0][2].picture
     scale = len(refined) // 30
     for column, colour in ((38, (10, 20, 30)), (30, voc_palette()[2])):
@@ -72,7 +71,7 @@ def test_the_palette_of_the_mask_is_used_and_completed_by_that_of_voc(grids):
 
 
 def test_changed_pixels_are_marked_and_unknown_ones_do_not_count(grids):
-    preview(*scene(375, 500))
+    draw_preview(*scene(375, 500))
     marks = (grids[0][0][3].picture == CHANGED).all(axis=2)
     frame = (grids[0][0][3].picture == FRAME).all(axis=2)
     expected = np.zeros((375, 500), bool)
@@ -84,7 +83,7 @@ def test_a_single_changed_pixel_is_seen_in_a_shrunk_image(grids):
     photo, before, _ = scene(1500, 1900)
     after = before.copy()
     after[700, 900] = 1
-    preview(photo, before, after)
+    draw_preview(photo, before, after)
     first, second = grids[0]
     assert (first[3].picture == CHANGED).all(axis=2).sum() == 1
     assert first[3].caption == "Changed: 0.001 % of pixels"
@@ -98,14 +97,14 @@ def test_every_size_gives_a_picture_of_moderate_size_whose_captions_are_not_cut(
     rows, columns = size
     photo, before, after = scene(max(rows, 2), max(columns, 2))
     drawn = []
-    real = panels.ImageDraw.ImageDraw.text
+    real = module.ImageDraw.ImageDraw.text
 
     def watched(self, place, text, **options):
         drawn.append((place, text, options["font"]))
         return real(self, place, text, **options)
 
-    monkeypatch.setattr(panels.ImageDraw.ImageDraw, "text", watched)
-    picture = preview(photo[:rows, :columns], before[:rows, :columns], after[:rows, :columns])
+    monkeypatch.setattr(module.ImageDraw.ImageDraw, "text", watched)
+    picture = draw_preview(photo[:rows, :columns], before[:rows, :columns], after[:rows, :columns])
     assert max(picture.shape) <= LARGEST and picture.dtype == np.uint8
     for (left, top), text, font in drawn:
         assert font.size >= 15 and left + font.getlength(text) <= picture.shape[1]
@@ -115,8 +114,8 @@ def test_every_size_gives_a_picture_of_moderate_size_whose_captions_are_not_cut(
 
 
 def test_every_letter_of_the_captions_is_in_the_font(grids):
-    preview(*scene(200, 300))
-    font = panels.ImageFont.load_default(20)
+    draw_preview(*scene(200, 300))
+    font = module.ImageFont.load_default(20)
     missing = font.getmask("\U0010ffff").getbbox(), bytes(font.getmask("\U0010ffff"))
     for letter in {letter for row in grids[0] for panel in row for letter in panel.caption} - {" "}:
         mask = font.getmask(letter)
@@ -124,13 +123,13 @@ def test_every_letter_of_the_captions_is_in_the_font(grids):
 
 
 def test_wide_images_have_their_panels_one_below_the_other(grids):
-    preview(*scene(60, 700))
+    draw_preview(*scene(60, 700))
     assert len(grids[0]) == 4 and [len(row) for row in grids[0]] == [2] * 4
 
 
 def test_without_a_change_there_is_no_zoom(grids):
     photo, before, _ = scene(200, 300)
-    preview(photo, before, before)
+    draw_preview(photo, before, before)
     assert len(grids[0]) == 1 and grids[0][0][3].caption == "Changed: nothing"
 
 

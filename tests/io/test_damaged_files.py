@@ -10,11 +10,11 @@ import pytest
 
 Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
-from densefield.datasets.reading import colours_of, read_labels  # noqa: E402
+from densefield.datasets.reading import read_labels  # noqa: E402
 from densefield.errors import InputError  # noqa: E402
-from densefield.images.images import read_image  # noqa: E402
 from densefield.images.masks import read_mask  # noqa: E402
-from densefield.io.failures import failure_line  # noqa: E402
+from densefield.images.reading import read_image, read_rgb  # noqa: E402
+from densefield.io.messages import failure_line  # noqa: E402
 from densefield.runs.score_files import read_scores  # noqa: E402
 
 COPIES = 150  # of each file
@@ -74,7 +74,7 @@ def damaged(content: bytes, random: np.random.Generator) -> bytes:
 @pytest.mark.parametrize("name", originals())
 def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path, monkeypatch, name):
     monkeypatch.setenv("DENSEFIELD_MAX_PIXELS", LIMIT)
-    readers = [read_mask, read_image, colours_of, lambda path: read_labels(path, 21)]
+    readers = [read_mask, read_image, read_rgb, lambda path: read_labels(path, 21)]
     if name.endswith((".npy", ".npz")):
         readers = [read_mask, lambda path: read_mask(path, logits=True), read_scores]
     content, random = originals()[name], np.random.default_rng([60013, *name.encode()])

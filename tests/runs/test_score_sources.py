@@ -141,7 +141,7 @@ def test_what_is_skipped_is_noted(tmp_path):
     assert [note.replace(str(tmp_path), "FOLDER") for note in SavedScores(tmp_path, SCENES).notes] == [
         "2 of 3 images have no scores in FOLDER: scene_000000, scene_000002.",
         "1 files of FOLDER have the name of no image: another.npz.",
-        "FOLDER/more is a folder inside a folder, which is not searched.",
+        "FOLDER/more is a subfolder, which is not searched.",
         "FOLDER/readme.txt is not a file of scores (.npz, .npy).",
     ]
 

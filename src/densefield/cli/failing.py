@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import typer
 
-from densefield.io.printable import printable
+from densefield.io.messages import printable
 
 
 def stop(error: Exception, status: int = 2, flags: Mapping[str, str] | None = None) -> typer.Exit:

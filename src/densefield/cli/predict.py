@@ -105,7 +105,7 @@ def predict_verb(
 
 def _check(run: Path, images: list[Path], out: Path, crf: Path | None) -> None:
     """Raises for arguments that cannot be used, before torch is loaded."""
-    from densefield.images.listing import find_images
+    from densefield.images.pairs import find_images
     from densefield.runs.run_files import check_result_folder, checkpoint_file
     from densefield.runs.source_checks import read_photo_crf
 

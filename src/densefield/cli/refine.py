@@ -156,7 +156,7 @@ def refine_verb(
     flags = FLAGS if crf is not None else FLAGS | FLAGS_OF_KERNELS
 
     from densefield.errors import DensefieldError
-    from densefield.images.refine_files import Settings, refine_files
+    from densefield.images.refining import RefineSettings, refine_files
 
     counts = (0, 0)
 
@@ -172,7 +172,7 @@ def refine_verb(
             from densefield.crf.model import CRF
 
             model = CRF.load(crf)
-        settings = Settings(
+        settings = RefineSettings(
             model, confidence, labels, void="auto" if void is None else void, logits=logits, soft=soft, explain=explain
         )
         with (

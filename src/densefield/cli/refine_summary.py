@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from densefield.cli.failing import as_flags, say, tell
-from densefield.io.printable import printable
+from densefield.io.messages import printable
 
 if TYPE_CHECKING:
-    from densefield.images.refine_files import Refined
+    from densefield.images.refining import RefinedFiles
 
 MOST_NAMES = 10  # of images without a mask, which a folder may have thousands of
 MOST_FAILURES = 20  # on the terminal, where a log has them all
@@ -71,7 +71,7 @@ class FailureLog:
             self._file.write(printable(as_flags(failure, self._flags)) + "\n")
 
 
-def print_findings(refined: Refined, flags: Mapping[str, str]) -> None:
+def print_findings(refined: RefinedFiles, flags: Mapping[str, str]) -> None:
     """What `explain` found, on stdout."""
     for outcome in refined.outcomes:
         if len(refined.pairing.pairs) != 1:
@@ -80,7 +80,7 @@ def print_findings(refined: Refined, flags: Mapping[str, str]) -> None:
             tell(as_flags(str(finding), flags))
 
 
-def print_summary(refined: Refined, log: Path | None, flags: Mapping[str, str]) -> None:
+def print_summary(refined: RefinedFiles, log: Path | None, flags: Mapping[str, str]) -> None:
     """How masks were read, what was skipped, what failed, and how many were refined, on stderr."""
     _print_forms(refined)
     for line in refined.pairing.skipped:
@@ -102,7 +102,7 @@ def print_summary(refined: Refined, log: Path | None, flags: Mapping[str, str]) 
         say("; ".join(counts))
 
 
-def _print_forms(refined: Refined) -> None:
+def _print_forms(refined: RefinedFiles) -> None:
     forms = [outcome.form for outcome in refined.outcomes]
     objects, labels = forms.count("object"), forms.count("labels")
     if objects and labels:

@@ -60,7 +60,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     from rich.table import Table
     from rich.text import Text
 
-    from densefield.io.printable import printable
+    from densefield.io.messages import printable
 
     table = Table(title=Text(printable(title)))
     for place, column in enumerate(columns):

@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 from densefield.crf.crf_tables import KERNELS, crf_from_tables, crf_problems, crf_to_tables
 from densefield.crf.model import CRF
 from densefield.errors import InputError
-from densefield.io.atomic import write_atomically
+from densefield.io.files import write_atomically
 
 
 def crf_to_toml(crf: CRF) -> str:

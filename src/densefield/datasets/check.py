@@ -14,13 +14,14 @@ import numpy.typing as npt
 
 from densefield.datasets.folder import MOST_CLASSES, list_folder, masks_alone, read_classes, split_names
 from densefield.datasets.layout import find_layout
-from densefield.datasets.listing import Listing, some
-from densefield.datasets.reading import check_size, read_colours, read_labels
+from densefield.datasets.listing import Listing
+from densefield.datasets.reading import check_size, read_labels, read_photo
 from densefield.datasets.sample import Entry
 from densefield.datasets.sbd import find_sbd
 from densefield.datasets.voc import CLASSES as VOC_CLASSES
 from densefield.datasets.voc import OFFICIAL, list_voc
 from densefield.errors import DensefieldError, InputError
+from densefield.io.messages import first_names
 from densefield.labels import VOID
 
 Progress = Callable[[int, int], None]
@@ -144,7 +145,9 @@ def _list_all(plan: _Plan, splits: Mapping[str, Callable[[], Listing]]) -> None:
     for one, other in (("train", "val"), ("train", "test"), ("val", "test"), ("train_aug", "val")):
         both = sorted(ids.get(one, set()) & ids.get(other, set()))
         if both:
-            plan.problems.append(f"{one} and {other} share images: {some(both)}. Take them out of one of the lists.")
+            plan.problems.append(
+                f"{one} and {other} share images: {first_names(both)}. Take them out of one of the lists."
+            )
 
 
 def _look_at(entry: Entry, num_classes: int) -> _Seen:
@@ -156,7 +159,7 @@ def _look_at(entry: Entry, num_classes: int) -> _Seen:
     except DensefieldError as error:
         problems.append(str(error))
     try:
-        image = read_colours(entry.image, None if label is None else label.shape)
+        image = read_photo(entry.image, None if label is None else label.shape)
         if label is not None:
             check_size(entry, image, label)
     except DensefieldError as error:
@@ -176,4 +179,4 @@ def _only_void(counts: npt.NDArray[np.intp], samples: int) -> list[str]:
 
 def _absent(per_class: Mapping[str, int]) -> list[str]:
     absent = [name for name, count in per_class.items() if count == 0]
-    return [f"classes that occur in no mask: {some(absent)}."] if absent and len(absent) < len(per_class) else []
+    return [f"classes that occur in no mask: {first_names(absent)}."] if absent and len(absent) < len(per_class) else []

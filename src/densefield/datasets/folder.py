@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from densefield.datasets.listing import Listing, read_ids, skipped_lines, some
+from densefield.datasets.listing import Listing, read_ids
 from densefield.datasets.reading import read_labels, read_sample
 from densefield.datasets.sample import Entry, Sample
 from densefield.errors import InputError, InputTypeError
-from densefield.images.images import KINDS, image_suffixes
-from densefield.io.folders import Listing as FolderListing
-from densefield.io.folders import list_files
+from densefield.images.reading import FORMAT_NAMES, IMAGE_SUFFIXES
+from densefield.io.folders import FolderListing, list_files
+from densefield.io.messages import first_names
 from densefield.labels import VOID
 
 # What folders may be called: our names, or those of PASCAL VOC.
@@ -98,7 +98,7 @@ def list_folder(root: Path, split: str | None) -> Listing:
         else:
             entries.append(Entry(id, found[0], None if unlabelled else mask[0]))
     summary = f"{root.resolve().name}, {split or 'all'}: {len(entries)} images{', no masks' if unlabelled else ''}"
-    notes = [line for files in (image_files, mask_files) for line in skipped_lines(files, f"an image ({KINDS})")]
+    notes = [line for files in (image_files, mask_files) for line in files.skipped_lines(f"an image ({FORMAT_NAMES})")]
     return Listing(tuple(entries), summary, tuple(problems), notes=tuple(notes))
 
 
@@ -138,7 +138,9 @@ def check_classes(names: object, where: str) -> tuple[str, ...]:
         raise InputError(f"{where} has {len(names)} names, expected 1 to {MOST_CLASSES}, since label {VOID} is void.")
     double = sorted({name for name in names if names.count(name) > 1})
     if double or "" in names:
-        raise InputError(f"{where} has empty or double names ({some(double)}), expected one name for each label.")
+        raise InputError(
+            f"{where} has empty or double names ({first_names(double)}), expected one name for each label."
+        )
     return tuple(names)
 
 
@@ -168,7 +170,7 @@ def _pictures(root: Path, names: tuple[str, ...], *, needed: bool = True) -> Fol
         if needed:
             raise InputError(f"there is no folder {root / names[0]}. Expected images in images/ and masks in masks/.")
         return FolderListing()
-    files = list_files(home, image_suffixes())
+    files = list_files(home, IMAGE_SUFFIXES)
     if files.unreadable:
         raise InputError(files.unreadable[0])
     return files

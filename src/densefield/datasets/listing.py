@@ -8,9 +8,7 @@ from pathlib import Path
 
 from densefield.datasets.sample import Entry
 from densefield.errors import InputError
-from densefield.io.folders import Listing as FolderListing
-
-MOST_NAMES = 10  # in one message
+from densefield.io.messages import first_names
 
 
 @dataclass(frozen=True)
@@ -42,23 +40,5 @@ def read_ids(path: Path) -> tuple[str, ...]:
             raise InputError(f"{path} lists {id!r}, expected names without folders and endings, such as 2007_000032.")
     twice = [id for id, count in Counter(ids).items() if count > 1]
     if twice:
-        raise InputError(f"{path} lists {some(twice)} more than once: remove what is double.")
+        raise InputError(f"{path} lists {first_names(twice)} more than once: remove what is double.")
     return ids
-
-
-def skipped_lines(files: FolderListing, kind: str) -> list[str]:
-    """A line for each subfolder that was not searched, and for each file that is not of the kind; the first few."""
-    lines = [f"{path} is a folder inside a folder, which is not searched." for path in files.subfolders]
-    lines += [f"{path} is not {kind}." for path in files.others]
-    more = [f"… and {len(lines) - MOST_NAMES} more."] if len(lines) > MOST_NAMES else []
-    return [*lines[:MOST_NAMES], *more]
-
-
-def some(names: list[str]) -> str:
-    """The first few names, for a message.
-
-    >>> some(["cat", "dog"]), some([str(n) for n in range(99)])
-    ('cat, dog', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … (99 in all)')
-    """
-    more = f", … ({len(names)} in all)" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more

@@ -11,10 +11,10 @@ from PIL import Image
 from densefield.datasets.sample import Entry, Sample
 from densefield.datasets.sbd import read_segmentation
 from densefield.errors import InputError
-from densefield.images.images import SIXTEEN_BITS, open_image, read_image
-from densefield.images.jpeg import fast_jpeg
-from densefield.images.masks import VOID, not_labels
+from densefield.images.masks import not_labels
 from densefield.images.palette import voc_labels
+from densefield.images.reading import SIXTEEN_BITS, open_image, read_rgb
+from densefield.labels import VOID
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -25,34 +25,19 @@ SPOILERS = {"JPEG": "blurs labels", "MPO": "blurs labels", "GIF": "renumbers lab
 def read_sample(entry: Entry, num_classes: int) -> Sample:
     """The sample, checked: labels within 0, …, L-1 or 255, and of the image's size."""
     if entry.mask is None:
-        return Sample(read_colours(entry.image), None, entry.id)
+        return Sample(read_photo(entry.image), None, entry.id)
     label = read_labels(entry.mask, num_classes)
-    image = read_colours(entry.image, label.shape)
+    image = read_photo(entry.image, label.shape)
     check_size(entry, image, label)
     return Sample(image, label, entry.id)
 
 
-def read_colours(path: Path, size: tuple[int, ...] | None = None) -> Bytes:
+def read_photo(path: Path, size: tuple[int, ...] | None = None) -> Bytes:
     """The colours of an image of a dataset."""
     try:
-        return colours_of(path, size)
+        return read_rgb(path, size)
     except InputError as error:
         raise InputError(f"{error} Fetch it again, or take its name out of the split.") from error
-
-
-def colours_of(path: Path, size: tuple[int, ...] | None = None) -> Bytes:
-    """Colours 0…255 of an image, (H, W, 3); grey gives three equal channels, and 16 bits are scaled.
-
-    `size` is that of the mask, (rows, columns): an image that fits it only once it is turned as EXIF says is turned.
-    JPEG files are decoded by the fastest decoder that is there.
-    """
-    fast = fast_jpeg(path) if path.suffix.lower() in (".jpg", ".jpeg") else None
-    if fast is not None and (size is None or fast.shape[:2] == size):
-        return fast
-    pixels = read_image(path, None if size is None else (size[0], size[1]))
-    whole = pixels if pixels.dtype == np.uint8 else np.rint(pixels)
-    colours = whole.astype(np.uint8)  # a copy, since what Pillow gives cannot be written to
-    return colours if colours.ndim == 3 else np.repeat(colours[..., None], 3, axis=2)
 
 
 def read_labels(path: Path, num_classes: int) -> Bytes:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from densefield.images.palette import voc_palette
-from densefield.images.preview import side_by_side, tinted, write_preview
+from densefield.images.palette import overlay, side_by_side, voc_palette
+from densefield.images.writing import write_png
 from densefield.metrics.image_scores import ImageScores, confusion_matrix
 from densefield.nn.dense_crf import DenseCRF
 from densefield.runs.score_sources import ScoredImage, ScoreSource
@@ -33,7 +33,7 @@ def draw_cases(
         ("worst", name) for name in best_gains({name: -gain for name, gain in gains.items()}, count)
     ]:
         scored = source[source.ids.index(name)]
-        write_preview(folder / CASES / f"{name}.png", draw_case(scored, crf))
+        write_png(folder / CASES / f"{name}.png", draw_case(scored, crf))
         accuracy = {method: _accuracy(counts, len(source.classes)) for method, counts in images[name].items()}
         labels = [int(label) for label in np.unique(scored.label.numpy()) if label != 255]
         cases.append({"id": name, "kind": kind, "gain": gains[name], "accuracy": accuracy, "labels": labels})
@@ -61,7 +61,7 @@ def draw_case(scored: ScoredImage, crf: DenseCRF) -> Picture:
     photo = scored.image.movedim(0, -1).numpy()
     colours = voc_palette()
     labels = [scored.label, *(log_marginals(scored, each).argmax(0) for each in (None, crf))]
-    return side_by_side([photo, *(tinted(photo, each.numpy(), colours) for each in labels)])
+    return side_by_side([photo, *(overlay(photo, each.numpy(), colours) for each in labels)])
 
 
 def _accuracy(scores: ImageScores, num_classes: int) -> float:

@@ -11,10 +11,9 @@ from typing import Any, Literal
 from densefield.crf.crf_file import crf_to_toml
 from densefield.errors import InputError
 from densefield.evaluation.cases import draw_cases
-from densefield.io.atomic import write_atomically
-from densefield.io.failures import failure_line
+from densefield.io.files import read_json, write_atomically
 from densefield.io.folders import path_inside
-from densefield.io.json_files import read_json
+from densefield.io.messages import failure_line
 from densefield.metrics.combining import combine_images, image_scores_to_bytes, read_image_scores
 from densefield.metrics.image_scores import ImageScores
 from densefield.metrics.result import SegmentationResult

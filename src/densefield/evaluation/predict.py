@@ -15,14 +15,14 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from densefield.datasets.reading import colours_of
 from densefield.datasets.shrunk import shrunk_image
 from densefield.errors import InputError
-from densefield.images.listing import find_images
-from densefield.images.palette import voc_palette
-from densefield.images.preview import tinted, write_preview
-from densefield.io.atomic import write_atomically
-from densefield.io.failures import failure_line
+from densefield.images.pairs import find_images
+from densefield.images.palette import overlay, voc_palette
+from densefield.images.reading import read_rgb
+from densefield.images.writing import write_png
+from densefield.io.files import write_atomically
+from densefield.io.messages import failure_line
 from densefield.nn.dense_crf import DenseCRF
 from densefield.nn.segmenter import log_marginals
 from densefield.runs.processes import this_process
@@ -128,7 +128,7 @@ def _outputs(out: Path, name: str, overlay: bool, probabilities: bool) -> dict[s
 
 def _predict(predictor: Predictor, path: Path, wanted: dict[str, Path]) -> None:
     """Writes what is wanted of one image; the labels last, so that where they are all is."""
-    image = colours_of(path)
+    image = read_rgb(path)
     log_q = predictor(image)
     labels = log_q.argmax(axis=0)
     buffer = BytesIO()
@@ -136,7 +136,7 @@ def _predict(predictor: Predictor, path: Path, wanted: dict[str, Path]) -> None:
         np.savez_compressed(buffer, probabilities=np.exp(log_q).astype(np.float16))
         write_atomically(wanted["probabilities"], buffer.getvalue())
     if "overlay" in wanted:
-        write_preview(wanted["overlay"], tinted(image, labels, voc_palette()))
+        write_png(wanted["overlay"], overlay(image, labels, voc_palette()))
     picture = Image.fromarray(labels.astype(np.uint8))
     picture.putpalette(voc_palette().tobytes())
     buffer = BytesIO()

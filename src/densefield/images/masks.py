@@ -12,36 +12,51 @@ import numpy.typing as npt
 from PIL import Image
 
 from densefield.errors import InputError
-from densefield.images.images import SIXTEEN_BITS, count_frames, open_image
 from densefield.images.palette import voc_labels, voc_palette
-from densefield.io.arrays import read_array
-from densefield.labels import VOID as VOID
-from densefield.labels import Void, binary_foreground, void_value
+from densefield.images.reading import SIXTEEN_BITS, count_frames, open_image
+from densefield.io.untrusted import read_array
+from densefield.labels import VOID, Void, binary_foreground, void_value
 
 Form = Literal["indexed", "labels", "object", "voc colours", "colours", "soft", "probabilities", "logits"]
 
 ARRAYS = (".npy", ".npz")
-MOST_LABELS = 1 << 16  # larger numbers are identifiers, not classes
-MOST_GREYS = 100  # more different values than this are shades of grey, unless the number of labels is given
-MOST_COLOURS = 100  # more than this are a photo or a blurred mask
+MAX_CLASSES = 1 << 16  # larger numbers are identifiers, not classes
+MAX_GREYS = 100  # more different values are shades of grey, unless the number of classes is given
+MAX_COLOURS = 100  # more colours are a photo or a blurred mask
 
 
 @dataclass(frozen=True)
 class Mask:
     """The labels (H, W), probabilities or logits (L, H, W) of a file.
 
-    The form is "indexed" for a picture with a palette, "labels" for a grey one or an array, "object" for a binary one
-    such as 0/255 (its foreground is label 1), "soft" for a grey one that holds the probability of label 1. In a picture
-    in the colours of PASCAL VOC labels are numbered as VOC does ("voc colours"), in other colours by their order
-    ("colours").
+    Parameters
+    ----------
+    form
+        "indexed" for a picture with a palette; "labels" for a grey picture or an array of integers; "object" for a
+        binary mask such as 0/255, whose foreground is label 1; "soft" for a grey picture of the probability of label 1;
+        "voc colours" for a picture in the colours of PASCAL VOC, with VOC's labels; "colours" for a picture in other
+        colours, numbered in their order; "probabilities" or "logits" for an array of them.
+    values
+        Labels (H, W), or probabilities or logits (L, H, W).
+    palette
+        The colours of labels, (n, 3), if the picture is indexed or in colours.
+    void
+        The value of unknown pixels; None if every value is a label.
+    foreground
+        The value of label 1 in a file of the form "object".
+    sixteen_bits
+        The picture has 16 bits per pixel.
+
+    >>> Mask("labels", np.array([[0, 7], [255, 0]]), void=255).labels().tolist()
+    [[0, 7], [-1, 0]]
     """
 
     form: Form
     values: npt.NDArray[np.generic]
-    palette: npt.NDArray[np.uint8] | None = None  # (n, 3), of a picture that is indexed or in colours
-    void: int | None = None  # the value of unknown pixels; None where every value is a label
-    foreground: int = 255  # of the form "object": the value that label 1 has in the file
-    deep: bool = False  # the picture has 16 bits
+    palette: npt.NDArray[np.uint8] | None = None
+    void: int | None = None
+    foreground: int = 255
+    sixteen_bits: bool = False
 
     @property
     def size(self) -> tuple[int, int]:
@@ -50,13 +65,13 @@ class Mask:
         return rows, columns
 
     def unary(self) -> dict[str, Any]:
-        """The arguments that `refine` and `explain` take it by."""
+        """The mask as arguments of `refine` and `explain`."""
         if self.form in ("probabilities", "soft"):
             return {"probabilities": self.values}
         return {"logits": self.values} if self.form == "logits" else {"labels": self.values, "void": self.void}
 
     def renumbered(self) -> tuple[Mask, npt.NDArray[np.intp]]:
-        """The same labels numbered 0, 1, …, without the numbers that do not occur, and the numbers they had.
+        """The mask with its labels renumbered to 0, 1, … without gaps, and the original labels.
 
         >>> mask, numbers = Mask("labels", np.array([[7, 300], [255, 7]]), void=255).renumbered()
         >>> mask.values.tolist(), mask.void, numbers.tolist()
@@ -68,7 +83,7 @@ class Mask:
         return replace(self, values=values, void=len(numbers)), numbers
 
     def labels(self) -> npt.NDArray[np.intp]:
-        """The label of each pixel, -1 where unknown, (H, W)."""
+        """The label of each pixel, (H, W); -1 is unknown."""
         if self.values.ndim == 3:
             best: npt.NDArray[np.intp] = self.values.argmax(axis=0)
             return best
@@ -84,7 +99,7 @@ def read_mask(
     num_classes: int | None = None,
     void: Void = "auto",
 ) -> Mask:
-    """The mask in a file.
+    """Read the mask in a file.
 
     Parameters
     ----------
@@ -95,9 +110,16 @@ def read_mask(
     soft
         Grey pictures hold the probability of label 1, 0…255.
     num_classes
-        The number of labels; with more than two, a mask of 0 and 255 is not binary.
+        The number of classes; with more than two, a mask of 0 and 255 is not binary.
     void
         The value of unknown pixels; "auto" is 255, None is no value.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(Path(folder, "a.npy"), np.array([[0, 3], [1, 255]]))
+    ...     mask = read_mask(Path(folder, "a.npy"))
+    >>> mask.form, mask.void, mask.size
+    ('labels', 255, (2, 2))
     """
     if logits and soft:
         raise InputError(
@@ -121,7 +143,7 @@ def _array_mask(path: Path, logits: bool, num_classes: int | None, void: Void) -
             )
         return _label_mask(path, array.astype(np.uint8) if array.dtype == np.bool_ else array, num_classes, void)
     if array.ndim == 2 and np.issubdtype(array.dtype, np.floating) and not logits:
-        share = array.astype(np.float32)  # of the foreground
+        share = array.astype(np.float32)  # probability of the foreground
         array = np.stack([1 - share, share])
     if array.ndim != 3 or not np.issubdtype(array.dtype, np.floating):
         raise InputError(
@@ -135,24 +157,26 @@ def _array_mask(path: Path, logits: bool, num_classes: int | None, void: Void) -
     return Mask("logits" if logits else "probabilities", array)
 
 
-def _label_mask(path: Path, values: npt.NDArray[Any], num_classes: int | None, void: Void, deep: bool = False) -> Mask:
-    """Integers as a binary mask where they are one, else as labels."""
+def _label_mask(
+    path: Path, values: npt.NDArray[Any], num_classes: int | None, void: Void, sixteen_bits: bool = False
+) -> Mask:
+    """Integers as a binary mask if possible, else as labels."""
     unknown = void_value(void, values, num_classes)
     known = values if void == "auto" or unknown is None else values[values != unknown]
     highest = int(known.max(initial=0))
-    if highest >= MOST_LABELS:
+    if highest >= MAX_CLASSES:
         raise InputError(
-            f"{path} has label {highest}, expected labels below {MOST_LABELS}. Number them from 0: values, labels = "
+            f"{path} has label {highest}, expected labels below {MAX_CLASSES}. Number them from 0: values, labels = "
             "numpy.unique(labels, return_inverse=True)."
         )
     foreground = binary_foreground(known, num_classes, void)
     if foreground is None:
-        return Mask("labels", values, void=unknown, deep=deep)
+        return Mask("labels", values, void=unknown, sixteen_bits=sixteen_bits)
     binary = (values == foreground).astype(np.uint8)
     if known.size == values.size:
-        return Mask("object", binary, foreground=foreground, deep=deep)
+        return Mask("object", binary, foreground=foreground, sixteen_bits=sixteen_bits)
     binary[values == unknown] = VOID
-    return Mask("object", binary, void=VOID, foreground=foreground, deep=deep)
+    return Mask("object", binary, void=VOID, foreground=foreground, sixteen_bits=sixteen_bits)
 
 
 def _only_name(path: Path, names: list[str]) -> str:
@@ -185,17 +209,17 @@ def _picture_mask(path: Path, soft: bool, num_classes: int | None, void: Void) -
         raise InputError(not_labels(path, picture))
     greys = np.asarray(picture.convert("L") if picture.mode == "1" else picture)
     different = np.unique(greys)
-    if len(different) > MOST_GREYS and num_classes is None:
+    if len(different) > MAX_GREYS and num_classes is None:
         raise InputError(
             f"{path} has {len(different)} different grey values. If they are probabilities of one object pass "
             "soft=True; if they are labels pass their number: num_classes=."
         )
-    deep = picture.mode in SIXTEEN_BITS
-    if deep and different.tolist() in ([0, 65535], [65535]):
+    sixteen_bits = picture.mode in SIXTEEN_BITS
+    if sixteen_bits and different.tolist() in ([0, 65535], [65535]):
         raise InputError(f"{path} has 16 bits and only the values {{0, 65535}}: save it with 8 bits, as 0 and 255.")
     if not greys.any() and (num_classes is None or num_classes <= 2) and void != 0:
-        return Mask("object", greys.astype(np.uint8), deep=deep)  # binary masks may be empty
-    return _label_mask(path, greys, num_classes, void, deep)
+        return Mask("object", greys.astype(np.uint8), sixteen_bits=sixteen_bits)  # binary masks may be empty
+    return _label_mask(path, greys, num_classes, void, sixteen_bits)
 
 
 def _colour_mask(path: Path, picture: Image.Image, num_classes: int | None, void: Void) -> Mask:
@@ -204,14 +228,14 @@ def _colour_mask(path: Path, picture: Image.Image, num_classes: int | None, void
     if labels is not None:
         return Mask("voc colours", labels, voc_palette(), void_value(void, labels, num_classes))
     palette, numbers = np.unique(colours.reshape(-1, 3), axis=0, return_inverse=True)
-    if len(palette) > MOST_COLOURS or (palette == palette[:, :1]).all():
+    if len(palette) > MAX_COLOURS or (palette == palette[:, :1]).all():
         raise InputError(not_labels(path, picture))
-    unknown = None if void == "auto" else void  # no colour means unknown by itself
+    unknown = None if void == "auto" else void  # no colour means unknown by default
     return Mask("colours", numbers.reshape(colours.shape[:2]).astype(np.uint8), palette, unknown)
 
 
 def not_labels(path: Path, picture: Image.Image) -> str:
-    """What is wrong with a picture whose pixels are not labels, and what to do."""
+    """Error message for a picture whose pixels are not labels."""
     what = f"{path} has pixels of mode {picture.mode}, expected an indexed or grey picture whose values are labels"
     if picture.mode not in ("RGB", "RGBA"):
         return f"{what}: convert it."

@@ -1,22 +1,68 @@
-"""Which image goes with which mask, and where results go."""
+"""Finding images, and pairing them with masks and output files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from densefield.errors import InputError
-from densefield.images.images import image_suffixes
 from densefield.images.masks import ARRAYS
-from densefield.images.outputs import FORMATS, TIFF, check_format
-from densefield.io.folders import Listing, list_files
-from densefield.io.folders import by_name as by_name
+from densefield.images.reading import FORMAT_NAMES, IMAGE_SUFFIXES
+from densefield.images.writing import FORMATS, TIFF, check_format
+from densefield.io.folders import FolderListing, list_files
+from densefield.io.messages import first_names
 
-MOST_NAMES = 5  # of files in one message
-MOST_TRIED = 100  # names, for a hint
+MAX_NAMES = 5  # of files in one message
+MAX_TRIED = 100  # names, for a hint
 
 Names = Mapping[str, Sequence[Path]]
+
+
+class FoundImages(NamedTuple):
+    """Images by name without suffix, a line for each that cannot be used, and a line for each skipped file."""
+
+    files: dict[str, Path]
+    failures: list[str]
+    ignored: list[str]
+
+
+def find_images(inputs: Sequence[Path]) -> FoundImages:
+    """The images of files and folders; images with the same name are failures, since their results would collide.
+
+    Parameters
+    ----------
+    inputs
+        Image files, and folders of images.
+
+    >>> find_images([Path("missing.jpg")])
+    Traceback (most recent call last):
+        ...
+    densefield.errors.InputError: there is no file or folder missing.jpg.
+    """
+    found: dict[str, list[Path]] = {}
+    ignored: list[str] = []
+    for path in inputs:
+        if not path.exists():
+            raise InputError(f"there is no file or folder {path}.")
+        if not path.is_dir():
+            listed = {path.stem: [path]}
+        else:
+            listing = list_files(path, IMAGE_SUFFIXES)
+            skipped = listing.skipped_lines(f"an image ({FORMAT_NAMES})") + listing.unreadable
+            if not listing.files:
+                raise InputError("\n".join([f"{path} has no images in it.", *skipped]))
+            listed = listing.files
+            ignored += skipped
+        for name, paths in listed.items():
+            found.setdefault(name, []).extend(each for each in paths if each not in found.get(name, []))
+    duplicates = [
+        f"{' and '.join(map(str, paths))} have the same name: predict them into different folders."
+        for paths in found.values()
+        if len(paths) > 1
+    ]
+    return FoundImages({name: paths[0] for name, paths in found.items() if len(paths) == 1}, duplicates, ignored)
 
 
 @dataclass(frozen=True)
@@ -31,13 +77,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class Pairing:
-    """The pairs of two folders in the order of their names, and the files that belong to no pair."""
+    """The pairs of two folders in the order of their names, and files without a partner."""
 
     pairs: tuple[Pair, ...]
     images_alone: tuple[Path, ...] = ()
     masks_alone: tuple[Path, ...] = ()
-    ambiguous: tuple[str, ...] = ()  # names that more than one file of a folder has
-    skipped: tuple[str, ...] = ()  # what was not looked at, and why
+    ambiguous: tuple[str, ...] = ()  # names of several files in one folder
+    skipped: tuple[str, ...] = ()  # a line for each kind of skipped file
 
 
 def pair_up(
@@ -50,7 +96,7 @@ def pair_up(
     recursive: bool = False,
     mask_suffix: str = "",
 ) -> Pairing:
-    """One pair of files, or all pairs of two folders.
+    """Pair an image with its mask, or all images of a folder with the masks of another.
 
     Parameters
     ----------
@@ -59,12 +105,20 @@ def pair_up(
     out, preview
         Files for two files, folders for two folders.
     form
-        The format of a folder's results: "png", "tif", "npy" or "npz"; None is tif for masks that are, else png.
+        The format of a folder's results: "png", "tif", "npy" or "npz"; by default tif for tif masks, else png.
     recursive
-        Subfolders are searched too, and results are in subfolders of the same names.
+        Search subfolders too; results are in subfolders of the same names.
     mask_suffix
-        What the names of masks have and those of images have not: with "_mask", cat.jpg goes with cat_mask.png. Images
-        and masks may be in one folder then.
+        What is appended to an image's name in the name of its mask: with "_mask", cat.jpg goes with cat_mask.png, and
+        images and masks may be in one folder.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("cat.jpg", "cat_mask.png"):
+    ...         Path(folder, name).touch()
+    ...     pairing = pair_up(Path(folder), Path(folder), Path(folder, "out"), mask_suffix="_mask")
+    >>> [(pair.image.name, pair.mask.name, pair.out.name) for pair in pairing.pairs]
+    [('cat.jpg', 'cat_mask.png', 'cat_mask.png')]
     """
     for path in (image, mask):
         if not path.exists():
@@ -82,7 +136,7 @@ def pair_up(
     check_format(out)
     if preview is not None and preview.suffix.lower() != ".png":
         raise InputError(f"the preview {preview} ends in {preview.suffix or 'nothing'!r}, expected .png.")
-    _keep_apart({"image": image, "mask": mask, "output": out, "preview": preview})
+    _check_distinct({"image": image, "mask": mask, "output": out, "preview": preview})
     return Pairing((Pair(image, mask, out, preview),))
 
 
@@ -95,25 +149,27 @@ def _pair_folders(
         if folder is not None and folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file, but images and masks are folders: expected a folder.")
     together = bool(mask_suffix) and images.resolve() == masks.resolve()
-    _keep_apart({"images": images, "masks": None if together else masks, "outputs": out, "previews": preview})
+    _check_distinct({"images": images, "masks": None if together else masks, "outputs": out, "previews": preview})
     if recursive:
-        _keep_outside((images, masks), (out, preview))
-    image_list = list_files(images, image_suffixes(), recursive=recursive)
-    mask_list = list_files(masks, image_suffixes() | set(ARRAYS), recursive=recursive)
+        _check_outside((images, masks), (out, preview))
+    image_list = list_files(images, IMAGE_SUFFIXES, recursive=recursive)
+    mask_list = list_files(masks, IMAGE_SUFFIXES | set(ARRAYS), recursive=recursive)
     for listing in (image_list, mask_list):
         if listing.unreadable and not listing.files:
             raise InputError(listing.unreadable[0])
-    skipped = _passed_over(images, image_list, "images")
-    of_image, of_mask, unnamed = image_list.files, mask_list.files, []
+    skipped = _skipped(images, image_list, "images")
+    of_image, of_mask, unmatched = image_list.files, mask_list.files, []
     if mask_suffix:
-        unnamed = [path for name in of_mask if not name.endswith(mask_suffix) for path in of_mask[name]]
+        unmatched = [path for name in of_mask if not name.endswith(mask_suffix) for path in of_mask[name]]
         of_mask = {name.removesuffix(mask_suffix): of_mask[name] for name in of_mask if name.endswith(mask_suffix)}
     if together:
         of_image = {name: paths for name, paths in of_image.items() if not name.endswith(mask_suffix)}
     else:
-        skipped += _passed_over(masks, mask_list, "masks")
-        if unnamed:
-            skipped.append(f"{masks}: skipped files whose name does not end in {mask_suffix} ({some(unnamed, masks)}).")
+        skipped += _skipped(masks, mask_list, "masks")
+        if unmatched:
+            skipped.append(
+                f"{masks}: skipped files whose name does not end in {mask_suffix} ({_names(unmatched, masks)})."
+            )
     pairs, ambiguous = [], []
     for name in sorted(of_image.keys() & of_mask.keys()):
         several = [found for found in (of_image[name], of_mask[name]) if len(found) > 1]
@@ -121,7 +177,7 @@ def _pair_folders(
             ambiguous.append(f"{' and '.join(str(path) for path in several[0])} have the same name: remove one.")
             continue
         mask = of_mask[name][0]
-        result = PurePosixPath(name).with_name(mask.stem)  # a refined mask can take the place of the mask
+        result = PurePosixPath(name).with_name(mask.stem)  # so that results can replace the masks
         suffix = f".{form}" if form is not None else mask.suffix if mask.suffix.lower() in TIFF else ".png"
         shown = None if preview is None else preview / f"{result}.png"
         pairs.append(Pair(of_image[name][0], mask, out / f"{result}{suffix}", shown))
@@ -148,40 +204,33 @@ def _no_pair(
 
 
 def likely_suffix(images: Sequence[str], masks: Sequence[str]) -> str:
-    """What the names of masks have after those of images; nothing where that cannot be told.
+    """The suffix that the names of masks seem to have after those of images; "" if there is none.
 
     >>> likely_suffix(["cat", "dog"], ["bird_mask", "dog_mask"])
     '_mask'
     """
-    tried = images[:MOST_TRIED]
+    tried = images[:MAX_TRIED]
     return next((mask[len(image) :] for image in tried for mask in masks if mask.startswith(image)), "")
 
 
-def _passed_over(folder: Path, listing: Listing, what: str) -> list[str]:
-    """What was not looked at in a folder, and why."""
+def _skipped(folder: Path, listing: FolderListing, what: str) -> list[str]:
+    """A line for each kind of skipped file."""
     lines = list(listing.unreadable)
     if listing.subfolders:
         lines.append(
-            f"{folder}: skipped subfolders ({some(listing.subfolders, folder)}). Search them with recursive=True."
+            f"{folder}: skipped subfolders ({_names(listing.subfolders, folder)}). Search them with recursive=True."
         )
     if listing.others:
-        lines.append(f"{folder}: skipped files that are not {what} by their suffix ({some(listing.others, folder)}).")
+        lines.append(f"{folder}: skipped files that are not {what} by their suffix ({_names(listing.others, folder)}).")
     return lines
 
 
-def some(paths: Sequence[Path], folder: Path | None = None) -> str:
-    """The names of the first few files, and how many more there are.
-
-    >>> some([Path(f"masks/{n}.png") for n in range(7)], Path("masks"))
-    '0.png, 1.png, 2.png, 3.png, 4.png and 2 more'
-    """
-    names = [path.name if folder is None else path.relative_to(folder).as_posix() for path in paths[:MOST_NAMES]]
-    more = len(paths) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")
+def _names(paths: Sequence[Path], folder: Path) -> str:
+    return first_names([path.relative_to(folder).as_posix() for path in paths], MAX_NAMES)
 
 
-def _keep_apart(paths: dict[str, Path | None]) -> None:
-    """Raises where two of the paths are the same, so that no input is overwritten."""
+def _check_distinct(paths: dict[str, Path | None]) -> None:
+    """Raise if two of the paths are the same, so that no input is overwritten."""
     seen: dict[Path, str] = {}
     for role, path in paths.items():
         if path is None:
@@ -191,8 +240,8 @@ def _keep_apart(paths: dict[str, Path | None]) -> None:
             raise InputError(f"{path} is given for {other} and for {role}: choose another for one of them.")
 
 
-def _keep_outside(inputs: Sequence[Path], outputs: Sequence[Path | None]) -> None:
-    """Raises where results would be inside a folder that is searched: the next run would read them as input."""
+def _check_outside(inputs: Sequence[Path], outputs: Sequence[Path | None]) -> None:
+    """Raise if results would be inside a searched folder, where the next run would read them as input."""
     for output in outputs:
         for folder in inputs:
             if output is not None and folder.resolve() in output.resolve().parents:

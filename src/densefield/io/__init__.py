@@ -1,1 +1,11 @@
-"""Files that are not trusted, and files written completely or not at all."""
+"""Files: atomic writing, reading untrusted input within size limits, listing folders, downloads."""
+
+from densefield.io.files import open_atomically as open_atomically
+from densefield.io.files import read_json as read_json
+from densefield.io.files import write_atomically as write_atomically
+from densefield.io.folders import list_files as list_files
+from densefield.io.folders import path_inside as path_inside
+from densefield.io.messages import failure_line as failure_line
+from densefield.io.messages import printable as printable
+from densefield.io.untrusted import max_pixels as max_pixels
+from densefield.io.untrusted import read_array as read_array

@@ -1,4 +1,4 @@
-"""The files of a folder, by name."""
+"""Listing the files of a folder."""
 
 from __future__ import annotations
 
@@ -8,36 +8,62 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from densefield.errors import InputError
 
+MAX_LINES = 10  # of skipped files in one message
+
 
 @dataclass
-class Listing:
-    """The files of a folder that have one of the wanted suffixes, and what was passed over.
+class FolderListing:
+    """The files of a folder that have one of the wanted suffixes, by name, and what was skipped.
 
     Names are relative to the folder and without suffix: "cat", or "outdoor/cat" in a subfolder.
     """
 
     files: dict[str, list[Path]] = field(default_factory=dict)
     others: list[Path] = field(default_factory=list)  # files with another suffix
-    subfolders: list[Path] = field(default_factory=list)  # that were not searched
+    subfolders: list[Path] = field(default_factory=list)  # not searched
     unreadable: list[str] = field(default_factory=list)  # folders that cannot be listed, with the reason
 
+    def skipped_lines(self, kind: str) -> list[str]:
+        """One line for each skipped subfolder and file, up to a limit; `kind` describes the wanted files."""
+        lines = [f"{path} is a subfolder, which is not searched." for path in self.subfolders]
+        lines += [f"{path} is not {kind}." for path in self.others]
+        more = [f"… and {len(lines) - MAX_LINES} more."] if len(lines) > MAX_LINES else []
+        return [*lines[:MAX_LINES], *more]
 
-def list_files(folder: Path, suffixes: set[str], *, recursive: bool = False) -> Listing:
-    """Lists a folder, sorted; hidden files and folders do not count. Links to folders are followed, each once."""
-    listing = Listing()
+
+def list_files(folder: Path, suffixes: set[str], *, recursive: bool = False) -> FolderListing:
+    """List a folder in sorted order, without hidden files and folders; links to folders are followed once.
+
+    Parameters
+    ----------
+    folder
+        The folder to list.
+    suffixes
+        The suffixes of the wanted files in lower case, such as ".png".
+    recursive
+        Search subfolders too.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Path(folder, "cat.png").touch()
+    ...     listing = list_files(Path(folder), {".png"})
+    >>> list(listing.files)
+    ['cat']
+    """
+    listing = FolderListing()
     seen: set[str] = set()
 
-    def denied(error: OSError) -> None:
+    def on_error(error: OSError) -> None:
         listing.unreadable.append(f"{error.filename}: {error.strerror}.")
 
-    for place, subfolders, names in os.walk(folder, onerror=denied, followlinks=True):
+    for place, subfolders, names in os.walk(folder, onerror=on_error, followlinks=True):
         here = Path(place)
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         if not recursive:
             listing.subfolders += [here / name for name in subfolders]
             subfolders.clear()
         real = os.path.realpath(place)
-        if real in seen:  # a link that leads back
+        if real in seen:  # a link to a folder above
             subfolders.clear()
             continue
         seen.add(real)
@@ -49,16 +75,15 @@ def list_files(folder: Path, suffixes: set[str], *, recursive: bool = False) -> 
     return listing
 
 
-def by_name(folder: Path, suffixes: set[str]) -> dict[str, list[Path]]:
-    """Files of a folder that have one of these suffixes, by name without it; hidden files do not count."""
-    listing = list_files(folder, suffixes)
-    if listing.unreadable:
-        raise InputError(listing.unreadable[0])
-    return listing.files
-
-
 def path_inside(folder: Path, name: str) -> Path:
-    """The file of this name in a folder or below it; raises where the name, or a link, leads out of the folder.
+    """The path of a file inside a folder; raises if the name, or a link, leads out of the folder.
+
+    Parameters
+    ----------
+    folder
+        The folder that the file must be in.
+    name
+        The untrusted name of the file, relative to the folder.
 
     >>> path_inside(Path("cases"), "../secret.png")
     Traceback (most recent call last):

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from densefield.labels import VOID
 from densefield.metrics.boundaries import boundary_distance
 from densefield.metrics.tally import BINS, RINGS, Tally
 
 Array = npt.NDArray[Any]
-
-VOID = 255
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from densefield.errors import InputError, InputTypeError
-from densefield.metrics.image_scores import VOID, ImageScores, score_image
+from densefield.labels import VOID
+from densefield.metrics.image_scores import ImageScores, score_image
 
 Batch = Tensor | Sequence[Tensor]
 

@@ -12,7 +12,8 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from densefield.errors import InputError, InputTypeError
-from densefield.metrics.image_scores import VOID, confusion_matrix, tally_images
+from densefield.labels import VOID
+from densefield.metrics.image_scores import confusion_matrix, tally_images
 from densefield.metrics.inputs import Batch, scored_items
 from densefield.metrics.names import image_key
 from densefield.metrics.result import SegmentationResult

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from densefield.errors import InputError, InputTypeError
+from densefield.labels import VOID
 
 Reduction = Literal["mean", "sum"]
 
-VOID = 255
 _ROUNDING = 1e-2  # how far above 0 a log marginal of half precision may end up
 
 

@@ -11,7 +11,7 @@ from io import BytesIO
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from densefield.io.printable import printable
+from densefield.io.messages import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

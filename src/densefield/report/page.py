@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from densefield.errors import InputError
 from densefield.evaluation.cases import CASES
 from densefield.evaluation.evaluate import RESULT
-from densefield.images.images import open_image
 from densefield.images.palette import voc_palette
-from densefield.io.atomic import write_atomically
+from densefield.images.reading import open_image
+from densefield.io.files import write_atomically
 from densefield.io.folders import path_inside
 from densefield.report import curves
 from densefield.report.collecting import Evaluated, Findings, collect

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from densefield.datasets.order import BEGINNING, Position
 from densefield.errors import DensefieldError, InputError
-from densefield.io.atomic import open_atomically, sync_folder
+from densefield.io.files import open_atomically, sync_folder
 from densefield.networks.weights import load_tensors, load_weights
 from densefield.nn.segmenter import Segmenter
 from densefield.runs.checkpoint_checks import DIGEST, check_checkpoint, content_digest

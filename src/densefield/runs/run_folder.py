@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from densefield.errors import InputError
-from densefield.io.atomic import write_atomically
+from densefield.io.files import write_atomically
 from densefield.nn.segmenter import Segmenter
 from densefield.runs.checkpoint import read_checkpoint, start_from
 from densefield.runs.config import Config

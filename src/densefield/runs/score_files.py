@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from densefield.crf.unary import kind_of_scores
 from densefield.errors import InputError, warn
-from densefield.io.arrays import read_array
+from densefield.io.untrusted import read_array
 
 SUFFIXES = (".npz", ".npy")
 FIRST = 3  # files: where none of them can be used, none is expected to be

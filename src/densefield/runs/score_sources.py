@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from densefield.crf.unary import LEAST_PROBABILITY
-from densefield.datasets.listing import skipped_lines, some
 from densefield.datasets.sample import Dataset, Sample
 from densefield.errors import InputError
 from densefield.io.folders import list_files
+from densefield.io.messages import first_names
 from densefield.runs.score_files import FIRST, SUFFIXES, FileScores, find_score_files, read_scores, warn_of_sigmoid
 from densefield.runs.source_checks import check_names
 
@@ -114,10 +114,10 @@ def _skipped(folder: Path, files: Mapping[str, Path], ids: Sequence[str]) -> tup
     listing = list_files(folder, set(SUFFIXES))
     lines = []
     if without:
-        lines.append(f"{len(without)} of {len(ids)} images have no scores in {folder}: {some(without)}.")
+        lines.append(f"{len(without)} of {len(ids)} images have no scores in {folder}: {first_names(without)}.")
     if others:
-        lines.append(f"{len(others)} files of {folder} have the name of no image: {some(others)}.")
-    return (*lines, *skipped_lines(listing, "a file of scores (.npz, .npy)"))
+        lines.append(f"{len(others)} files of {folder} have the name of no image: {first_names(others)}.")
+    return (*lines, *listing.skipped_lines("a file of scores (.npz, .npy)"))
 
 
 class NetworkScores:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from densefield.errors import InputError, InputTypeError
 from densefield.images.palette import voc_palette
-from densefield.io.atomic import write_atomically
+from densefield.io.files import write_atomically
 from densefield.scenes.scene import (
     Size,
     checked_classes,

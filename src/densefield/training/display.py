@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from densefield.io.printable import printable
+from densefield.io.messages import printable
 
 
 class Display:

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from densefield.io.atomic import write_atomically
+from densefield.io.files import write_atomically
 from densefield.nn.dense_crf import DenseCRF
 
 TABLE, BOARD = "log.csv", "tensorboard"

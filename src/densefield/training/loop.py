@@ -18,7 +18,8 @@ from densefield.datasets.examples import Batch
 from densefield.datasets.loading import evaluation_batches, training_batches
 from densefield.datasets.sample import Dataset
 from densefield.errors import DensefieldError, InputError
-from densefield.nn.losses import VOID, log_likelihood_loss
+from densefield.labels import VOID
+from densefield.nn.losses import log_likelihood_loss
 from densefield.nn.segmenter import Segmenter
 from densefield.runs.checkpoint import (
     BEST,

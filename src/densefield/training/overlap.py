@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from densefield.nn.losses import VOID
+from densefield.labels import VOID
 
 
 def confusion(

@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.func import functional_call
 
 from densefield.errors import InputError
+from densefield.labels import VOID
 from densefield.nn.dense_crf import DenseCRF
-from densefield.nn.losses import VOID, log_likelihood_loss
+from densefield.nn.losses import log_likelihood_loss
 from densefield.runs.score_sources import ScoreSource
 
 # Where logarithms of widths and weights may go. Beyond lies nothing that a lattice can hold, or that has an effect.

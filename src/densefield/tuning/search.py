@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from densefield.errors import InputError
-from densefield.io.atomic import write_atomically
+from densefield.io.files import write_atomically
 from densefield.metrics.measures import LOWER_IS_BETTER, MEASURES
 from densefield.metrics.result import SegmentationResult
 from densefield.nn.dense_crf import DenseCRF

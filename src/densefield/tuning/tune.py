@@ -15,9 +15,8 @@ import numpy as np
 from densefield.crf.crf_file import write_crf
 from densefield.crf.kernels import Bilateral, Kernel, Spatial
 from densefield.errors import InputError
-from densefield.io.atomic import write_atomically
-from densefield.io.failures import failure_line
-from densefield.io.json_files import read_json
+from densefield.io.files import read_json, write_atomically
+from densefield.io.messages import failure_line
 from densefield.metrics.names import image_key
 from densefield.metrics.result import SegmentationResult
 from densefield.metrics.summary import summarise, summarise_comparison

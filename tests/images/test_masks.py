@@ -110,7 +110,7 @@ def test_the_labels_of_soft_masks_are_the_best(save):
     assert read_mask(save(LABELS)).labels().tolist() == [[0, 1, 2], [3, -1, 0]]
 
 
-def test_colours_of_voc_are_its_labels(save):
+def test_read_rgb_voc_are_its_labels(save):
     labels = np.random.default_rng(6607).permutation(np.r_[np.arange(21), [255] * 9]).reshape(5, 6).astype(np.uint8)
     for mode in ("RGB", "RGBA"):
         path = save(np.asarray(Image.fromarray(voc_palette()[labels]).convert(mode)))
@@ -221,10 +221,10 @@ def test_a_binary_mask_may_have_unknown_pixels_of_a_third_value(save):
 def test_pictures_of_16_bits_hold_more_than_255_labels(save, name):
     labels = np.arange(300, dtype=np.uint16).reshape(15, 20)
     mask = read_mask(save(labels, name), num_classes=300)
-    assert mask.form == "labels" and mask.deep and np.array_equal(mask.values, labels)
+    assert mask.form == "labels" and mask.sixteen_bits and np.array_equal(mask.values, labels)
     assert mask.unary()["void"] is None  # 255 is one of the labels
     few = read_mask(save(labels[:3] % 60, name))
-    assert few.deep and few.void == 255
+    assert few.sixteen_bits and few.void == 255
     with pytest.raises(InputError, match="300 different grey values"):
         read_mask(save(labels, name))
 

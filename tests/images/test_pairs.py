@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("PIL.Image", reason="files need Pillow")
 
 from densefield.errors import InputError
-from densefield.images.pairs import Pair, by_name, pair_up
+from densefield.images.pairs import Pair, pair_up
 
 
 @pytest.fixture
@@ -174,5 +174,3 @@ def test_a_folder_that_cannot_be_listed_is_an_error_or_named_as_skipped(folders,
     assert pairing.skipped == (f"{images / 'locked'}: Permission denied.",)
     with pytest.raises(InputError, match=r"locked: Permission denied\."):
         pair_up(images / "locked", masks, out)
-    with pytest.raises(InputError, match=r"locked: Permission denied\."):
-        by_name(images / "locked", {".jpg"})

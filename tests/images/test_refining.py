@@ -11,12 +11,12 @@ import pytest
 Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
 from densefield import CRF, Bilateral, InputError, Spatial, refine  # noqa: E402
-from densefield.images import refine_files as refining  # noqa: E402
-from densefield.images.preview import preview  # noqa: E402
-from densefield.images.refine_files import Settings, refine_files  # noqa: E402
+from densefield.images import refining  # noqa: E402
+from densefield.images.preview import draw_preview  # noqa: E402
+from densefield.images.refining import RefineSettings, refine_files  # noqa: E402
 
 KERNELS = (Spatial(2, weight=2), Bilateral(15, 12, weight=3))
-SETTINGS = Settings(CRF(KERNELS))
+SETTINGS = RefineSettings(CRF(KERNELS))
 
 
 def scene(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -71,7 +71,7 @@ def test_one_pair_is_refined_as_its_arrays_are(tmp_path, form):
     else:
         np.save(path, 3 * probabilities)
         expected = refine(photo, logits=3 * probabilities, kernels=KERNELS)
-    settings = Settings(CRF(KERNELS), logits=form == "logits", soft=form == "soft")
+    settings = RefineSettings(CRF(KERNELS), logits=form == "logits", soft=form == "soft")
     refined = refine_files(tmp_path / "photo.png", path, tmp_path / "out.npy", settings)
     assert refined.failures == [] and refined.outcomes[0].form == form
     assert np.array_equal(np.load(tmp_path / "out.npy"), expected)
@@ -80,7 +80,7 @@ def test_one_pair_is_refined_as_its_arrays_are(tmp_path, form):
 
 def test_settings_reach_refine(tmp_path, folders):
     images, masks, _ = folders
-    settings = Settings(CRF(KERNELS[:1], iterations=2), confidence=0.8, num_classes=4, void=0)
+    settings = RefineSettings(CRF(KERNELS[:1], iterations=2), confidence=0.8, num_classes=4, void=0)
     refine_files(images / "0.png", masks / "0.png", tmp_path / "out.npy", settings)
     photo, mask = scene(7000)
     expected = refine(photo, labels=mask, num_classes=4, void=0, confidence=0.8, kernels=KERNELS[:1], iterations=2)
@@ -136,7 +136,7 @@ def test_what_fails_is_told_with_names_and_the_rest_goes_on(folders):
 
 def test_errors_of_inference_are_told_with_the_name_of_the_mask(folders):
     images, masks, out = folders
-    (failure, *_) = refine_files(images, masks, out, Settings(CRF(KERNELS), confidence=0.4)).failures
+    (failure, *_) = refine_files(images, masks, out, RefineSettings(CRF(KERNELS), confidence=0.4)).failures
     assert failure.startswith(f"{masks / '0.png'}: confidence is 0.4")
 
 
@@ -167,14 +167,14 @@ def test_previews_show_the_masks_before_and_after_in_their_own_colours(folders):
     assert len(list(out.with_name("previews").iterdir())) == 5
     photo, mask = scene(7002)
     palette = np.array([[0, 0, 0], [9, 99, 199]], np.uint8)
-    expected = preview(photo, mask.astype(int), labels_in(out / "2.png"), palette)
+    expected = draw_preview(photo, mask.astype(int), labels_in(out / "2.png"), palette)
     assert np.array_equal(labels_in(out.with_name("previews") / "2.png"), expected)
 
 
 def test_the_doctor_is_asked_where_wanted(folders):
     images, masks, out = folders
     quiet = refine_files(images, masks, out, SETTINGS)
-    spoken = refine_files(images, masks, out, Settings(CRF(KERNELS), explain=True))
+    spoken = refine_files(images, masks, out, RefineSettings(CRF(KERNELS), explain=True))
     assert all(outcome.findings == () for outcome in quiet.outcomes)
     assert all(outcome.findings[-1].what.startswith("No problem found") for outcome in spoken.outcomes)
 
@@ -182,7 +182,7 @@ def test_the_doctor_is_asked_where_wanted(folders):
 def test_the_doctor_speaks_of_axes_though_the_pair_fails(folders):
     images, masks, out = folders
     np.save(masks / "p.npy", np.full((18, 24, 2), 0.5, np.float32))
-    refined = refine_files(images / "0.png", masks / "p.npy", out / "0.png", Settings(CRF(KERNELS), explain=True))
+    refined = refine_files(images / "0.png", masks / "p.npy", out / "0.png", RefineSettings(CRF(KERNELS), explain=True))
     assert "labels last" in refined.outcomes[0].findings[0].what
     assert "numpy.moveaxis(array, -1, 0)" in refined.failures[0]
 
@@ -241,7 +241,10 @@ def test_more_than_255_labels_in_a_tiff_of_16_bits_stay_what_they_are(tmp_path):
     Image.fromarray(photo).save(tmp_path / "photo.png")
     Image.fromarray(labels).save(tmp_path / "mask.tif")
     refined = refine_files(
-        tmp_path / "photo.png", tmp_path / "mask.tif", tmp_path / "out.tif", Settings(CRF(KERNELS), num_classes=300)
+        tmp_path / "photo.png",
+        tmp_path / "mask.tif",
+        tmp_path / "out.tif",
+        RefineSettings(CRF(KERNELS), num_classes=300),
     )
     assert refined.failures == []
     with Image.open(tmp_path / "out.tif") as picture:
@@ -258,7 +261,7 @@ def test_high_label_numbers_take_no_memory_for_the_numbers_between(tmp_path):
     labels[5:10] = 0
     Image.fromarray(photo).save(tmp_path / "photo.png")
     Image.fromarray(labels).save(tmp_path / "mask.png")
-    settings = Settings(CRF(KERNELS), void=0)
+    settings = RefineSettings(CRF(KERNELS), void=0)
     # 40002 rows of 360 × 480 floats would be 28 gigabytes.
     refined = refine_files(
         tmp_path / "photo.png", tmp_path / "mask.png", tmp_path / "o.png", settings, preview=tmp_path / "p.png"
@@ -268,7 +271,7 @@ def test_high_label_numbers_take_no_memory_for_the_numbers_between(tmp_path):
     expected = np.array([7, 40001])[refine(photo, labels=few, kernels=KERNELS).argmax(0)]
     assert np.array_equal(labels_in(tmp_path / "o.png"), expected)
     (failure,) = refine_files(
-        tmp_path / "photo.png", tmp_path / "mask.png", tmp_path / "o.png", Settings(num_classes=300)
+        tmp_path / "photo.png", tmp_path / "mask.png", tmp_path / "o.png", RefineSettings(num_classes=300)
     ).failures
     assert "labels range from 0 to 40001, expected 0 to 299" in failure
 
@@ -280,7 +283,7 @@ def test_images_are_read_as_0_to_255_so_there_is_no_warning_of_their_range(tmp_p
     deep = (photo[..., 0].astype(np.uint16) // 255 + 1) * 257 * brightest // 2
     Image.fromarray(deep.astype(np.uint16)).save(tmp_path / "photo.tif")
     Image.fromarray(mask).save(tmp_path / "mask.png")
-    settings = Settings(CRF(KERNELS), explain=True)
+    settings = RefineSettings(CRF(KERNELS), explain=True)
     assert refine_files(tmp_path / "photo.tif", tmp_path / "mask.png", tmp_path / "out.png", settings).failures == []
 
 

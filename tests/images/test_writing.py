@@ -11,9 +11,9 @@ Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
 from densefield.errors import InputError  # noqa: E402
 from densefield.images.masks import Mask  # noqa: E402
-from densefield.images.outputs import write_result  # noqa: E402
 from densefield.images.palette import voc_palette  # noqa: E402
-from densefield.io.atomic import write_atomically  # noqa: E402
+from densefield.images.writing import write_result  # noqa: E402
+from densefield.io.files import write_atomically  # noqa: E402
 
 PROBABILITIES = np.random.default_rng(7753).dirichlet([1.0] * 3, (4, 5)).transpose(2, 0, 1).astype(np.float32)
 BEST = PROBABILITIES.argmax(0)
@@ -47,8 +47,10 @@ def test_an_indexed_picture_keeps_the_palette_of_the_mask(tmp_path, entries):
 
 @pytest.mark.parametrize("value", [127, 128, 254, 255])
 def test_a_binary_mask_is_written_with_the_values_it_came_with(tmp_path, value):
-    for deep, mode in ((False, "L"), (True, "I;16")):
-        write_result(tmp_path / "a.png", PROBABILITIES[:2], Mask("object", BEST, foreground=value, deep=deep))
+    for sixteen_bits, mode in ((False, "L"), (True, "I;16")):
+        write_result(
+            tmp_path / "a.png", PROBABILITIES[:2], Mask("object", BEST, foreground=value, sixteen_bits=sixteen_bits)
+        )
         with Image.open(tmp_path / "a.png") as picture:
             assert picture.mode == mode
             assert np.array_equal(np.asarray(picture), value * PROBABILITIES[:2].argmax(0))
@@ -75,7 +77,7 @@ def test_tiff_holds_the_forms_that_png_holds(tmp_path):
     forms = {
         "L": LABELS,
         "P": Mask("indexed", BEST, palette),
-        "I;16": Mask("labels", BEST.astype(np.uint16), deep=True),
+        "I;16": Mask("labels", BEST.astype(np.uint16), sixteen_bits=True),
     }
     for mode, mask in forms.items():
         write_result(tmp_path / "a.tif", PROBABILITIES, mask)

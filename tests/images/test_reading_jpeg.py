@@ -11,10 +11,10 @@ import pytest
 Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
 from densefield import FolderDataset  # noqa: E402
-from densefield.datasets.reading import read_colours  # noqa: E402
+from densefield.datasets.reading import read_photo  # noqa: E402
 from densefield.errors import InputError  # noqa: E402
-from densefield.images import jpeg  # noqa: E402
-from densefield.images.jpeg import fast_jpeg  # noqa: E402
+from densefield.images import reading  # noqa: E402
+from densefield.images.reading import fast_jpeg  # noqa: E402
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def decoder(monkeypatch):
 
     fake.decode_jpeg = decode_jpeg
     fake.decode_jpeg_header = lambda content: (*(fake.size or (40, 56)), "YCbCr", "420")
-    monkeypatch.setattr(jpeg, "_simplejpeg", lambda: fake)
+    monkeypatch.setattr(reading, "_simplejpeg", lambda: fake)
     return fake
 
 
@@ -67,16 +67,16 @@ def test_datasets_read_by_it_where_it_is_installed(photo, decoder):
 
 def test_what_it_cannot_read_pillow_does(photo, decoder):
     decoder.size = None
-    assert np.array_equal(read_colours(photo), by_pillow(photo)) and len(decoder.asked) == 1
+    assert np.array_equal(read_photo(photo), by_pillow(photo)) and len(decoder.asked) == 1
 
 
 def test_it_decodes_no_more_pixels_than_the_limit(photo, decoder, monkeypatch):
     monkeypatch.setenv("DENSEFIELD_MAX_PIXELS", str(40 * 56))
-    assert (read_colours(photo) == 7).all()
+    assert (read_photo(photo) == 7).all()
     monkeypatch.setenv("DENSEFIELD_MAX_PIXELS", str(40 * 56 - 1))
     decoder.asked.clear()
     with pytest.raises(InputError, match=r"56 × 40 pixels, more than the limit of 2239.*DENSEFIELD_MAX_PIXELS"):
-        read_colours(photo)
+        read_photo(photo)
     assert decoder.asked == []
 
 
@@ -84,14 +84,14 @@ def test_a_photo_that_must_be_turned_is_left_to_pillow(photo, decoder):
     turned = Image.open(photo)
     turned.getexif()[0x0112] = 6  # a quarter
     turned.save(photo, exif=turned.getexif())
-    assert read_colours(photo, (40, 56)).shape == (40, 56, 3)
-    colours = read_colours(photo, (56, 40))
+    assert read_photo(photo, (40, 56)).shape == (40, 56, 3)
+    colours = read_photo(photo, (56, 40))
     assert colours.shape == (56, 40, 3) and not (colours == 7).all()
 
 
 def test_other_formats_are_not_given_to_it(tmp_path, decoder):
     Image.new("RGB", (5, 4), (1, 2, 3)).save(tmp_path / "image.png")
-    assert (read_colours(tmp_path / "image.png") == (1, 2, 3)).all() and decoder.asked == []
+    assert (read_photo(tmp_path / "image.png") == (1, 2, 3)).all() and decoder.asked == []
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -99,23 +99,23 @@ def test_it_is_found_by_its_name(monkeypatch, there):
     module = SimpleNamespace(__spec__=object(), decode_jpeg=None) if there else None
     monkeypatch.setitem(sys.modules, "simplejpeg", module)
     if not there:
-        monkeypatch.setattr(jpeg, "find_spec", lambda name: None)
-    jpeg._simplejpeg.cache_clear()
+        monkeypatch.setattr(reading, "find_spec", lambda name: None)
+    reading._simplejpeg.cache_clear()
     try:
-        assert jpeg._simplejpeg() is module
+        assert reading._simplejpeg() is module
     finally:
-        jpeg._simplejpeg.cache_clear()
+        reading._simplejpeg.cache_clear()
 
 
 def test_one_channel_becomes_three(tmp_path):
     Image.fromarray(np.full((9, 9), 80, np.uint8)).save(tmp_path / "grey.jpg")
-    assert read_colours(tmp_path / "grey.jpg").shape == (9, 9, 3) and (read_colours(tmp_path / "grey.jpg") == 80).all()
+    assert read_photo(tmp_path / "grey.jpg").shape == (9, 9, 3) and (read_photo(tmp_path / "grey.jpg") == 80).all()
 
 
 def test_errors_name_the_file_and_the_cure(photo, decoder):
     with pytest.raises(InputError, match=r"no file .*gone\.jpg"):
-        read_colours(photo.with_name("gone.jpg"))
+        read_photo(photo.with_name("gone.jpg"))
     photo.write_bytes(photo.read_bytes()[:700])
     decoder.size = None
     with pytest.raises(InputError, match=r"photo\.jpg cannot be read.*Fetch it again"):
-        read_colours(photo)
+        read_photo(photo)

@@ -1,4 +1,4 @@
-"""Reading arrays that are not trusted: .npy and .npz files, whose headers are checked before memory is taken."""
+"""Reading untrusted arrays, and size limits that are checked before memory is allocated."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import numpy.typing as npt
 from numpy.lib import format as npy_format
 
 from densefield.errors import InputError
-from densefield.io.limits import check_array
-from densefield.io.printable import cause
+from densefield.io.messages import cause
 
-SUFFIX = ".npy"  # of the members of an archive
+MAX_PIXELS = 1 << 27  # 134 megapixels: 0.4 GB of colours
+BYTES_PER_PIXEL = 32  # of an array: 4.3 GB, such as 21 probabilities in float32 at 51 megapixels
+VARIABLE = "DENSEFIELD_MAX_PIXELS"
 ZIP = b"PK"
 HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[Any, bool, Any]]] = {
     (1, 0): npy_format.read_array_header_1_0,
@@ -26,13 +27,60 @@ HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[Any, bool, Any]]] = {
 Array = npt.NDArray[Any]
 
 
+def max_pixels() -> int:
+    """Maximum number of pixels of an image or a mask: ``$DENSEFIELD_MAX_PIXELS``, by default 2²⁷.
+
+    >>> max_pixels()
+    134217728
+    """
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return MAX_PIXELS
+    if not (text.isascii() and text.isdecimal() and int(text[:20]) > 0):
+        raise InputError(f"the environment variable {VARIABLE} is {text[:80]!r}, expected a positive integer.")
+    return int(text[:20])
+
+
+def check_pixels(path: Path, width: int, height: int) -> None:
+    """Raise if an image has more pixels than the limit.
+
+    >>> check_pixels(Path("cat.jpg"), 50000, 40000)
+    Traceback (most recent call last):
+        ...
+    densefield.errors.InputError: cat.jpg has 50000 × 40000 pixels, more than the limit of 134217728. Resize it, or \
+raise the limit by the environment variable DENSEFIELD_MAX_PIXELS.
+    """
+    limit = max_pixels()
+    if width * height > limit:
+        raise InputError(
+            f"{path} has {width} × {height} pixels, more than the limit of {limit}. Resize it, or raise the limit by "
+            f"the environment variable {VARIABLE}."
+        )
+
+
+def check_array(path: Path, shape: tuple[int, ...], size: int) -> None:
+    """Raise if an array of this shape and size in bytes is larger than the limit."""
+    limit = BYTES_PER_PIXEL * max_pixels()
+    if size > limit:
+        raise InputError(
+            f"{path} has an array of shape {shape}, that is {size} bytes, more than the limit of {limit}, which is "
+            f"{BYTES_PER_PIXEL} bytes for each of {max_pixels()} pixels. Make it smaller, or raise the limit by the "
+            f"environment variable {VARIABLE}."
+        )
+
+
 def read_array(path: Path, choose: Callable[[list[str]], str]) -> tuple[str, Array]:
-    """The array of a .npy file, under the name "", or one array of an .npz file and its name.
+    """Read the array of a .npy file, with the name "", or one array of an .npz file and its name.
 
-    * ``choose`` is called with the names of the arrays of an .npz file, and returns one of them, or raises.
+    Any error is an InputError that names the file. Pickled objects, arrays larger than the file, and arrays larger
+    than the limit are refused.
 
-    Whatever is wrong with the file is an InputError that names it. Pickled objects are refused, and so is an array
-    that is larger than the file says, or larger than the limit (see `densefield.io.limits`).
+    Parameters
+    ----------
+    path
+        The file to read.
+    choose
+        Called with the names of the arrays of an .npz file; returns one of them, or raises.
 
     >>> import tempfile
     >>> import numpy as np
@@ -48,7 +96,7 @@ def read_array(path: Path, choose: Callable[[list[str]], str]) -> tuple[str, Arr
             if not is_archive:
                 return "", _checked_array(path, lambda: file, os.fstat(file.fileno()).st_size)
             with zipfile.ZipFile(file) as archive:
-                members = {info.filename.removesuffix(SUFFIX): info for info in archive.infolist()}
+                members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
                 name = choose(list(members))
                 member = members[name]
                 return name, _checked_array(path, lambda: archive.open(member), member.file_size)
@@ -63,7 +111,7 @@ def read_array(path: Path, choose: Callable[[list[str]], str]) -> tuple[str, Arr
 
 
 def _checked_array(path: Path, open_content: Callable[[], IO[bytes]], size: int) -> Array:
-    """The array in a file, or in a member of an archive, of so many bytes."""
+    """Read an array after its header is checked against the limit and the size of the file or archive member."""
     content = open_content()
     version = npy_format.read_magic(content)
     if version not in HEADERS:

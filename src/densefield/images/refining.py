@@ -1,4 +1,4 @@
-"""Refining masks in files: one pair, or folders of them."""
+"""Refining masks in files: one pair, or folders."""
 
 from __future__ import annotations
 
@@ -18,45 +18,66 @@ from densefield.diagnose.finding import Finding
 from densefield.diagnose.inputs import axes_in_wrong_order
 from densefield.errors import InputError
 from densefield.filters.threads import check_threads
-from densefield.images.images import Pixels, read_image
 from densefield.images.masks import ARRAYS, Form, Mask, read_mask
-from densefield.images.outputs import Numbers, best_labels, write_result
 from densefield.images.pairs import Pair, Pairing, pair_up
-from densefield.images.preview import preview, write_preview
-from densefield.io.failures import failure_line
-from densefield.io.limits import check_array
+from densefield.images.preview import draw_preview
+from densefield.images.reading import Pixels, read_image
+from densefield.images.writing import ClassNumbers, best_labels, write_png, write_result
+from densefield.io.messages import failure_line
+from densefield.io.untrusted import check_array
 from densefield.labels import Void
 
-MANY_LABELS = 256
-COLOURS = 255.0  # read_image() scales every image to 0…255
+MANY_CLASSES = 256
+DATA_RANGE = 255.0  # read_image() scales every image to 0…255
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How masks are read and refined; the same for every pair."""
+class RefineSettings:
+    """How masks are read and refined.
+
+    Parameters
+    ----------
+    crf
+        The CRF.
+    confidence
+        Probability that a label of a mask is correct.
+    num_classes
+        The number of classes; by default one more than the highest label of each mask.
+    void
+        The value of unknown pixels in masks; "auto" is 255, None is no value.
+    logits
+        Arrays hold logits instead of probabilities.
+    soft
+        Grey pictures hold the probability of label 1.
+    explain
+        Diagnose each pair with `densefield.explain`.
+
+    >>> RefineSettings(num_classes=21).confidence
+    0.7
+    """
 
     crf: CRF = field(default_factory=CRF)
     confidence: float = 0.7
     num_classes: int | None = None
     void: Void = "auto"
-    logits: bool = False  # arrays hold logits
-    soft: bool = False  # grey pictures hold the probability of label 1
+    logits: bool = False
+    soft: bool = False
     explain: bool = False
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one pair: an error or none, and the findings of `explain` where it was asked for."""
+    """The result of one pair: its error, if any, and the findings of `explain`, if requested."""
 
     pair: Pair
-    form: Form | None = None  # of the mask, once it is read
+    form: Form | None = None  # of the mask, if it could be read
     findings: tuple[Finding, ...] = ()
     error: str | None = None
 
 
 @dataclass(frozen=True)
-class Refined:
-    """What became of all pairs, in the order of their names, and of the files that belong to no pair."""
+class RefinedFiles:
+    """The outcomes of all pairs in the order of their names, and the files that belong to no pair."""
 
     outcomes: tuple[Outcome, ...]
     skipped: tuple[Pair, ...]  # whose results exist already
@@ -64,12 +85,12 @@ class Refined:
 
     @property
     def failures(self) -> list[str]:
-        """One line for each failed file, with its name and the reason; masks without an image are among them."""
-        return [outcome.error for outcome in self.outcomes if outcome.error is not None] + unpaired(self.pairing)
+        """One line for each failed file and each mask without an image: name and reason."""
+        return [outcome.error for outcome in self.outcomes if outcome.error is not None] + _unpaired(self.pairing)
 
 
-def unpaired(pairing: Pairing) -> list[str]:
-    """One line for each mask that has no image, or more than one."""
+def _unpaired(pairing: Pairing) -> list[str]:
+    """One line for each mask without exactly one image."""
     return [*pairing.ambiguous, *(f"{mask}: no image has this name." for mask in pairing.masks_alone)]
 
 
@@ -77,7 +98,7 @@ def refine_files(
     image: Path,
     mask: Path,
     out: Path,
-    settings: Settings | None = None,
+    settings: RefineSettings | None = None,
     *,
     preview: Path | None = None,
     form: str | None = None,
@@ -87,11 +108,11 @@ def refine_files(
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     failed: Callable[[str], None] | None = None,
-) -> Refined:
-    """Refines the mask of one image, or of every image of a folder, and writes the results.
+) -> RefinedFiles:
+    """Refine the mask of one image, or of every image of a folder, and write the results.
 
-    A single pair uses all threads. Of several pairs, as many as there are threads are refined at a time, each on one
-    thread. A pair that fails is reported in the result, and the others continue.
+    A single pair uses all threads. Several pairs are refined in parallel, one thread each. A pair that fails is
+    reported in the result, and the others continue.
 
     Parameters
     ----------
@@ -100,33 +121,42 @@ def refine_files(
     settings
         How masks are read and refined.
     skip_existing
-        Pairs whose result exists are left out.
+        Skip pairs whose result exists.
     threads
-        All processors by default.
+        Number of threads, by default all processors.
     progress
-        Is called with the number of pairs done and the number of all pairs.
+        Called with the number of finished pairs and the total.
     failed
-        Is called with one line for each failed file, as soon as it has failed.
+        Called with one line for each failed file, as soon as it fails.
+
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     image, mask, out = (Path(name, file) for file in ("cat.jpg", "cat.png", "refined.png"))
+    ...     Image.new("RGB", (30, 20)).save(image)
+    ...     Image.fromarray(np.eye(20, 30, dtype=np.uint8)).save(mask)
+    ...     refine_files(image, mask, out).failures, out.exists()
+    ([], True)
     """
-    how = settings or Settings()
+    settings = settings or RefineSettings()
     count = check_threads(threads)
     pairing = pair_up(image, mask, out, preview, form, recursive=recursive, mask_suffix=mask_suffix)
     skipped = [pair for pair in pairing.pairs if skip_existing and pair.out.exists()]
     todo = sorted(set(pairing.pairs) - set(skipped), key=lambda pair: pair.out)
     if failed is not None:
-        for line in unpaired(pairing):
+        for line in _unpaired(pairing):
             failed(line)
     outcomes: list[Outcome] = []
-    for outcome in _run(todo, how, count):
+    for outcome in _refine_pairs(todo, settings, count):
         outcomes.append(outcome)
         if failed is not None and outcome.error is not None:
             failed(outcome.error)
         if progress is not None:
             progress(len(outcomes), len(todo))
-    return Refined(tuple(outcomes), tuple(skipped), pairing)
+    return RefinedFiles(tuple(outcomes), tuple(skipped), pairing)
 
 
-def _run(pairs: Sequence[Pair], settings: Settings, threads: int) -> Iterator[Outcome]:
+def _refine_pairs(pairs: Sequence[Pair], settings: RefineSettings, threads: int) -> Iterator[Outcome]:
     """Outcomes in the order of the pairs."""
     if len(pairs) < 2:
         yield from (refine_pair(pair, settings, threads) for pair in pairs)
@@ -135,11 +165,11 @@ def _run(pairs: Sequence[Pair], settings: Settings, threads: int) -> Iterator[Ou
     try:
         yield from pool.map(lambda pair: refine_pair(pair, settings, 1), pairs)
     finally:
-        pool.shutdown(cancel_futures=True)  # after Ctrl-C, pairs under way are finished, and no others start
+        pool.shutdown(cancel_futures=True)  # after Ctrl-C, running pairs finish and no others start
 
 
-def refine_pair(pair: Pair, settings: Settings, threads: int | None = None) -> Outcome:
-    """Refines one pair; an error of any type becomes one line of the outcome."""
+def refine_pair(pair: Pair, settings: RefineSettings, threads: int | None = None) -> Outcome:
+    """Refine one pair; an error of any type becomes one line of the outcome."""
     form: Form | None = None
     findings: tuple[Finding, ...] = ()
     try:
@@ -162,24 +192,24 @@ def refine_pair(pair: Pair, settings: Settings, threads: int | None = None) -> O
         write_result(pair.out, probabilities, mask, numbers)
         if pair.preview is not None:
             after = best_labels(probabilities, numbers)
-            write_preview(pair.preview, preview(image, mask.labels(), after, mask.palette))
-    except Exception as error:  # one damaged file does not end a folder, whatever a decoder or an array raises
+            write_png(pair.preview, draw_preview(image, mask.labels(), after, mask.palette))
+    except Exception as error:  # one damaged file must not stop a folder
         return Outcome(pair, form, findings, failure_line(error, pair.mask, pair.image))
     return Outcome(pair, form, findings)
 
 
 def _refined(
-    image: Pixels, mask: Mask, settings: Settings, threads: int | None, best_only: bool
-) -> tuple[npt.NDArray[np.float32], Numbers]:
-    """Probabilities (L, H, W), and the labels that their rows are for.
+    image: Pixels, mask: Mask, settings: RefineSettings, threads: int | None, best_only: bool
+) -> tuple[npt.NDArray[np.float32], ClassNumbers]:
+    """Probabilities (L, H, W), and the labels of their rows.
 
-    Where only the best label is wanted, high numbers such as 26001 do not get a row for each number below them: that
-    would be 50 gigabytes for a photo of half a megapixel.
+    If only the best label is wanted, labels are renumbered: with a row for each number below a label such as 26001, a
+    photo of half a megapixel would take 50 gigabytes.
     """
     arguments = _arguments(mask, settings, threads)
     lowest, highest = (int(mask.values.min()), int(mask.values.max())) if mask.form == "labels" else (0, 0)
     count = settings.num_classes or highest + 1
-    if best_only and count > MANY_LABELS and 0 <= lowest <= highest < count:  # else refine() says what is wrong
+    if best_only and count > MANY_CLASSES and 0 <= lowest <= highest < count:  # else refine() says what is wrong
         compact, numbers = mask.renumbered()
         if len(numbers):
             arguments |= {**compact.unary(), "num_classes": max(len(numbers), 2)}
@@ -187,8 +217,8 @@ def _refined(
     return refine(image, **arguments), None
 
 
-def _check_memory(pair: Pair, mask: Mask, settings: Settings) -> None:
-    """Raises where probabilities of the labels that occur, or of all labels of an array, are larger than the limit."""
+def _check_memory(pair: Pair, mask: Mask, settings: RefineSettings) -> None:
+    """Raise if the probabilities of the labels that occur, or of all classes for an array, exceed the limit."""
     if mask.values.ndim == 3:
         return  # as large as what was read
     labels = mask.labels()
@@ -199,15 +229,15 @@ def _check_memory(pair: Pair, mask: Mask, settings: Settings) -> None:
     check_array(pair.out, (count, *mask.size), 4 * count * labels.size)
 
 
-def _arguments(mask: Mask, settings: Settings, threads: int | None) -> dict[str, Any]:
-    """The arguments of `refine` and `explain`, the image apart."""
-    labels = 2 if mask.form == "object" and settings.num_classes is None else settings.num_classes
+def _arguments(mask: Mask, settings: RefineSettings, threads: int | None) -> dict[str, Any]:
+    """The arguments of `refine` and `explain` except the image."""
+    num_classes = 2 if mask.form == "object" and settings.num_classes is None else settings.num_classes
     return {
         **mask.unary(),
-        "num_classes": labels,
+        "num_classes": num_classes,
         "confidence": settings.confidence,
         "crf": settings.crf,
-        "data_range": COLOURS,
+        "data_range": DATA_RANGE,
         "threads": threads,
     }
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from densefield.io.atomic import open_atomically, write_atomically
+from densefield.io.files import open_atomically, write_atomically
 
 
 def test_the_content_is_on_the_disk_before_it_has_the_name_and_then_the_name(tmp_path, monkeypatch):

@@ -16,10 +16,13 @@ import pytest
 Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
 from densefield.errors import InputError  # noqa: E402
-from densefield.images.images import FORMATS, image_suffixes, open_image, read_image  # noqa: E402
 from densefield.images.masks import read_mask  # noqa: E402
-from densefield.io.arrays import read_array  # noqa: E402
-from densefield.io.limits import MAX_PIXELS, max_pixels  # noqa: E402
+from densefield.images.reading import FORMATS, IMAGE_SUFFIXES, open_image, read_image  # noqa: E402
+from densefield.io.untrusted import (  # noqa: E402
+    MAX_PIXELS,
+    max_pixels,
+    read_array,
+)
 
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
 
@@ -77,7 +80,7 @@ def test_an_eps_file_starts_no_ghostscript_whatever_its_name(tmp_path, monkeypat
 def test_every_allowed_format_is_read_by_its_content(tmp_path, suffix):
     path = tmp_path / f"picture{suffix}"
     Image.new("RGB", (6, 4), (200, 100, 0)).save(path)
-    assert open_image(path).format in FORMATS and suffix in image_suffixes()
+    assert open_image(path).format in FORMATS and suffix in IMAGE_SUFFIXES
     renamed = path.rename(tmp_path / "picture.dat")
     assert read_image(renamed).shape == (4, 6, 3)
 
@@ -88,7 +91,7 @@ def test_formats_that_are_not_allowed_are_refused(tmp_path):
     for path in sorted(tmp_path.iterdir()):
         with pytest.raises(InputError, match="is not an image"):
             open_image(path)
-    assert not {".eps", ".tga", ".ico", ".fits", ".pdf"} & image_suffixes()
+    assert not {".eps", ".tga", ".ico", ".fits", ".pdf"} & IMAGE_SUFFIXES
 
 
 def test_the_pixel_limit_is_an_environment_variable_that_the_error_names(tmp_path, monkeypatch):
@@ -191,6 +194,6 @@ def test_label_numbers_are_bounded(tmp_path, dtype, label):
 
 
 def test_reading_images_does_not_load_the_other_decoders():
-    code = "import sys, densefield.images.images; print([m for m in sys.modules if 'EpsImage' in m or 'Fits' in m])"
+    code = "import sys, densefield.images.reading; print([m for m in sys.modules if 'EpsImage' in m or 'Fits' in m])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"

@@ -14,7 +14,7 @@ Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 from PIL import PngImagePlugin  # noqa: E402
 
 from densefield.errors import InputError  # noqa: E402
-from densefield.images.images import image_suffixes, read_image  # noqa: E402
+from densefield.images.reading import IMAGE_SUFFIXES, read_image  # noqa: E402
 
 ROWS, COLUMNS = 5, 7
 COLOURS = np.random.default_rng(33071).integers(0, 256, (ROWS, COLUMNS, 3)).astype(np.uint8)
@@ -130,8 +130,8 @@ def test_errors_name_the_file(tmp_path):
 
 
 def test_endings_are_those_that_pillow_reads():
-    assert {".png", ".jpg", ".jpeg", ".tif", ".webp"} <= image_suffixes()
-    assert ".pdf" not in image_suffixes()  # which it only writes
+    assert {".png", ".jpg", ".jpeg", ".tif", ".webp"} <= IMAGE_SUFFIXES
+    assert ".pdf" not in IMAGE_SUFFIXES  # which it only writes
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg", "tif", "bmp", "gif", "webp"])

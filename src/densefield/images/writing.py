@@ -1,0 +1,118 @@
+"""Writing results atomically."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from densefield.errors import InputError
+from densefield.images.masks import MAX_CLASSES, Mask
+from densefield.images.palette import voc_palette
+from densefield.io.files import write_atomically
+
+TIFF = (".tif", ".tiff")
+FORMATS = (".png", *TIFF, ".npy", ".npz")
+
+ClassNumbers = npt.NDArray[np.intp] | None  # ascending
+
+
+def check_format(path: Path) -> None:
+    """Raise if results cannot be written to a file with this suffix."""
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"{path} ends in {path.suffix or 'nothing'!r}, expected one of {', '.join(FORMATS)}.")
+
+
+def write_png(path: Path, picture: npt.NDArray[np.uint8]) -> None:
+    """Write a picture as PNG, atomically.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    picture
+        Colours (H, W, 3), or grey values (H, W).
+
+    >>> import tempfile
+    >>> from densefield.images.reading import read_image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_png(Path(folder, "a.png"), np.zeros((4, 6, 3), np.uint8))
+    ...     read_image(Path(folder, "a.png")).shape
+    (4, 6, 3)
+    """
+    buffer = BytesIO()
+    Image.fromarray(picture).save(buffer, "PNG")
+    write_atomically(path, buffer.getvalue())
+
+
+def write_result(path: Path, probabilities: npt.NDArray[np.float32], mask: Mask, numbers: ClassNumbers = None) -> None:
+    """Write probabilities to .npy and .npz, and the most probable labels to pictures, in the form of the mask.
+
+    Parameters
+    ----------
+    path
+        The file to write; its suffix is the format.
+    probabilities
+        Probabilities of the classes, (L, H, W).
+    mask
+        The mask that was refined; its form and palette are kept.
+    numbers
+        The labels of the rows of `probabilities`, (L,); by default 0, …, L-1.
+
+    >>> import tempfile
+    >>> from densefield.images.reading import read_image
+    >>> mask = Mask("labels", np.array([[0, 1]]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_result(Path(folder, "a.png"), np.array([[[0.2, 0.9]], [[0.8, 0.1]]], np.float32), mask)
+    ...     read_image(Path(folder, "a.png")).tolist()
+    [[1, 0]]
+    """
+    check_format(path)
+    suffix = path.suffix.lower()
+    buffer = BytesIO()
+    if suffix == ".npy":
+        np.save(buffer, probabilities)
+    elif suffix == ".npz":
+        np.savez_compressed(buffer, probabilities=probabilities)
+    elif suffix == ".png":
+        _result_picture(path, probabilities, mask, numbers).save(buffer, "PNG")
+    else:
+        _result_picture(path, probabilities, mask, numbers).save(buffer, "TIFF", compression="tiff_lzw")
+    write_atomically(path, buffer.getvalue())
+
+
+def best_labels(probabilities: npt.NDArray[np.float32], numbers: ClassNumbers = None) -> npt.NDArray[np.intp]:
+    """The most probable label of each pixel, (H, W).
+
+    >>> best_labels(np.array([[[0.2, 0.9]], [[0.8, 0.1]]], np.float32), np.array([7, 300])).tolist()
+    [[300, 7]]
+    """
+    rows: npt.NDArray[np.intp] = probabilities.argmax(axis=0)
+    return rows if numbers is None else numbers[rows]
+
+
+def _result_picture(
+    path: Path, probabilities: npt.NDArray[np.float32], mask: Mask, numbers: ClassNumbers
+) -> Image.Image:
+    """The picture in the form of the mask: indexed with its palette, binary with its two values, soft, or grey labels.
+
+    Grey labels have 16 bits if the mask has, or if there are more than 256 classes.
+    """
+    if mask.form == "soft":
+        return Image.fromarray(np.rint(probabilities[1] * 255).astype(np.uint8))
+    labels = best_labels(probabilities, numbers)
+    if mask.form == "object":
+        return Image.fromarray((labels * mask.foreground).astype(np.uint16 if mask.sixteen_bits else np.uint8))
+    count = len(probabilities) if numbers is None else int(numbers[-1]) + 1
+    if count > MAX_CLASSES:
+        raise InputError(f"{path} cannot hold {count} labels, since pictures have 16 bits: write .npy or .npz.")
+    if mask.sixteen_bits or count > 256:
+        return Image.fromarray(labels.astype(np.uint16))
+    picture = Image.fromarray(labels.astype(np.uint8))
+    if mask.palette is not None:
+        more = voc_palette()[len(mask.palette) : count]  # labels beyond the mask's palette
+        picture.putpalette(np.concatenate([mask.palette, more]).tobytes())
+    return picture

@@ -1,0 +1,112 @@
+"""Atomic writing of files, and reading of JSON files."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from densefield.errors import InputError
+from densefield.io.messages import cause
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file under a temporary name and rename it, so that no reader ever sees a partial file.
+
+    The content is synced to disk before the rename, and the rename before the function returns.
+
+    Parameters
+    ----------
+    path
+        The file to write; missing parent folders are created.
+    content
+        The bytes to write.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_atomically(Path(folder, "notes", "a.txt"), b"content")
+    ...     Path(folder, "notes", "a.txt").read_bytes()
+    b'content'
+    """
+    with open_atomically(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def open_atomically(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO]:
+    """Open a file for writing that replaces `path` at the end of the block; after an error nothing changes.
+
+    Parameters
+    ----------
+    path
+        The file to write; errors such as a full disk name it.
+    temporary
+        Name of the file while it is written, in the same folder; by default a unique name.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open_atomically(Path(folder, "a.txt")) as file:
+    ...         _ = file.write(b"content")
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['a.txt']
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = temporary or path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Sync a folder's file names to disk, on systems that support it (Windows does not)."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read the object in a JSON file; any error is an InputError that names the file.
+
+    Parameters
+    ----------
+    path
+        The file to read.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "a.json").write_text('{"images": 3}')
+    ...     read_json(Path(folder, "a.json"))
+    {'images': 3}
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} cannot be read as JSON: {cause(error)}. Remove it, or name another folder."
+        ) from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path} holds a {type(content).__name__}, expected an object. Remove it.")
+    return content
