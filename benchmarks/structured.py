@@ -1,12 +1,12 @@
 """Loopy belief propagation on a grid of four neighbours: densefield against pgmax and against plain NumPy.
 
-    python benchmarks/structured.py [--side 200] [--sweeps 20] [--pgmax PYTHON]
+    python benchmarks/structured.py [--side 200] [--iterations 20] [--pgmax PYTHON]
 
-PYTHON is that of an environment with pgmax 0.6.1 and jax below 0.5; it fails on jax 0.10. All are given the same
-random scores of 21 labels in float32. Of densefield the best of some runs counts; the peers, which take long, run once
-in the middle of them. Both peers get tables of scores also where they are Potts: pgmax has no other pairs, and the
-plain version is kept plain. "gradient" is the forward pass and the gradient of the likelihood by all scores; the peers
-make the forward pass alone. Beside the time stands the largest difference of a marginal of a pixel from densefield's.
+PYTHON is the interpreter of an environment with pgmax 0.6.1 and jax below 0.5; pgmax fails on jax 0.10. All get the
+same random scores of 21 labels in float32. The time is the best of several runs for densefield; the slower peers run
+once, in the middle of them. Both peers use tables of scores for Potts too: pgmax has no Potts pairs, and the NumPy
+version stays simple. "gradient" is the forward pass and the gradient of the likelihood with respect to all scores; the
+peers run the forward pass alone. Beside the time is the largest difference of a pixel's marginal from densefield's.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def log_sum(x: Array, axis: int) -> Array:
     return total
 
 
-def numpy_marginals(pixel: Array, right: Array, down: Array, sweeps: int) -> Array:
-    """The same sweeps written plainly: pixel (H, W, L), tables (H, W-1, L, L) and (H-1, W, L, L)."""
+def numpy_marginals(pixel: Array, right: Array, down: Array, iterations: int) -> Array:
+    """The same iterations in simple NumPy: pixel (H, W, L), tables (H, W-1, L, L) and (H-1, W, L, L)."""
     left, up = np.zeros_like(right[..., 0]), np.zeros_like(down[..., 0])  # messages to the first of each pair
     onward, below = left, up  # and to the second
-    for _ in range(sweeps):
+    for _ in range(iterations):
         total = pixel.copy()
         total[:, :-1] += left
         total[:, 1:] += onward
@@ -73,10 +73,10 @@ def numpy_marginals(pixel: Array, right: Array, down: Array, sweeps: int) -> Arr
 
 
 class Pgmax:
-    """pgmax in a process of its own, which runs when it is told to."""
+    """pgmax in a separate process."""
 
-    def __init__(self, python: str, pixel: Array, right: Array, down: Array, sweeps: int, folder: Path) -> None:
-        np.savez(folder / "model.npz", pixel=pixel, right=right, down=down, sweeps=sweeps)
+    def __init__(self, python: str, pixel: Array, right: Array, down: Array, iterations: int, folder: Path) -> None:
+        np.savez(folder / "model.npz", pixel=pixel, right=right, down=down, iterations=iterations)
         worker = Path(__file__).with_name("structured_pgmax.py")
         command = [python, str(worker), str(folder / "model.npz"), str(folder / "marginals.npy")]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -89,7 +89,7 @@ class Pgmax:
         return self._process.stdout.readline().strip()
 
     def seconds(self) -> float:
-        """Of one run, as the process itself takes it."""
+        """The time of one run, measured in the process itself."""
         assert self._process.stdin is not None
         print(file=self._process.stdin, flush=True)
         return float(self._answer())
@@ -106,11 +106,11 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def compare(side: int, sweeps: int, potts: bool, python: str | None, times: int) -> None:
-    grid = GridGraph(side, side, labels=LABELS, potts=potts)
+def compare(side: int, iterations: int, potts: bool, python: str | None, times: int) -> None:
+    grid = GridGraph(side, side, num_states=LABELS, potts=potts)
     scores = random_scores(grid)
     labels = torch.randint(LABELS, (1, side, side), generator=torch.Generator().manual_seed(1302))
-    inference = partial(grid_belief_propagation, sweeps=sweeps, tolerance=0)
+    inference = partial(grid_belief_propagation, iterations=iterations, tolerance=0)
 
     def forward() -> Array:
         with torch.no_grad():
@@ -123,7 +123,7 @@ def compare(side: int, sweeps: int, potts: bool, python: str | None, times: int)
 
     def plain() -> float:
         start = time.perf_counter()
-        found = numpy_marginals(*arrays, sweeps)
+        found = numpy_marginals(*arrays, iterations)
         taken = time.perf_counter() - start
         differences["NumPy, forward"] = float(np.abs(found - mine).max())
         return taken
@@ -141,18 +141,18 @@ def compare(side: int, sweeps: int, potts: bool, python: str | None, times: int)
     mine = forward()
     differences: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
-        peer = Pgmax(python, *arrays, sweeps, Path(folder)) if python else None
+        peer = Pgmax(python, *arrays, iterations, Path(folder)) if python else None
         if peer is not None:
             calls["pgmax, forward"] = peer.seconds
             differences["pgmax, forward"] = float(np.abs(peer.marginals - mine).max())
         best = dict.fromkeys(calls, float("inf"))
         for turn in range(times):
             for name, call in calls.items():
-                if turn == times // 2 or name.startswith("densefield"):  # the peers, which take long, once
+                if turn == times // 2 or name.startswith("densefield"):  # the slow peers run once
                     best[name] = min(best[name], call())
         if peer is not None:
             peer.close()
-    print(f"\n{side}×{side} pixels, {LABELS} labels, {sweeps} sweeps, {'Potts' if potts else 'tables'}")
+    print(f"\n{side}×{side} pixels, {LABELS} labels, {iterations} iterations, {'Potts' if potts else 'tables'}")
     for name, value in best.items():
         ratio = value / best["densefield, gradient"]
         accuracy = f"   marginals differ by {differences[name]:.1e}" if name in differences else ""
@@ -162,7 +162,7 @@ def compare(side: int, sweeps: int, potts: bool, python: str | None, times: int)
 def main() -> None:
     parser = argparse.ArgumentParser(description="Loopy belief propagation on a grid.")
     parser.add_argument("--side", type=int, default=200)
-    parser.add_argument("--sweeps", type=int, default=20)
+    parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--pgmax", metavar="PYTHON")
     parser.add_argument("--only", choices=["potts", "tables"])
@@ -170,7 +170,7 @@ def main() -> None:
     print(f"{machine()}, torch {torch.__version__} on {torch.get_num_threads()} threads")
     for potts in (True, False):
         if options.only in (None, "potts" if potts else "tables"):
-            compare(options.side, options.sweeps, potts, options.pgmax, options.times)
+            compare(options.side, options.iterations, potts, options.pgmax, options.times)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Loopy belief propagation on a grid by pgmax, run by benchmarks/structured.py in an environment of its own.
+"""Loopy belief propagation on a grid by pgmax, run by benchmarks/structured.py in a separate environment.
 
-It builds the model from an .npz file, then makes one run for every line it reads, and answers with its seconds.
+It builds the model from an .npz file, then runs once for every input line and prints the seconds.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-# Folding the wiring of large graphs into constants takes XLA minutes, and gains nothing here.
+# Constant folding of large graphs takes XLA minutes and gains nothing here.
 os.environ.setdefault("XLA_FLAGS", "--xla_disable_hlo_passes=constant_folding")
 
 import jax
@@ -19,7 +19,7 @@ from pgmax import fgraph, fgroup, infer, vgroup
 
 def main() -> None:
     given = np.load(sys.argv[1])
-    pixel, right, down, sweeps = given["pixel"], given["right"], given["down"], int(given["sweeps"])
+    pixel, right, down, iterations = given["pixel"], given["right"], given["down"], int(given["iterations"])
     rows, columns, labels = pixel.shape
     variables = vgroup.NDVarArray(num_states=labels, shape=(rows, columns))
     graph = fgraph.FactorGraph(variables)
@@ -30,7 +30,7 @@ def main() -> None:
         graph.add_factors(fgroup.PairwiseFactorGroup(variables_for_factors=pairs, log_potential_matrix=tables))
     inferer = infer.build_inferer(graph.bp_state, backend="bp")
     arrays = inferer.init(evidence_updates={variables: pixel})
-    run = jax.jit(lambda a: inferer.run(a, num_iters=sweeps, damping=0.0, temperature=1.0))
+    run = jax.jit(lambda a: inferer.run(a, num_iters=iterations, damping=0.0, temperature=1.0))
     found = jax.block_until_ready(run(arrays))  # compiles
     np.save(sys.argv[2], np.asarray(infer.get_marginals(inferer.get_beliefs(found))[variables]))
     print("ready", flush=True)

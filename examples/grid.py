@@ -1,19 +1,19 @@
-"""Segments scenes: a network alone, with a grid of neighbouring pixels, and with the dense CRF on top.
+"""Segments scenes with a network alone, with a grid of neighbouring pixels, and with the dense CRF.
 
     python examples/grid.py
 
-A small network is trained on synthetic scenes. From there all four go on for as many steps, jointly with what is on
-top of the network:
+A small network is trained on synthetic scenes. Then each of four models is trained jointly with a copy of the network,
+for the same number of steps:
 
-  network              nothing: pixels are independent
-  grid CRF, labelling  four neighbours; Potts weights that fall with the difference of colours, by loopy belief
-                       propagation; the likelihood of the whole labelling, whose gradient is predicted less true
-                       marginals (paper, Fig. 2)
-  grid CRF, marginals  the same with the likelihood of the marginals, back through the sweeps
+  network              the network alone: pixels are independent
+  grid CRF, labelling  four neighbours, with Potts weights that decrease with the colour difference; loopy belief
+                       propagation; the likelihood of the labelling, whose gradient is predicted minus true marginals
+                       (paper, Fig. 2)
+  grid CRF, marginals  the same with the likelihood of the marginals, differentiated through the iterations
   dense CRF            all pairs of pixels, by mean field; the likelihood of the marginals (paper, Fig. 3)
 
-Printed is the share of pixels of other scenes that are right, and by how much it is above the network's, with an
-interval that holds 95 % of what the bootstrap over scenes gives.
+It prints the fraction of correct pixels on other scenes and the gain over the network, with a 95 % bootstrap confidence
+interval over scenes.
 """
 
 from __future__ import annotations
@@ -32,21 +32,20 @@ from densefield import Bilateral, DenseCRF, SceneDataset, Spatial, log_likelihoo
 from densefield.structured import GridGraph, grid_belief_propagation, negative_log_likelihood
 
 SIDE, CLASSES = 96, 4
-INFERENCE = partial(grid_belief_propagation, sweeps=10, tolerance=0)
+INFERENCE = partial(grid_belief_propagation, iterations=10, tolerance=0)
 
 
 class GridCRF(nn.Module):
     """Potts weights w₀ + w₁ exp(-‖c_i − c_j‖²/2σ²) of neighbouring pixels, and a factor for the network's scores.
 
-    The network knows of the pixels around each, and the grid takes what it says of neighbours for independent: the
-    factor makes up for that.
+    The network's scores of neighbours are correlated, but the grid treats them as independent; the factor compensates.
     """
 
-    def __init__(self, whole: bool) -> None:
+    def __init__(self, labelling: bool) -> None:
         super().__init__()
-        self.whole = whole  # whether the likelihood is that of the whole labelling
+        self.labelling = labelling  # whether the loss is the likelihood of the labelling or of the marginals
         self.log_factor = nn.Parameter(torch.tensor(-1.0))
-        self.graph = GridGraph(SIDE, SIDE, labels=CLASSES + 1, potts=True)
+        self.graph = GridGraph(SIDE, SIDE, num_states=CLASSES + 1, potts=True)
         self.weights = nn.Parameter(torch.tensor([0.3, 1.0]))
         self.log_sigma = nn.Parameter(torch.tensor(3.0))
 
@@ -73,9 +72,9 @@ def scores_of(network: nn.Module, image: Tensor) -> Tensor:
 
 
 def top_of(name: str) -> GridCRF | DenseCRF | None:
-    """What is on top of the network."""
+    """The CRF on top of the network, if any."""
     if name.startswith("grid CRF"):
-        return GridCRF(whole=name.endswith("labelling"))
+        return GridCRF(labelling=name.endswith("labelling"))
     if name == "dense CRF":
         return DenseCRF(CLASSES + 1, [Spatial(3, weight=1), Bilateral(30, 15, weight=3)], iterations=5)
     return None
@@ -90,8 +89,8 @@ def marginals_of(network: nn.Module, top: GridCRF | DenseCRF | None, image: Tens
 
 
 def loss_of(network: nn.Module, top: GridCRF | DenseCRF | None, image: Tensor, label: Tensor) -> Tensor:
-    """Minus the log-likelihood, for each pixel: of the whole labelling, or of the marginals."""
-    if isinstance(top, GridCRF) and top.whole:
+    """The negative log-likelihood per pixel, of the labelling or of the marginals."""
+    if isinstance(top, GridCRF) and top.labelling:
         return negative_log_likelihood(top.graph, top(scores_of(network, image), image), label, INFERENCE)
     return log_likelihood_loss(marginals_of(network, top, image), label)
 
@@ -99,7 +98,7 @@ def loss_of(network: nn.Module, top: GridCRF | DenseCRF | None, image: Tensor, l
 def train(
     modules: nn.ModuleList, loss: Callable[[Tensor, Tensor], Tensor], data: tuple[Tensor, Tensor], steps: int
 ) -> None:
-    """Some steps on batches of eight scenes; what is on top of the network learns faster."""
+    """Train on batches of eight scenes, with a higher learning rate for the CRF."""
     torch.manual_seed(55)
     groups = [{"params": module.parameters(), "lr": rate} for module, rate in zip(modules, (2e-3, 2e-2), strict=False)]
     optimiser = torch.optim.Adam(groups)
@@ -117,7 +116,7 @@ def train(
 def main(
     scenes: int = 160, tests: int = 60, before: int = 250, joint: int = 60
 ) -> dict[str, tuple[float, float, float]]:
-    """Trains all four and prints a table; gives accuracy and the interval of the difference for each."""
+    """Train all four, print a table, and return accuracy and the interval of the gain for each."""
     data, (images, truth) = tensors(scenes, 0), tensors(tests, 10_000)
     torch.manual_seed(56)
     start_network = small_network(CLASSES + 1, width=64)
@@ -147,8 +146,8 @@ def main(
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Segments scenes with and without a CRF.")
-    parser.add_argument("--scenes", type=int, default=160, help="to train on")
-    parser.add_argument("--tests", type=int, default=60, help="scenes to segment")
-    parser.add_argument("--before", type=int, default=250, help="steps of the network alone")
-    parser.add_argument("--joint", type=int, default=60, help="steps of all four after that")
+    parser.add_argument("--scenes", type=int, default=160, help="number of training scenes")
+    parser.add_argument("--tests", type=int, default=60, help="number of test scenes")
+    parser.add_argument("--before", type=int, default=250, help="training steps of the network alone")
+    parser.add_argument("--joint", type=int, default=60, help="joint training steps of each model")
     main(**vars(parser.parse_args()))

@@ -1,19 +1,19 @@
-"""Tags pictures with several labels at once: a network alone, and with a complete graph over the tags.
+"""Multi-label tagging with a network alone, and with a complete graph over the tags.
 
     python examples/tagging.py
 
-A picture is the sum of one of scikit-learn's digits for every tag it has, each somewhat shifted, under noise. Which
-tags go together is drawn from a model in which every pair attracts or repels. All models have the same network, which
-sees the whole picture and scores every tag; they are trained from nothing on the same pictures:
+An image is the noisy sum of one of scikit-learn's digits for each of its tags, slightly shifted. Tags are sampled from
+a model in which every pair attracts or repels. All models have the same network, which sees the whole image and scores
+every tag; they are trained from scratch on the same images:
 
-  network          every tag by itself
-  graph, exact     a score for each of the pairs of tags as well; the likelihood by enumeration
+  network          independent tags
+  graph, exact     a score for every pair of tags as well; the likelihood by enumeration
   graph, LBP       the same by loopy belief propagation
   graph, convex    the same by convex belief propagation
   graph, TRW       the same by tree-reweighted message passing
 
-Printed is the share of other pictures, of other digits, of which all tags are right; and by how much it is above that
-of the network, with an interval that holds 95 % of what the bootstrap over pictures gives.
+It prints the fraction of test images, made from other digits, with all tags correct, and the gain over the network with
+a 95 % bootstrap confidence interval over images.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ from densefield.structured import (
 )
 
 TAGS = 8
-NOISE = 0.6  # deviation, where ink is 1
+NOISE = 0.6  # standard deviation; ink is 1
 PAIRS = list(itertools.combinations(range(TAGS), 2))
 GRAPH = FactorGraph([2] * TAGS, {"tag": [[i] for i in range(TAGS)], "pair": PAIRS})
-LONELY = FactorGraph([2] * TAGS, {"tag": [[i] for i in range(TAGS)]})
+UNARY = FactorGraph([2] * TAGS, {"tag": [[i] for i in range(TAGS)]})
 Inference = Callable[[FactorGraph, Mapping[str, Tensor]], Beliefs]
 
 
 def draw_tags(count: int, generator: torch.Generator) -> Tensor:
-    """Tags (count, TAGS), 0 or 1, of a random model of pairs."""
+    """Tags (count, TAGS), 0 or 1, sampled from a random model of pairs."""
     sign = torch.randint(2, (len(PAIRS),), generator=torch.Generator().manual_seed(6)) * 2.0 - 1
     pair = 1.3 * sign.reshape(1, -1, 1, 1) * torch.tensor([[1.0, -1.0], [-1.0, 1.0]])
     return exact_samples(GRAPH, {"tag": torch.zeros(1, 1, 2), "pair": pair}, count, generator)[:, 0]
 
 
 def draw_pictures(tags: Tensor, digits: list[np.ndarray], rng: np.random.Generator) -> Tensor:
-    """The sum of a digit for every tag, (count, 64)."""
+    """The noisy sum of a digit for every tag, (count, 64)."""
     pictures = NOISE * rng.standard_normal((len(tags), 8, 8))
     for tag, images in enumerate(digits):
         for item in np.flatnonzero(tags[:, tag].numpy()):
@@ -66,7 +66,7 @@ def draw_pictures(tags: Tensor, digits: list[np.ndarray], rng: np.random.Generat
 
 
 class Tagger(nn.Module):
-    """Scores of tags by a network; scores of pairs, which do not depend on the picture."""
+    """Scores of tags by a network, and scores of pairs that do not depend on the image."""
 
     def __init__(self, graph: FactorGraph) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Tagger(nn.Module):
 
 
 def trained(graph: FactorGraph, inference: Inference, pictures: Tensor, tags: Tensor, epochs: int) -> Tagger:
-    """A tagger after some passes over the pictures (paper, Fig. 2)."""
+    """A tagger trained for some epochs (paper, Fig. 2)."""
     torch.manual_seed(33)
     tagger = Tagger(graph)
     optimiser = torch.optim.Adam(tagger.parameters(), lr=0.005, weight_decay=1e-4)
@@ -96,7 +96,7 @@ def trained(graph: FactorGraph, inference: Inference, pictures: Tensor, tags: Te
 
 
 def difference_interval(difference: np.ndarray, samples: int = 2000) -> tuple[float, float]:
-    """What 95 % of the means are within when pictures are drawn anew."""
+    """A 95 % bootstrap confidence interval of the mean over images."""
     rng = np.random.default_rng(78)
     means = [difference[rng.integers(len(difference), size=len(difference))].mean() for _ in range(samples)]
     low, high = np.quantile(means, [0.025, 0.975])
@@ -104,7 +104,7 @@ def difference_interval(difference: np.ndarray, samples: int = 2000) -> tuple[fl
 
 
 def main(pictures: int = 1500, tests: int = 2000, epochs: int = 20) -> dict[str, tuple[float, float, float]]:
-    """Trains all five and prints a table; gives exact matches and the interval of the difference for each."""
+    """Train all five, print a table, and return exact matches and the interval of the gain for each."""
     rng, generator = np.random.default_rng(1789), torch.Generator().manual_seed(1789)
     data = load_digits()
     half = len(data.target) // 2
@@ -114,9 +114,9 @@ def main(pictures: int = 1500, tests: int = 2000, epochs: int = 20) -> dict[str,
         tags = draw_tags(count, generator)
         parts.append((draw_pictures(tags, digits, rng), tags))
     (seen, tags), (unseen, truth) = parts
-    options = {"sweeps": 15, "tolerance": 1e-3}
+    options = {"iterations": 15, "tolerance": 1e-3}
     models: dict[str, tuple[FactorGraph, Inference]] = {
-        "network": (LONELY, enumeration),
+        "network": (UNARY, enumeration),
         "graph, exact": (GRAPH, enumeration),
         "graph, LBP": (GRAPH, partial(loopy_belief_propagation, damping=0.3, **options)),
         "graph, convex": (GRAPH, partial(convex_belief_propagation, schedule="parallel", damping=0.3, **options)),
@@ -143,8 +143,8 @@ def main(pictures: int = 1500, tests: int = 2000, epochs: int = 20) -> dict[str,
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Tags pictures with several labels at once.")
-    parser.add_argument("--pictures", type=int, default=1500, help="to train on")
-    parser.add_argument("--tests", type=int, default=2000, help="pictures to tag")
+    parser = argparse.ArgumentParser(description="Multi-label tagging with a graph over the tags.")
+    parser.add_argument("--pictures", type=int, default=1500, help="number of training images")
+    parser.add_argument("--tests", type=int, default=2000, help="number of test images")
     parser.add_argument("--epochs", type=int, default=20)
     main(**vars(parser.parse_args()))

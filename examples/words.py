@@ -1,19 +1,19 @@
-"""Reads words of noisy characters: a network alone, with a chain, and with a second-order model on top.
+"""Reads words of noisy characters with a network alone, with a chain, and with a second-order model.
 
     python examples/words.py
 
-Characters are scikit-learn's digits under noise, so that many cannot be read by themselves. Words come from a language
-in which a character allows four to follow it, and the two before it make two of those likely. All models are trained
-from nothing, each with the same network and the same words:
+Characters are scikit-learn's digits with so much noise that many are illegible on their own. In the language of the
+words, a character allows four successors, and the character before it makes two of them likely. All models are trained
+from scratch with the same network and the same words:
 
-  network              every character by itself
+  network              independent characters
   chain, exact         a score for every pair of neighbours as well; the likelihood by the junction tree
-  chain, LBP           the same by loopy belief propagation, which on a chain is exact
-  second order, exact  a score for every three in a row; the likelihood by the junction tree
-  second order, LBP    the same by loopy belief propagation, which is now an approximation
+  chain, LBP           the same by loopy belief propagation, which is exact on a chain
+  second order, exact  a score for every three characters in a row; the likelihood by the junction tree
+  second order, LBP    the same by loopy belief propagation, which is an approximation here
 
-Printed is the share of characters that are read rightly in other words, of other digits, and by how much it is above
-the network's, with an interval that holds 95 % of what the bootstrap over words gives.
+It prints the fraction of correct characters in test words, made from other digits, and the gain over the network with a
+95 % bootstrap confidence interval over words.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from torch import Tensor, nn
 from densefield.structured import Beliefs, FactorGraph, junction_tree, loopy_belief_propagation, negative_log_likelihood
 
 CHARACTERS, LENGTH = 10, 7
-NOISE = 0.5  # deviation, where ink is 1
+NOISE = 0.5  # standard deviation; ink is 1
 Inference = Callable[[FactorGraph, Mapping[str, Tensor]], Beliefs]
 
 
 def draw_words(count: int, rng: np.random.Generator, language: np.ndarray) -> np.ndarray:
-    """Words (count, LENGTH) of which p(c | a, b) is language[a, b, c]."""
+    """Words (count, LENGTH) sampled with p(c | a, b) = language[a, b, c]."""
     words = rng.integers(CHARACTERS, size=(count, LENGTH))
     for place in range(2, LENGTH):
         p = language[words[:, place - 2], words[:, place - 1]].cumsum(1)
@@ -65,7 +65,7 @@ def draw_pictures(words: np.ndarray, digits: dict[int, np.ndarray], rng: np.rand
 
 
 class Reader(nn.Module):
-    """The network, and scores of neighbouring characters that do not depend on the picture."""
+    """A network, and scores of neighbouring characters that do not depend on the image."""
 
     def __init__(self, order: int) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class Reader(nn.Module):
 
 
 def trained(order: int, inference: Inference, pictures: Tensor, words: Tensor, epochs: int) -> Reader:
-    """A reader after some passes over the words (paper, Fig. 2)."""
+    """A reader trained for some epochs (paper, Fig. 2)."""
     torch.manual_seed(20)
     reader = Reader(order)
     optimiser = torch.optim.Adam(reader.parameters(), lr=0.01, weight_decay=1e-4)
@@ -97,7 +97,7 @@ def trained(order: int, inference: Inference, pictures: Tensor, words: Tensor, e
 
 
 def difference_interval(difference: np.ndarray, samples: int = 2000) -> tuple[float, float]:
-    """What 95 % of the means are within when words are drawn anew."""
+    """A 95 % bootstrap confidence interval of the mean over words."""
     rng = np.random.default_rng(77)
     means = difference[rng.integers(len(difference), size=(samples, len(difference)))].mean(1)
     low, high = np.quantile(means, [0.025, 0.975])
@@ -105,7 +105,7 @@ def difference_interval(difference: np.ndarray, samples: int = 2000) -> tuple[fl
 
 
 def main(words: int = 600, tests: int = 500, epochs: int = 12) -> dict[str, tuple[float, float, float]]:
-    """Trains all five and prints a table; gives accuracy and the interval of the difference for each."""
+    """Train all five, print a table, and return accuracy and the interval of the gain for each."""
     rng = np.random.default_rng(2015)
     data = load_digits()
     images, half = data.images.reshape(-1, 64) / 16, len(data.target) // 2
@@ -116,7 +116,7 @@ def main(words: int = 600, tests: int = 500, epochs: int = 12) -> dict[str, tupl
         text = draw_words(count, rng, language)
         parts.append((draw_pictures(text, digits, rng), torch.tensor(text)))
     (pictures, texts), (test_pictures, test_texts) = parts
-    loopy = partial(loopy_belief_propagation, sweeps=10, tolerance=1e-3)
+    loopy = partial(loopy_belief_propagation, iterations=10, tolerance=1e-3)
     models: dict[str, tuple[int, Inference]] = {
         "network": (0, junction_tree),
         "chain, exact": (1, junction_tree),
@@ -142,7 +142,7 @@ def main(words: int = 600, tests: int = 500, epochs: int = 12) -> dict[str, tupl
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Reads words of noisy characters.")
-    parser.add_argument("--words", type=int, default=600, help="to train on")
-    parser.add_argument("--tests", type=int, default=500, help="words to read")
+    parser.add_argument("--words", type=int, default=600, help="number of training words")
+    parser.add_argument("--tests", type=int, default=500, help="number of test words")
     parser.add_argument("--epochs", type=int, default=12)
     main(**vars(parser.parse_args()))

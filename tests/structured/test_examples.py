@@ -1,4 +1,4 @@
-"""The examples of structured models run, small, and what they say of their gains holds in full."""
+"""The examples of structured models run on small data, and reach the stated gains on full data (slow)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def example(name: str) -> ModuleType:
     if name != "grid":
-        pytest.importorskip("sklearn", reason="the example reads scikit-learn's digits")
+        pytest.importorskip("sklearn", reason="the example uses scikit-learn's digits")
     if not EXAMPLES.is_dir():
-        pytest.skip("there are no examples beside these tests")
+        pytest.skip("the examples are not installed")
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -39,7 +39,7 @@ def test_the_examples_run(name: str, sizes: dict[str, int], models: int) -> None
 
 
 @pytest.mark.slow
-def test_words_are_read_better_with_neighbours_and_better_still_with_two() -> None:
+def test_words_improve_with_a_chain_and_more_with_a_second_order_model() -> None:
     table = example("words").main()
     assert table["chain, exact"][1] > 0.02 and table["chain, LBP"][1] > 0.02
     assert table["second order, exact"][1] > 0.04 and table["second order, LBP"][1] > 0.04
@@ -47,6 +47,6 @@ def test_words_are_read_better_with_neighbours_and_better_still_with_two() -> No
 
 
 @pytest.mark.slow
-def test_tags_are_found_better_with_a_graph_whatever_the_messages() -> None:
+def test_tags_improve_with_a_graph_for_every_inference() -> None:
     table = example("tagging").main()
     assert all(low > 0.015 for name, (_, low, _) in table.items() if name != "network")

@@ -1,4 +1,4 @@
-"""Deep structured models in general: scores of small regions of variables, exact and approximate marginals."""
+"""Structured models on factor graphs: exact and approximate marginals, MAP inference and learning, in torch."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from densefield.structured.belief_propagation import (
     tree_reweighted,
 )
 from densefield.structured.beliefs import Beliefs
-from densefield.structured.counting import bethe_weights, convex_weights, forest_weights, tree_weights
+from densefield.structured.counting_numbers import bethe_weights, convex_weights, forest_weights, tree_weights
 from densefield.structured.enumeration import configuration_scores, enumeration
 from densefield.structured.factor_graph import FactorGraph, Potts
 from densefield.structured.grid import GridGraph, grid_tree_weights
-from densefield.structured.grid_messages import grid_belief_propagation
+from densefield.structured.grid_belief_propagation import grid_belief_propagation
 from densefield.structured.junction_tree import exact_map, exact_samples, junction_tree
-from densefield.structured.learning import MarginalDifference, Unrolled, log_partition, negative_log_likelihood
+from densefield.structured.learning import log_partition, negative_log_likelihood
 from densefield.structured.map_inference import icm, max_product
 from densefield.structured.mean_field import mean_field
 
@@ -30,9 +30,7 @@ __all__ = [
     "Beliefs",
     "FactorGraph",
     "GridGraph",
-    "MarginalDifference",
     "Potts",
-    "Unrolled",
     "bethe_weights",
     "configuration_scores",
     "convex_belief_propagation",

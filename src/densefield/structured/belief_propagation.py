@@ -3,47 +3,56 @@
 from __future__ import annotations
 
 from densefield.structured.beliefs import Beliefs
-from densefield.structured.counting import bethe_weights, convex_weights, tree_weights
+from densefield.structured.counting_numbers import Weights, bethe_weights, convex_weights, tree_weights
 from densefield.structured.factor_graph import FactorGraph, Scores
-from densefield.structured.messages import Weights, pass_messages
-from densefield.structured.schedule import Schedule
+from densefield.structured.iteration import Schedule
+from densefield.structured.message_passing import pass_messages
 
 
 def loopy_belief_propagation(
     graph: FactorGraph,
     scores: Scores,
     *,
-    sweeps: int = 100,
+    iterations: int = 100,
     schedule: Schedule = "parallel",
     damping: float = 0.0,
     tolerance: float = 1e-6,
 ) -> Beliefs:
-    """Marginals by messages as if there were no loops, and the Bethe approximation of log Z (paper, Fig. 2, step 2).
+    """Marginals by sum-product messages, and the Bethe approximation of log Z (paper, Fig. 2, step 2).
 
-    Exact on trees, often good elsewhere; with loops it may oscillate, which damping calms, and log Z is no bound.
+    It is exact on trees and often accurate elsewhere. With loops it may oscillate, which damping reduces, and log Z is
+    not a bound.
 
-    * ``sweeps``: how many at most; each replaces every message once.
-    * ``schedule``: "parallel" replaces all at once; "sequential" one colour of variables after another, which takes
-      fewer sweeps of more steps.
-    * ``damping``: the share of the old message, in the log domain, that stays.
-    * ``tolerance``: stop when ``residual``, ``inconsistency`` and ``gap`` of the Beliefs are no larger: no marginal
-      changes by more in a sweep, marginals of regions and variables agree, and log Z agrees with both. 0 makes all
-      sweeps. In float32 rounding alone is about 1e-6 where scores are strong.
+    Parameters
+    ----------
+    graph
+        The factor graph.
+    scores
+        The scores of each group of regions, as ``FactorGraph`` describes them.
+    iterations
+        Maximum number of iterations; each replaces every message once.
+    schedule
+        "parallel" replaces all messages together; "sequential" updates one colour of variables after another, which
+        takes fewer iterations of more steps.
+    damping
+        Weight of the old message in the log domain, 0 or more and below 1.
+    tolerance
+        Stop once ``residual``, ``inconsistency`` and ``gap`` of ``Beliefs`` are at most this large. 0 makes all
+        iterations. In float32, rounding alone is about 1e-6 if scores are strong.
 
     >>> import torch
     >>> graph = FactorGraph([2] * 3, {"unary": [[0]], "pair": [[0, 1], [1, 2], [2, 0]]})
     >>> scores = {"unary": torch.tensor([[[1.0, 0.0]]]), "pair": torch.eye(2).reshape(1, 1, 2, 2)}
     >>> beliefs = loopy_belief_propagation(graph, scores)
-    >>> beliefs.variables[0].exp()
+    >>> beliefs.variable_log_marginals[0].exp()
     tensor([[0.7681, 0.2319],
             [0.6649, 0.3351],
             [0.6649, 0.3351]])
     >>> beliefs.converged
     True
     """
-    return pass_messages(
-        graph, scores, bethe_weights(graph), sweeps=sweeps, schedule=schedule, damping=damping, tolerance=tolerance
-    )
+    weights = bethe_weights(graph)
+    return pass_messages(graph, scores, weights, iterations, schedule, damping, tolerance)
 
 
 def convex_belief_propagation(
@@ -51,33 +60,36 @@ def convex_belief_propagation(
     scores: Scores,
     *,
     weights: Weights | None = None,
-    sweeps: int = 1000,
+    iterations: int = 1000,
     schedule: Schedule = "sequential",
     damping: float = 0.0,
     tolerance: float = 1e-6,
 ) -> Beliefs:
-    """Marginals of the concave entropy of ``convex_weights``: one solution, which is reached from anywhere.
+    """Marginals that maximise a concave approximation of the entropy: the solution is unique.
 
-    With the sequential schedule and without damping every step lowers a convex function of the messages to its least
-    value along the step, so that it converges whatever the scores, though slowly where they are strong: ``converged``
-    tells whether the sweeps were enough. Exact on trees; elsewhere log Z is too large, by more than that of
-    ``tree_reweighted``, and marginals are too uncertain. The options are those of ``loopy_belief_propagation``.
+    With the sequential schedule and no damping, every step minimises a convex function along some messages. It
+    therefore converges for all scores, though slowly if they are strong: check ``converged``. It is exact on trees.
+    Elsewhere log Z is too large, by more than with ``tree_reweighted``, and marginals are too uncertain.
+
+    Parameters
+    ----------
+    graph
+        The factor graph.
+    scores
+        The scores of each group of regions, as ``FactorGraph`` describes them.
+    weights
+        Counting numbers ρ_r > 0 by group name, (R,) each; by default ``convex_weights(graph)``.
+    iterations, schedule, damping, tolerance
+        As in ``loopy_belief_propagation``.
 
     >>> import torch
     >>> graph = FactorGraph([2] * 3, {"unary": [[0]], "pair": [[0, 1], [1, 2], [2, 0]]})
     >>> scores = {"unary": torch.tensor([[[1.0, 0.0]]]), "pair": -30 * torch.eye(2).reshape(1, 1, 2, 2)}
-    >>> convex_belief_propagation(graph, scores).converged  # labels that cannot all differ
+    >>> convex_belief_propagation(graph, scores).converged  # three binary labels cannot all differ
     True
     """
-    return pass_messages(
-        graph,
-        scores,
-        convex_weights(graph) if weights is None else weights,
-        sweeps=sweeps,
-        schedule=schedule,
-        damping=damping,
-        tolerance=tolerance,
-    )
+    weights = convex_weights(graph) if weights is None else weights
+    return pass_messages(graph, scores, weights, iterations, schedule, damping, tolerance)
 
 
 def tree_reweighted(
@@ -85,15 +97,27 @@ def tree_reweighted(
     scores: Scores,
     *,
     weights: Weights | None = None,
-    sweeps: int = 1000,
+    iterations: int = 1000,
     schedule: Schedule = "sequential",
     damping: float = 0.0,
     tolerance: float = 1e-6,
 ) -> Beliefs:
-    """Marginals of a mixture of spanning trees' entropies, whose log Z is an upper bound (paper, Fig. 2, step 2).
+    """Marginals by tree-reweighted message passing; log Z is an upper bound (paper, Fig. 2, step 2).
 
-    ``weights``: how probable it is that a region is in the tree; by default those of ``tree_weights``. The entropy is
-    concave, so there is one solution; exact on trees. Damping may be needed to reach it where scores are strong.
+    The entropy is a mixture of the entropies of spanning trees. It is concave, so the solution is unique; it is exact
+    on trees. Strong scores may need damping to converge.
+
+    Parameters
+    ----------
+    graph
+        The factor graph.
+    scores
+        The scores of each group of regions, as ``FactorGraph`` describes them.
+    weights
+        Probability that a random spanning tree contains the region, by group name, (R,) each; by default
+        ``tree_weights(graph)``.
+    iterations, schedule, damping, tolerance
+        As in ``loopy_belief_propagation``.
 
     >>> import torch
     >>> graph = FactorGraph([2] * 3, {"pair": [[0, 1], [1, 2], [2, 0]]})
@@ -102,12 +126,5 @@ def tree_reweighted(
     >>> bound - (2 * torch.tensor([3.0, 1.0, 1.0, 1.0]).exp().sum()).log()  # all three equal, or two of them
     tensor([0.0621])
     """
-    return pass_messages(
-        graph,
-        scores,
-        tree_weights(graph) if weights is None else weights,
-        sweeps=sweeps,
-        schedule=schedule,
-        damping=damping,
-        tolerance=tolerance,
-    )
+    weights = tree_weights(graph) if weights is None else weights
+    return pass_messages(graph, scores, weights, iterations, schedule, damping, tolerance)

@@ -1,4 +1,4 @@
-"""All configurations, one by one: the truth that every other way is measured by."""
+"""Exact inference by enumerating all configurations: the reference for every other method."""
 
 from __future__ import annotations
 
@@ -10,13 +10,20 @@ from torch import Tensor
 from densefield.errors import InputError
 from densefield.structured.beliefs import Beliefs, check_possible
 from densefield.structured.factor_graph import FactorGraph, Group, Scores, batch_size
-from densefield.structured.log_domain import NEVER, align, log_sum, marginalise
+from densefield.structured.log_domain import NEG_INF, align, log_sum, marginalise
 
-MOST_CONFIGURATIONS = 10**6
+MAX_CONFIGURATIONS = 10**6
 
 
 def configuration_scores(graph: FactorGraph, scores: Scores) -> Tensor:
-    """F(x, ŷ) of every configuration ŷ, (B, L_1, …, L_N) (paper, Fig. 1, step 1).
+    """The score F(x, ŷ) of every configuration ŷ, (B, L_1, …, L_N) (paper, Fig. 1, step 1).
+
+    Parameters
+    ----------
+    graph
+        The factor graph, with at most 10⁶ configurations.
+    scores
+        The scores of each group of regions, as ``FactorGraph`` describes them.
 
     >>> import torch
     >>> graph = FactorGraph([2, 2], {"pair": [[0, 1]], "unary": [[1]]})
@@ -24,15 +31,15 @@ def configuration_scores(graph: FactorGraph, scores: Scores) -> Tensor:
     tensor([[[1., 5.],
              [0., 6.]]])
     """
-    count = math.prod(graph.labels)
-    if count > MOST_CONFIGURATIONS:
+    count = math.prod(graph.num_states)
+    if count > MAX_CONFIGURATIONS:
         raise InputError(
-            f"there are {count} configurations, expected {MOST_CONFIGURATIONS} at most. Use junction_tree where "
-            "regions form a tree or nearly so, and loopy_belief_propagation elsewhere."
+            f"there are {count} configurations, expected at most {MAX_CONFIGURATIONS}. Use junction_tree if the "
+            "regions nearly form a tree, else loopy_belief_propagation."
         )
     full = graph.checked(scores)
-    variables = tuple(range(len(graph.labels)))
-    total = next(iter(full.values())).new_zeros(batch_size(full), *graph.labels)
+    variables = tuple(range(len(graph.num_states)))
+    total = next(iter(full.values())).new_zeros(batch_size(full), *graph.num_states)
     for name, group in graph.groups.items():
         tables = group.tables(full[name])
         for row, region in enumerate(group.variables.tolist()):
@@ -41,38 +48,40 @@ def configuration_scores(graph: FactorGraph, scores: Scores) -> Tensor:
 
 
 def enumeration(graph: FactorGraph, scores: Scores) -> Beliefs:
-    """Exact marginals and log Z by the soft-max over all configurations, 10⁶ of them at most (paper, Fig. 1).
+    """Exact marginals and log Z by a softmax over all configurations (paper, Fig. 1).
+
+    Parameters
+    ----------
+    graph, scores
+        As in ``configuration_scores``.
 
     >>> import torch
     >>> graph = FactorGraph([2, 2], {"pair": [[0, 1]], "unary": [[1]]})
     >>> beliefs = enumeration(graph, {"pair": torch.eye(2)[None, None], "unary": torch.tensor([[[0.0, 5.0]]])})
-    >>> beliefs.variables.exp()
+    >>> beliefs.variable_log_marginals.exp()
     tensor([[[0.2720, 0.7280],
              [0.0067, 0.9933]]])
     """
     total = configuration_scores(graph, scores)
-    every = tuple(range(len(graph.labels)))
+    every = tuple(range(len(graph.num_states)))
     log_partition = marginalise(total, every, ())
     check_possible(log_partition)
     log_p = total - log_partition.reshape(-1, *[1] * len(every))
-    log_marginals = {name: _region_marginals(group, log_p, every) for name, group in graph.groups.items()}
-    return Beliefs(
-        log_marginals, stack_variables(graph, [marginalise(log_p, every, (i,)) for i in every]), log_partition
-    )
+    log_marginals = {}
+    for name, group in graph.groups.items():
+        rows = [marginalise(log_p, every, tuple(region)) for region in group.variables.tolist()]
+        log_marginals[name] = group_marginals(group, torch.stack(rows, 1))
+    variables = stack_variables(graph, [marginalise(log_p, every, (i,)) for i in every])
+    return Beliefs(log_marginals, variables, log_partition)
 
 
-def _region_marginals(group: Group, log_p: Tensor, every: tuple[int, ...]) -> Tensor:
-    rows = [marginalise(log_p, every, tuple(region)) for region in group.variables.tolist()]
-    return equal_or_all(group, torch.stack(rows, 1))
-
-
-def equal_or_all(group: Group, log_tables: Tensor) -> Tensor:
-    """Marginals of regions (B, R, L_1, …, L_k) as the group gives its scores: for Potts, of equal labels (B, R)."""
+def group_marginals(group: Group, log_tables: Tensor) -> Tensor:
+    """Log marginals (B, R, L_1, …, L_k) in the shape of the group's scores: for Potts, of equal labels (B, R)."""
     return log_sum(log_tables.diagonal(dim1=2, dim2=3), 2) if group.potts else log_tables
 
 
 def stack_variables(graph: FactorGraph, log_marginals: list[Tensor]) -> Tensor:
-    """Log marginals (B, L_i) of every variable as (B, N, L), −inf for labels that do not exist."""
-    most = max(graph.labels)
-    padded = [torch.nn.functional.pad(row, (0, most - row.shape[1]), value=NEVER) for row in log_marginals]
+    """Log marginals (B, L_i) of every variable as (B, N, L), −inf for states that a variable does not have."""
+    most = max(graph.num_states)
+    padded = [torch.nn.functional.pad(row, (0, most - row.shape[1]), value=NEG_INF) for row in log_marginals]
     return torch.stack(padded, 1)

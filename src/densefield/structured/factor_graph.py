@@ -1,9 +1,9 @@
-"""A score that is a sum over small regions of variables: which variables, which regions, and what fits them."""
+"""Factor graphs: variables, regions and the scores that fit them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import SupportsIndex
@@ -12,15 +12,23 @@ import torch
 from torch import Tensor
 
 from densefield.errors import InputError, InputTypeError
-from densefield.structured.log_domain import NEVER
+from densefield.structured.log_domain import NEG_INF
 
 Scores = Mapping[str, Tensor]
 
 
 class Potts:
-    """Pairs of variables that have a weight where their labels are equal and 0 where not: messages in O(L).
+    """A group of pairs that score a weight if the two labels are equal and 0 otherwise; messages take O(L).
 
-    The scores of such a group are the weights, (B, regions); a positive one attracts.
+    The scores of such a group are the weights, (B, R); a positive weight attracts.
+
+    Parameters
+    ----------
+    pairs
+        The two variables of each pair, (R, 2) integers.
+
+    >>> FactorGraph([3, 3, 3], {"equal": Potts([[0, 1], [1, 2]])})
+    FactorGraph(3 variables, equal: 2)
     """
 
     def __init__(self, pairs: object) -> None:
@@ -29,36 +37,40 @@ class Potts:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Regions of one shape, whose scores come in one tensor."""
+    """Regions of one shape, whose scores are one tensor."""
 
     name: str
     variables: Tensor  # (R, k) integers
-    labels: tuple[int, ...]  # L_1 … L_k, the same for all regions
+    num_states: tuple[int, ...]  # L_1 … L_k, the same for all regions
     potts: bool
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(R, L_1, …, L_k), or (R,) for Potts: the scores of one item of a batch."""
-        return (len(self.variables),) if self.potts else (len(self.variables), *self.labels)
+        """The shape of one item's scores: (R, L_1, …, L_k), or (R,) for Potts."""
+        return (len(self.variables),) if self.potts else (len(self.variables), *self.num_states)
 
     def tables(self, scores: Tensor) -> Tensor:
-        """Scores (B, R, L_1, …, L_k), also of Potts' weights (B, R)."""
+        """Tables of scores (B, R, L_1, …, L_k), for Potts made from weights (B, R)."""
         if not self.potts:
             return scores
-        same = torch.eye(self.labels[0], dtype=torch.bool, device=scores.device)
+        same = torch.eye(self.num_states[0], dtype=torch.bool, device=scores.device)
         return scores[..., None, None].where(same, 0.0)
 
 
 class FactorGraph:
-    """F(x, y) = Σ_r f_r(x, y_r) over regions r of few variables each (paper, Eq. 3).
+    """A score F(x, y) = Σ_r f_r(x, y_r), summed over regions r of few variables each (paper, Eq. 3).
 
-    * ``labels``: how many labels each variable has.
-    * ``regions``: groups of regions by name. A group lists the variables of each of its regions, which agree in how
-      many there are and in how many labels they have, in their order; or it is ``Potts`` of pairs.
+    Scores are a mapping with the same names as ``regions``: tensors (B, R, L_1, …, L_k), and (B, R) for ``Potts``. B
+    and R may be 1 if all items or all regions share the scores. A score of −inf forbids a configuration. Scores of
+    several regions with the same single variable are added; larger regions must differ in their variables.
 
-    Scores are given by the same names: (B, R, L_1, …, L_k), and (B, R) for Potts, where B and R may be 1 for what
-    all items, or all regions, share. A configuration is forbidden by a score of −inf. Several regions of a single
-    variable add up; larger regions must differ in their variables.
+    Parameters
+    ----------
+    num_states
+        Number of states of each variable. The label of a variable is an integer from 0 to its number of states − 1.
+    regions
+        Groups of regions by name. A group lists the variables of each of its regions, (R, k); all its regions have the
+        same number of variables with the same numbers of states, in that order. ``Potts(pairs)`` is a group too.
 
     >>> import torch
     >>> graph = FactorGraph([3, 3, 2], {"unary": [[0], [1]], "pair": [[0, 1]], "other": [[1, 2]]})
@@ -70,10 +82,10 @@ class FactorGraph:
     tensor([2., 2., 2., 2.])
     """
 
-    def __init__(self, labels: Sequence[int], regions: Mapping[str, object]) -> None:
-        self.labels = tuple(_checked_count(count) for count in labels)
-        if not self.labels:
-            raise InputError("labels is empty, expected the number of labels of each variable.")
+    def __init__(self, num_states: Sequence[int], regions: Mapping[str, object]) -> None:
+        self.num_states = tuple(_checked_count(count) for count in num_states)
+        if not self.num_states:
+            raise InputError("num_states is empty, expected the number of states of each variable.")
         if not isinstance(regions, Mapping) or not regions:
             raise InputTypeError(f"regions is {regions!r}, expected groups by name: {{'pair': [[0, 1], [1, 2]]}}.")
         self.groups = {name: self._group(name, given) for name, given in regions.items()}
@@ -81,17 +93,17 @@ class FactorGraph:
 
     def __repr__(self) -> str:
         groups = [f"{name}: {' × '.join(map(str, group.shape))}" for name, group in self.groups.items()]
-        return f"FactorGraph({', '.join([f'{len(self.labels)} variables', *groups])})"
+        return f"FactorGraph({', '.join([f'{len(self.num_states)} variables', *groups])})"
 
     @cached_property
     def factors(self) -> dict[str, Group]:
-        """The groups of regions of two and more variables."""
-        return {name: group for name, group in self.groups.items() if len(group.labels) > 1}
+        """The groups of regions of two or more variables."""
+        return {name: group for name, group in self.groups.items() if len(group.num_states) > 1}
 
     @cached_property
     def neighbours(self) -> list[set[int]]:
-        """Which variables each variable shares a region with."""
-        found: list[set[int]] = [set() for _ in self.labels]
+        """The variables that share a region with each variable."""
+        found: list[set[int]] = [set() for _ in self.num_states]
         for group in self.factors.values():
             for region in group.variables.tolist():
                 for variable in region:
@@ -99,33 +111,33 @@ class FactorGraph:
         return [others - {variable} for variable, others in enumerate(found)]
 
     def checked(self, scores: Scores) -> dict[str, Tensor]:
-        """The scores of every group at full size, (B, R, L_1, …, L_k); raises for what does not fit."""
+        """The scores of every group expanded to (B, R, L_1, …, L_k); raises if they do not fit the graph."""
         if not isinstance(scores, Mapping) or set(scores) != set(self.groups):
-            given = ", ".join(map(str, scores)) if isinstance(scores, Mapping) else type(scores).__name__
-            raise InputError(f"the scores are of {given}, expected those of {', '.join(self.groups)}.")
+            raise wrong_groups(scores, self.groups)
         return checked_scores(scores, {name: group.shape for name, group in self.groups.items()})
 
     def checked_configuration(self, labels: object, batch: int) -> Tensor:
-        """Labels (B, N) as int64; raises for what is no configuration."""
-        if not isinstance(labels, Tensor) or labels.is_floating_point() or labels.dtype == torch.bool:
-            kind = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
-            raise InputTypeError(f"the labels are {kind}, expected a torch tensor of integers.")
-        if tuple(labels.shape) != (batch, len(self.labels)):
-            raise InputError(
-                f"the labels have shape {tuple(labels.shape)}, expected {(batch, len(self.labels))}: one for each "
-                "variable of each item."
-            )
-        wrong = (labels < 0) | (labels >= torch.tensor(self.labels, device=labels.device))
+        """Labels (B, N) as int64; raises if they are not a configuration of the graph."""
+        labels = integer_labels(labels, (batch, len(self.num_states)))
+        wrong = (labels < 0) | (labels >= torch.tensor(self.num_states, device=labels.device))
         if bool(wrong.any()):
             item, variable = (int(index) for index in wrong.nonzero()[0])
             raise InputError(
                 f"variable {variable} of item {item} has the label {int(labels[item, variable])}, expected 0 to "
-                f"{self.labels[variable] - 1}."
+                f"{self.num_states[variable] - 1}."
             )
-        return labels.long()
+        return labels
 
     def score(self, scores: Scores, labels: Tensor) -> Tensor:
-        """F(x, y) (B,) of configurations (B, N), with gradients: those are the empirical marginals (paper, Eq. 3)."""
+        """The score F(x, y) (B,) of configurations; its gradient is the empirical marginals (paper, Eq. 3).
+
+        Parameters
+        ----------
+        scores
+            The scores of each group of regions.
+        labels
+            One label for each variable, (B, N) integers.
+        """
         full = self.checked(scores)
         batch = batch_size(full)
         y = self.checked_configuration(labels, batch)
@@ -135,20 +147,20 @@ class FactorGraph:
             if group.potts:
                 total = total + full[name].where(chosen[..., 0] == chosen[..., 1], 0.0).sum(1)
             else:
-                index = flat_index(chosen, group.labels)
+                index = flat_index(chosen, group.num_states)
                 total = total + full[name].flatten(2).gather(2, index.unsqueeze(2)).sum((1, 2))
         return total
 
     def unary(self, scores: Scores) -> Tensor:
-        """The summed scores of single variables (B, N, L), −inf for labels that a variable does not have."""
+        """The summed scores of single variables (B, N, L), −inf for states that a variable does not have."""
         first = next(iter(scores.values()))
-        most = max(self.labels)
-        exists = torch.arange(most) < torch.tensor(self.labels).unsqueeze(1)
-        total = first.new_zeros(exists.shape).masked_fill(~exists.to(first.device), NEVER)
+        most = max(self.num_states)
+        exists = torch.arange(most) < torch.tensor(self.num_states).unsqueeze(1)
+        total = first.new_zeros(exists.shape).masked_fill(~exists.to(first.device), NEG_INF)
         total = total.expand(batch_size(scores), *exists.shape)
         for name, group in self.groups.items():
-            if len(group.labels) == 1:
-                padded = torch.nn.functional.pad(scores[name], (0, most - group.labels[0]))
+            if len(group.num_states) == 1:
+                padded = torch.nn.functional.pad(scores[name], (0, most - group.num_states[0]))
                 total = total.index_add(1, group.variables[:, 0].to(first.device), padded)
         return total
 
@@ -156,21 +168,21 @@ class FactorGraph:
         if not isinstance(name, str):
             raise InputTypeError(f"a group is called {name!r}, expected a string.")
         potts = isinstance(given, Potts)
-        variables = _checked_regions(name, given.pairs if isinstance(given, Potts) else given, len(self.labels))
-        counts = torch.tensor(self.labels)[variables]
-        labels = tuple(counts[0].tolist())
+        variables = _checked_regions(name, given.pairs if isinstance(given, Potts) else given, len(self.num_states))
+        counts = torch.tensor(self.num_states)[variables]
+        num_states = tuple(counts[0].tolist())
         other = (counts != counts[0]).any(1)
         if bool(other.any()):
             row = int(other.nonzero()[0])
             raise InputError(
-                f"group {name!r}: region {row} has {tuple(counts[row].tolist())} labels, and region 0 has {labels}. "
-                "Put regions of different shapes into groups of their own."
+                f"group {name!r}: region {row} has {tuple(counts[row].tolist())} states, and region 0 has "
+                f"{num_states}. Put regions of different shapes into different groups."
             )
-        if potts and (len(labels) != 2 or labels[0] != labels[1]):
+        if potts and (len(num_states) != 2 or num_states[0] != num_states[1]):
             raise InputError(
-                f"group {name!r} is Potts with {labels} labels, expected pairs of as many labels on both sides."
+                f"group {name!r} is Potts with {num_states} states, expected pairs of variables with equally many."
             )
-        return Group(name, variables, labels, potts)
+        return Group(name, variables, num_states, potts)
 
     def _check_distinct(self) -> None:
         seen: dict[frozenset[int], str] = {}
@@ -179,14 +191,14 @@ class FactorGraph:
                 key = frozenset(region)
                 if key in seen:
                     raise InputError(
-                        f"the variables {sorted(key)} have a region in {seen[key]!r} and another in {name!r}. Add "
-                        "their scores up in one region: as two they would be a loop to message passing."
+                        f"the variables {sorted(key)} have a region in {seen[key]!r} and another in {name!r}. "
+                        "Add their scores in one region: two would be a loop for message passing."
                     )
                 seen[key] = name
 
 
 def checked_scores(scores: Scores, shapes: Mapping[str, tuple[int, ...]], shared: int = 1) -> dict[str, Tensor]:
-    """Scores of every name expanded to (B, *shape); the batch and the first `shared` axes of the shape may be 1."""
+    """Scores expanded to (B, *shape); the batch and the first `shared` axes of the shape may be 1."""
     for name, given in scores.items():
         if not isinstance(given, Tensor):
             raise InputTypeError(f"the scores {name!r} are a {type(given).__name__}, expected a torch tensor.")
@@ -197,49 +209,71 @@ def checked_scores(scores: Scores, shapes: Mapping[str, tuple[int, ...]], shared
         raise InputTypeError(f"the scores differ ({kinds}), expected one dtype and one device.")
     sizes = {given.shape[0] for given in scores.values() if given.ndim} - {1}
     if len(sizes) > 1:
-        raise InputError(f"the scores have batches of {', '.join(map(str, sorted(sizes)))}, expected one size, or 1.")
+        raise InputError(
+            f"the scores have batches of {', '.join(map(str, sorted(sizes)))}, expected one batch size, or 1."
+        )
     batch = next(iter(sizes), 1)
     full = {}
     for name, shape in shapes.items():
-        size, whole = tuple(scores[name].shape), (batch, *shape)
-        common = zip(size[: shared + 1], whole, strict=False)
+        size, expected = tuple(scores[name].shape), (batch, *shape)
+        common = zip(size[: shared + 1], expected, strict=False)
         if (
-            len(size) != len(whole)
-            or size[shared + 1 :] != whole[shared + 1 :]
+            len(size) != len(expected)
+            or size[shared + 1 :] != expected[shared + 1 :]
             or any(a not in (1, b) for a, b in common)
         ):
-            raise InputError(f"the scores {name!r} have shape {size}, expected {whole}.")
-        full[name] = scores[name].expand(whole)
+            raise InputError(f"the scores {name!r} have shape {size}, expected {expected}.")
+        full[name] = scores[name].expand(expected)
         top = scores[name].detach()
         if top.numel() and not bool((top < math.inf).all()):  # NaN is not less than anything
-            raise InputError(f"the scores {name!r} hold NaN or +inf, expected numbers, or −inf for what is forbidden.")
+            raise InputError(
+                f"the scores {name!r} hold NaN or +inf, expected finite numbers, or −inf to forbid a configuration."
+            )
     return full
 
 
+def wrong_groups(scores: object, groups: Iterable[str]) -> InputError:
+    """The error for scores that are not a mapping with these names."""
+    given = ", ".join(map(str, scores)) if isinstance(scores, Mapping) else type(scores).__name__
+    return InputError(f"the scores have the groups {given}, expected {', '.join(groups)}.")
+
+
+def integer_labels(labels: object, shape: tuple[int, ...]) -> Tensor:
+    """Labels of the given shape as int64; raises for other types and shapes."""
+    if not isinstance(labels, Tensor) or labels.is_floating_point() or labels.dtype == torch.bool:
+        kind = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
+        raise InputTypeError(f"the labels are {kind}, expected a torch tensor of integers.")
+    if tuple(labels.shape) != shape:
+        raise InputError(
+            f"the labels have shape {tuple(labels.shape)}, expected {shape}: one label for each variable of each item."
+        )
+    return labels.long()
+
+
 def batch_size(scores: Scores) -> int:
-    """B."""
+    """The batch size B of expanded scores."""
     return next(iter(scores.values())).shape[0]
 
 
 def flat_index(
     chosen: Tensor,  # (…, k)
-    labels: tuple[int, ...],
+    num_states: tuple[int, ...],
 ) -> Tensor:
-    """Where in a flattened table L_1 × … × L_k the labels stand."""
+    """The index of the labels in a flattened table L_1 × … × L_k."""
     index = torch.zeros_like(chosen[..., 0])
-    for axis, count in enumerate(labels):
+    for axis, count in enumerate(num_states):
         index = index * count + chosen[..., axis]
     return index
 
 
 def _checked_count(count: object) -> int:
     if isinstance(count, bool) or not isinstance(count, SupportsIndex) or count.__index__() < 1:
-        raise InputError(f"labels holds {count!r}, expected the number of labels of each variable, 1 or more.")
+        raise InputError(f"num_states holds {count!r}, expected the number of states of each variable, 1 or more.")
     return count.__index__()
 
 
 def _checked_regions(name: str, given: object, count: int) -> Tensor:
-    expected = "expected the variables of each region, as many in all: [[0, 1], [1, 2]]."
+    expected = "expected the variables of each region, equally many: [[0, 1], [1, 2]]."
     try:
         variables = torch.as_tensor(given)
     except (TypeError, ValueError, RuntimeError) as error:

@@ -1,50 +1,33 @@
-"""Maximum likelihood through any inference: the gradient is predicted less empirical marginals."""
+"""Maximum likelihood with any inference: the gradient is predicted minus empirical marginals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
 import torch
 from torch import Tensor
 
-from densefield.errors import InputError, InputTypeError
+from densefield.errors import InputError
 from densefield.filters.once import once
 from densefield.structured.beliefs import Beliefs
 from densefield.structured.factor_graph import Scores
 
+Adjoint = Literal["marginals", "unrolled"]
 Reduction = Literal["mean", "sum"]
 
 
 class Model(Protocol):
-    """What learning needs of a graph: FactorGraph and GridGraph have it."""
+    """The methods of FactorGraph and GridGraph that learning uses."""
 
     def checked(self, scores: Scores) -> dict[str, Tensor]:
-        """Scores at full size."""
+        """The scores expanded to full size."""
 
     def score(self, scores: Scores, labels: Tensor) -> Tensor:
-        """F(x, y) (B,), with gradients."""
+        """The score F(x, y) (B,), with gradients."""
 
 
 M = TypeVar("M", bound=Model)
-
-
-@dataclass(frozen=True)
-class MarginalDifference:
-    """The gradient of log Z is taken to be the marginals: exact where those are, and at fixed points.
-
-    Inference keeps nothing for the way back. Where it has not converged, this is the gradient of the approximate log Z
-    at the fixed point that is being approached, as far as the last marginals tell.
-    """
-
-
-@dataclass(frozen=True)
-class Unrolled:
-    """The gradient of what was computed, back through every sweep, which keeps their messages."""
-
-
-Adjoint = MarginalDifference | Unrolled
 
 
 def negative_log_likelihood(
@@ -53,18 +36,29 @@ def negative_log_likelihood(
     labels: Tensor,  # (B, N) integers; (B, H, W) for a grid
     inference: Callable[[M, Scores], Beliefs],
     *,
-    adjoint: Adjoint = MarginalDifference(),  # noqa: B008
+    adjoint: Adjoint = "marginals",
     reduction: Reduction = "mean",
 ) -> Tensor:  # ()
-    """log Z(x) − F(x, y), whose gradient by f_r is b_r less the true labels' indicator (paper, Eq. 2, and Fig. 2).
+    """log Z(x) − F(x, y); the gradient of f_r is b_r minus the indicator of the true labels (paper, Eq. 2, Fig. 2).
 
-    * ``inference``: where log Z and the marginals come from: ``junction_tree``, ``loopy_belief_propagation``, … With
-      options, as ``functools.partial(loopy_belief_propagation, sweeps=20)``.
-    * ``reduction``: "sum" over items; "mean" divides it by the number of all their variables, as the loss of the dense
-      CRF does.
+    The likelihood is exact with exact inference. Mean field replaces log Z by a lower bound, ``tree_reweighted`` by an
+    upper bound.
 
-    The likelihood is exact with exact inference. With mean field it is a bound from above, with ``tree_reweighted`` one
-    from below, on the negative log-likelihood's log Z.
+    Parameters
+    ----------
+    graph
+        A ``FactorGraph`` or a ``GridGraph``.
+    scores
+        The scores of each group of regions.
+    labels
+        The true labels, (B, N) integers; (B, H, W) for a grid.
+    inference
+        Function that computes the marginals: ``junction_tree``, ``loopy_belief_propagation``, …; set its options with
+        ``functools.partial(loopy_belief_propagation, iterations=20)``.
+    adjoint
+        As in ``log_partition``.
+    reduction
+        "sum" over items, or "mean", the sum divided by the number of variables of all items.
 
     >>> import torch
     >>> from densefield.structured import FactorGraph, junction_tree
@@ -89,13 +83,33 @@ def log_partition(
     scores: Scores,
     inference: Callable[[M, Scores], Beliefs],
     *,
-    adjoint: Adjoint = MarginalDifference(),  # noqa: B008
+    adjoint: Adjoint = "marginals",
 ) -> Tensor:  # (B,)
-    """log Z, or its approximation, with a gradient: the marginals of every region."""
-    if isinstance(adjoint, Unrolled):
+    """log Z or its approximation, with gradients.
+
+    Parameters
+    ----------
+    graph
+        A ``FactorGraph`` or a ``GridGraph``.
+    scores
+        The scores of each group of regions.
+    inference
+        Function that computes the marginals, as in ``negative_log_likelihood``.
+    adjoint
+        "marginals" takes the marginals as the gradient. This is exact for exact inference and at a fixed point, and
+        stores no messages. "unrolled" differentiates the computation through every iteration and stores all messages;
+        it is exact without convergence too.
+
+    >>> import torch
+    >>> from densefield.structured import FactorGraph, junction_tree
+    >>> graph = FactorGraph([2, 2], {"pair": [[0, 1]]})
+    >>> log_partition(graph, {"pair": torch.zeros(1, 1, 2, 2)}, junction_tree)
+    tensor([1.3863])
+    """
+    if adjoint not in get_args(Adjoint):
+        raise InputError(f"adjoint is {adjoint!r}, expected one of {', '.join(get_args(Adjoint))}.")
+    if adjoint == "unrolled":
         return inference(graph, scores).log_partition
-    if not isinstance(adjoint, MarginalDifference):
-        raise InputTypeError(f"adjoint is {adjoint!r}, expected MarginalDifference() or Unrolled().")
     full = graph.checked(scores)
     found: Tensor = _LogPartition.apply(graph, inference, tuple(full), *full.values())  # type: ignore[no-untyped-call]
     return found

@@ -1,11 +1,11 @@
-"""Sums, maxima and differences of logarithms, where −inf is the logarithm of nothing and has no gradient."""
+"""Arithmetic with logarithms of sums: −inf is the logarithm of 0 and has a gradient of 0."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-NEVER = float("-inf")
+NEG_INF = float("-inf")
 
 
 def log_sum(
@@ -13,7 +13,7 @@ def log_sum(
     axes: tuple[int, ...] | int,
     keepdim: bool = False,
 ) -> Tensor:
-    """log Σ exp x over some axes; where all are −inf it is −inf, with a gradient of 0 and not NaN.
+    """log Σ exp x over some axes; if all terms are −inf it is −inf with a gradient of 0 instead of NaN.
 
     >>> import torch
     >>> log_sum(torch.tensor([[0.0, 0.0], [float("-inf"), float("-inf")]]), 1)
@@ -24,32 +24,49 @@ def log_sum(
     if not x.requires_grad:
         return torch.logsumexp(x, axes, keepdim)
     top = finite_or_zero(x.detach().amax(axes, keepdim=True))
-    total = safe_log((x - top).exp().sum(axes, keepdim=True)) + top
+    total = (x - top).exp().sum(axes, keepdim=True)
+    zero = total <= 0
+    total = total.masked_fill(zero, 1).log().masked_fill(zero, NEG_INF) + top
     return total if keepdim else total.squeeze(axes)
 
 
-def safe_log(p: Tensor) -> Tensor:
-    """log p, which is −inf at 0, with a gradient of 0 there."""
-    nothing = p <= 0
-    return p.masked_fill(nothing, 1).log().masked_fill(nothing, NEVER)
+def log_add(a: Tensor, b: Tensor) -> Tensor:
+    """log(exp a + exp b)."""
+    return log_sum(torch.stack([a, b]), 0)
+
+
+def log_others(nu: Tensor) -> Tensor:
+    """log Σ_{y≠x} exp ν(y) for every state x (…, L), in O(L) and without cancellation.
+
+    Subtracting one term from the total is accurate for all states but the most probable one, whose other terms are
+    summed directly.
+
+    >>> import torch
+    >>> log_others(torch.tensor([3.0, 0.0, 0.0]))
+    tensor([0.6931, 3.0486, 3.0486])
+    """
+    norm = log_sum(nu, -1, keepdim=True)
+    greatest = torch.zeros_like(nu, dtype=torch.bool).scatter_(-1, nu.argmax(-1, keepdim=True), True)
+    p = difference(nu, norm).exp().masked_fill(greatest, 0)
+    return torch.where(greatest, log_sum(nu.masked_fill(greatest, NEG_INF), -1, keepdim=True), norm + torch.log1p(-p))
 
 
 def finite_or_zero(x: Tensor) -> Tensor:
-    """x, and 0 where it is −inf: something that can be subtracted."""
-    return x.masked_fill(x == NEVER, 0)
+    """Replace −inf by 0, so that the result can be subtracted."""
+    return x.masked_fill(x == NEG_INF, 0)
 
 
 def difference(total: Tensor, part: Tensor) -> Tensor:
-    """total − part, and −inf where the total is: a label that is impossible stays so, whoever asks."""
-    return torch.where(total == NEVER, total, total - part)
+    """total − part, and −inf where the total is −inf, even if the part is too."""
+    return torch.where(total == NEG_INF, total, total - part)
 
 
 def align(
-    table: Tensor,  # (B, L_a, L_b, …), of the variables `have`
+    table: Tensor,  # (B, L_a, L_b, …), axes of the variables `have`
     have: tuple[int, ...],
     want: tuple[int, ...],
 ) -> Tensor:
-    """A table over some variables as one over more of them, with axes of length 1 for those it does not know.
+    """View a table over some variables as one over more variables, with axes of length 1 for the new ones.
 
     >>> import torch
     >>> align(torch.zeros(1, 2, 3), have=(7, 4), want=(4, 5, 7)).shape
@@ -62,11 +79,11 @@ def align(
 
 
 def marginalise(
-    log_table: Tensor,  # (B, L_a, L_b, …), of the variables `have`
+    log_table: Tensor,  # (B, L_a, L_b, …), axes of the variables `have`
     have: tuple[int, ...],
     keep: tuple[int, ...],
 ) -> Tensor:
-    """The logarithm of the sum over all variables but some, whose axes come in the order of `keep`."""
+    """The log-sum over all variables except `keep`; the remaining axes are in the order of `keep`."""
     rest = [variable for variable in have if variable in keep]
     summed = log_sum(log_table, tuple(axis + 1 for axis, variable in enumerate(have) if variable not in keep))
     return summed.permute(0, *(rest.index(variable) + 1 for variable in keep))
