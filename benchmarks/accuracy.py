@@ -20,7 +20,7 @@ import numpy as np
 from clock import interleaved, machine
 from photos import NAMES, Array, bilateral_features, features_of_dimension, masks, photo
 
-from densefield import ExactFilter, GridFilter, LatticeFilter
+from densefield import ExactFilter, LatticeFilter
 
 HEIGHT, WIDTH = 120, 160
 WIDTHS = {"narrow": (8, 5), "medium": (20, 10), "wide": (60, 20)}
@@ -54,9 +54,7 @@ def nearness(found: Array, exact: Array) -> tuple[float, float, float, float, fl
     return normalised.mean(), normalised.max(), raw.mean(), raw.max(), float((found[:, -1] / exact[:, -1]).mean())
 
 
-def compare(
-    label: str, widths: str, cases: list[tuple[Array, Array]], make: Callable[[Array], LatticeFilter | GridFilter]
-) -> Row:
+def compare(label: str, widths: str, cases: list[tuple[Array, Array]], make: Callable[[Array], LatticeFilter]) -> Row:
     """One row of the table, over the photos' features and exact sums."""
     many = np.random.default_rng(1).random((HEIGHT * WIDTH, 21), np.float32)
     results, times, vertices = [], [], []
@@ -65,7 +63,7 @@ def compare(
         results.append(nearness(k.apply(VALUES.astype(np.float32)).astype(np.float64), exact))
         best = interleaved({"this": partial(k.apply, many), "default": partial(default.apply, many)}, 9)
         times.append(best["this"] / best["default"])
-        vertices.append(k.num_vertices if isinstance(k, LatticeFilter) else 0)
+        vertices.append(k.num_vertices)
     mean, _, raw_mean, _, _ = np.mean(results, axis=0)
     _, worst, _, raw_worst, _ = np.max(results, axis=0)
     ratios = [result[-1] for result in results]
@@ -89,14 +87,13 @@ def bilateral_rows() -> list[Row]:
 
 
 def position_rows() -> list[Row]:
-    """Filters on (x, y), where the grid filter belongs."""
+    """Filters on (x, y)."""
     rows = []
     for sigma in (1.0, 3.0, 30.0):
         features = bilateral_features(photo(NAMES[0], HEIGHT, WIDTH), sigma, 1.0)[:, :2]
         cases = [(features, exact_sums(features))]
         label = f"{sigma:.0f} px"
         rows.append(compare("symmetric", label, cases, LatticeFilter))
-        rows.append(compare("grid", label, cases, lambda _, sigma=sigma: GridFilter((HEIGHT, WIDTH), sigma)))
     return rows
 
 
@@ -131,7 +128,7 @@ def table(rows: list[Row]) -> list[str]:
         lines.append(
             f"| {row.widths} | {row.filter} | {row.mean:.2g} | {row.worst:.2g} | {row.raw_mean:.2g} | "
             f"{row.raw_worst:.2g} | {row.ratio[0]:.3f} to {row.ratio[1]:.3f} | {row.time:.1f} | "
-            f"{f'{row.vertices:.0f}' if row.vertices else '-'} |"
+            f"{row.vertices:.0f} |"
         )
     return lines
 

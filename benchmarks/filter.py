@@ -18,7 +18,7 @@ import numpy as np
 from clock import interleaved, machine
 from photos import bilateral_features, photo
 
-from densefield import GridFilter, LatticeFilter
+from densefield import LatticeFilter
 from densefield.filters.threads import default_threads
 
 os.environ["OMP_WAIT_POLICY"] = "passive"  # else torch's threads go on spinning behind a copy, beside what follows
@@ -112,31 +112,6 @@ def report_sizes(rounds: int) -> None:
         )
 
 
-def report_grid(rounds: int) -> None:
-    """The filter on the pixel grid, where the kernel is on position alone."""
-    print(f"\nposition alone: {HEIGHT}×{WIDTH} pixels, {CHANNELS} channels, {default_threads()} threads")
-    values = np.random.default_rng(0).random((HEIGHT * WIDTH, CHANNELS), np.float32)
-    out = np.empty_like(values)
-    y, x = np.mgrid[:HEIGHT, :WIDTH]
-    for sigma in (1.0, 3.0, 30.0):
-        grid = GridFilter((HEIGHT, WIDTH), sigma)
-        features = (np.stack([x, y], axis=-1) / sigma).reshape(-1, 2).astype(np.float32)
-        lattice = LatticeFilter(features, calibrate=False)
-        best = interleaved(
-            {
-                "grid": partial(grid.apply, values, out),
-                "lattice": partial(lattice.apply, values, out),
-                **copiers(values, out, default_threads()),
-            },
-            rounds,
-        )
-        copy = min(seconds for name, seconds in best.items() if name.startswith("copy"))
-        print(
-            f"  sigma {sigma:4.0f}: grid {best['grid'] * 1e3:6.2f} ms ({best['grid'] / copy:.1f} copies), "
-            f"lattice {best['lattice'] * 1e3:6.2f} ms ({best['lattice'] / copy:.1f} copies)"
-        )
-
-
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--rounds", type=int, default=25, help="take the best of so many (25)")
@@ -146,7 +121,6 @@ def main() -> None:
         features = bilateral_features(photo("coffee", HEIGHT, WIDTH), sigma_xy, sigma_rgb).astype(np.float32)
         report_lattice(features, f"widths {sigma_xy}/{sigma_rgb}", rounds)
     report_sizes(max(rounds // 3, 3))
-    report_grid(rounds)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,6 @@ NB_MODULE(_core, module) {
              "Instruction sets this processor runs, slowest first.");
   densefield::bind_pixels(module);
   densefield::bind_lattice(module);
-  densefield::bind_grid(module);
   densefield::bind_mean_field(module);
   densefield::bind_arrays(module);
 }

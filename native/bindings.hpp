@@ -86,7 +86,6 @@ inline auto array_arg(const char* name) { return nanobind::arg(name).noconvert()
 
 void bind_pixels(nanobind::module_& module);
 void bind_lattice(nanobind::module_& module);
-void bind_grid(nanobind::module_& module);
 void bind_mean_field(nanobind::module_& module);
 void bind_arrays(nanobind::module_& module);
 

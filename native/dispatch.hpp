@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "grid_kernels.hpp"
 #include "lattice_kernels.hpp"
 #include "tile_kernels.hpp"
 
@@ -12,7 +11,6 @@ namespace densefield {
 
 struct Kernels {
   LatticeKernels lattice;
-  GridKernels grid;
   TileKernels tile;
 };
 

@@ -2,13 +2,12 @@
 // Only raw pointers and our own templates here: a standard template instantiated with wide instructions
 // could be merged by the linker into code that must run on any processor.
 #include "dispatch.hpp"
-#include "grid.hpp"
 #include "lattice.hpp"
 #include "tile.hpp"
 
 namespace densefield::DENSEFIELD_ISA {
 
 extern const Kernels table;
-const Kernels table{lattice_kernels, grid_kernels, tile_kernels};
+const Kernels table{lattice_kernels, tile_kernels};
 
 }  // namespace densefield::DENSEFIELD_ISA

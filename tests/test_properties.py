@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 import pytest
 
-from densefield import CRF, Bilateral, DensefieldError, GridFilter, InputWarning, LatticeFilter, Spatial, refine
+from densefield import CRF, Bilateral, DensefieldError, InputWarning, LatticeFilter, Spatial, refine
 
 hypothesis = pytest.importorskip("hypothesis")
 st = hypothesis.strategies
@@ -111,16 +111,6 @@ def test_masks_of_any_integers_refine_or_are_refused(scene, data):
         assert refined.shape[1:] == labels.shape and np.allclose(refined.sum(axis=0), 1, atol=1e-4)
         known = {int(value) for value in np.unique(labels)} - {void, 255}
         assert len(refined) == 2 or set(np.unique(refined.argmax(0))) <= known | {0, 255}
-
-
-@random_cases
-@hypothesis.given(st.floats(1e-3, 1e4), st.floats(1e-3, 1e4), st.integers(1, 9), st.integers(1, 9))
-def test_grids_of_any_width_filter_like_the_gaussian(first, second, height, width):
-    k = GridFilter((height, width), (first, second))
-    row = k.apply(np.eye(height * width, dtype=np.float32))[0].reshape(height, width)
-    y, x = np.arange(height) / first, np.arange(width) / second
-    expected = np.exp(-0.5 * (y[:, None] ** 2 + x**2))
-    assert np.allclose(row, expected, atol=1e-6)  # the filter's own promise, of its peak
 
 
 @random_cases

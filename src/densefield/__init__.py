@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from densefield.errors import InputWarning as InputWarning
     from densefield.filters.autograd import apply_filter as apply_filter
     from densefield.filters.autograd import gaussian_filter as gaussian_filter
-    from densefield.filters.autograd import grid_filter as grid_filter
     from densefield.filters.exact import ExactFilter as ExactFilter
-    from densefield.filters.grid import GridFilter as GridFilter
     from densefield.filters.lattice import LatticeFilter as LatticeFilter
     from densefield.filters.lattice_torch import TorchLatticeFilter as TorchLatticeFilter
     from densefield.filters.memory import release_memory as release_memory
@@ -91,9 +89,7 @@ _HOMES = {
     "InputWarning": "densefield.errors",
     "apply_filter": "densefield.filters.autograd",
     "gaussian_filter": "densefield.filters.autograd",
-    "grid_filter": "densefield.filters.autograd",
     "ExactFilter": "densefield.filters.exact",
-    "GridFilter": "densefield.filters.grid",
     "LatticeFilter": "densefield.filters.lattice",
     "TorchLatticeFilter": "densefield.filters.lattice_torch",
     "release_memory": "densefield.filters.memory",

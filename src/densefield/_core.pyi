@@ -65,23 +65,6 @@ class Lattice:
     def diagonal(self, out: _Float32, magnitude: float, threads: int) -> None: ...
     def time_phases(self, values: _Float32, out: _Float32, threads: int) -> list[float]: ...
 
-GRID_SUPPORT: int
-
-class GridAxis:
-    def __init__(
-        self,
-        pixels: int,
-        taps: _Float32,
-        derivative_taps: _Float32,
-        cells: npt.NDArray[np.int64],
-        weights: _Float32,
-    ) -> None: ...
-
-class GridFilter:
-    def __init__(self, axes: list[GridAxis], simd: str) -> None: ...
-    def apply(self, values: _Float32, out: _Float32, threads: int) -> None: ...
-    def sigma_gradient(self, cotangent: _Float32, values: _Float32, threads: int) -> list[float]: ...
-
 class Coupling:
     def __init__(
         self,

@@ -10,8 +10,7 @@ import pytest
 from densefield import InputError, InputTypeError, LatticeFilter
 
 torch = pytest.importorskip("torch")
-from densefield import ExactFilter, apply_filter, gaussian_filter, grid_filter  # noqa: E402
-from densefield.filters.grid_torch import grid_filter_dense  # noqa: E402
+from densefield import ExactFilter, apply_filter, gaussian_filter  # noqa: E402
 
 
 def random(*shape: int, seed: int = 515) -> Any:
@@ -100,19 +99,14 @@ def test_features_that_need_no_gradient_cost_none(monkeypatch: pytest.MonkeyPatc
 def second_derivatives(name: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The square of a filtering's gradient, and the two things that it depends on."""
     values = random(12, 1).requires_grad_()
-    if name == "grid":
-        values = values.detach().float().requires_grad_()
-        widths = torch.tensor([1.5, 2.0], requires_grad=True)
-        filtered = grid_filter(values, (3, 4), widths)
-    else:
-        widths = random(12, 2).to(torch.float32 if name == "native" else torch.float64).requires_grad_()
-        values = values.detach().to(widths.dtype).requires_grad_()
-        filtered = gaussian_filter(widths, values, method="exact" if name == "exact" else "lattice")
-    slopes = torch.autograd.grad((filtered**2).sum(), (values, widths), create_graph=True)
-    return sum((slope**2).sum() for slope in slopes), values, widths
+    features = random(12, 2).to(torch.float32 if name == "native" else torch.float64).requires_grad_()
+    values = values.detach().to(features.dtype).requires_grad_()
+    filtered = gaussian_filter(features, values, method="exact" if name == "exact" else "lattice")
+    slopes = torch.autograd.grad((filtered**2).sum(), (values, features), create_graph=True)
+    return sum((slope**2).sum() for slope in slopes), values, features
 
 
-@pytest.mark.parametrize("name", ["exact", "native", "torch", "grid"])
+@pytest.mark.parametrize("name", ["exact", "native", "torch"])
 def test_a_second_derivative_is_an_error_not_a_part_of_it(name: str) -> None:
     """By torch.autograd.grad too, which leaves out what does not lead to its inputs."""
     for wanted in (0, 1):
@@ -122,32 +116,6 @@ def test_a_second_derivative_is_an_error_not_a_part_of_it(name: str) -> None:
     slope, *_ = second_derivatives(name)
     with pytest.raises(RuntimeError, match="differentiated once"):
         slope.backward()
-
-
-@pytest.mark.parametrize(("shape", "sigma"), [((17,), [2.0]), ((9, 11), [1.5, 6.0]), ((5, 6, 7), [1.0, 2.0, 8.0])])
-def test_the_grid_filter_equals_its_twin_forward_and_backward(shape: tuple[int, ...], sigma: list[float]) -> None:
-    points = int(np.prod(shape))
-    values, cotangent = random(2, points, 3).float(), random(2, points, 3, seed=1).float()
-    found = []
-    for apply in (grid_filter, grid_filter_dense):
-        v = (values if apply is grid_filter else values.double()).clone().requires_grad_()
-        s = torch.tensor(sigma, dtype=v.dtype, requires_grad=True)
-        result = apply(v, shape, s)
-        result.backward(cotangent.to(v.dtype))
-        found.append([result.detach().double(), v.grad.double(), s.grad.double()])
-    for native, twin in zip(*found, strict=True):
-        assert float((native - twin).abs().max() / twin.abs().max()) < 5e-6  # float32
-
-
-def test_the_grid_twin_passes_gradcheck_and_one_width_serves_all_axes() -> None:
-    values = random(12, 2).requires_grad_()
-    sigma = torch.tensor(1.3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda v, s: grid_filter(v, (3, 4), s), (values, sigma))
-    single = torch.tensor(1.3, requires_grad=True)
-    grid_filter(values.detach().float(), (3, 4), single).sum().backward()
-    double = torch.tensor(1.3, dtype=torch.float64, requires_grad=True)
-    grid_filter(values.detach(), (3, 4), double).sum().backward()
-    assert float(single.grad) == pytest.approx(float(double.grad), rel=1e-5)
 
 
 def test_wrong_input_is_refused() -> None:
@@ -164,14 +132,6 @@ def test_wrong_input_is_refused() -> None:
         gaussian_filter(features.float(), values)
     with pytest.raises(InputTypeError, match="dtype"):
         gaussian_filter(features.half(), values.half())
-    with pytest.raises(InputError, match="expected"):
-        grid_filter(values, (7,), torch.tensor([1.0]))
-    for sigma in (torch.tensor([-1.0]), torch.tensor([1.0, 2.0]), float("inf"), 0.0):
-        for v in (values, values.float()):
-            with pytest.raises(InputError, match="sigma"):
-                grid_filter(v, (6,), sigma)
-    with pytest.raises(InputTypeError, match="floating point"):
-        grid_filter(values.long(), (6,), 1.0)
     with pytest.raises(InputError, match="gaussian, lattice"):
         gaussian_filter(features, values, derivative="finite")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no lattice"):
@@ -183,7 +143,6 @@ def test_wrong_input_is_refused() -> None:
 def test_filters_on_another_device_use_torch_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     """No such device is here: "meta" has shapes alone, and shows which way was taken."""
     values = torch.zeros(6, 1, device="meta")
-    assert grid_filter(values, (6,), torch.tensor([1.0])).device.type == "meta"
     with pytest.raises(InputTypeError, match="CPU"):
         apply_filter(LatticeFilter(np.zeros((6, 2))), values)
     built = []
@@ -202,8 +161,6 @@ def test_native_options_are_checked_and_harmless_where_torch_filters() -> None:
     assert torch.equal(gaussian_filter(features, values, threads=2, simd="auto"), gaussian_filter(features, values))
     with pytest.raises(InputError, match="threads"):
         gaussian_filter(features, values, threads=0)
-    with pytest.raises(InputError, match="threads"):
-        grid_filter(values, (20,), 1.0, threads=0)
 
 
 def test_threads_are_at_most_those_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from densefield import ExactFilter, GridFilter, InputError, InputTypeError, LatticeFilter, _core
+from densefield import ExactFilter, InputError, InputTypeError, LatticeFilter, _core
 
 SHAPE, SIGMA = (6, 7), 1.7
 N = SHAPE[0] * SHAPE[1]
@@ -27,7 +27,6 @@ class Case:
     array: Callable[[np.ndarray], Any]
     rounding: float  # of one number; sums of some tens of them lose up to ten times as much
     symmetric: bool = True
-    features: bool = True
 
 
 def torch_case(dtype: str, rounding: float, exact: bool = False, **options: Any) -> Case:
@@ -65,7 +64,6 @@ CASES: dict[str, Callable[[], Case]] = {
     "lattice, not calibrated": lambda: lattice_case(calibrate=False),
     "lattice, pydensecrf": lambda: lattice_case(operator="pydensecrf"),
     **{f"lattice, {simd}": lambda simd=simd: lattice_case(simd=simd) for simd in _core.available_simd()},
-    "grid": lambda: Case(lambda x: GridFilter(SHAPE, SIGMA), lambda x: x.astype(np.float32), 6e-8, features=False),
 }
 
 
@@ -201,85 +199,78 @@ def test_out_that_overlaps_the_values_is_refused(case: Case, k: Any) -> None:
         k.apply(values, out=values)
 
 
-@pytest.fixture
-def features_case(case: Case) -> Case:
-    if not case.features:
-        pytest.skip("this filter is on a grid, not on features")
-    return case
-
-
-def test_permuting_points_permutes_the_output(features_case: Case) -> None:
+def test_permuting_points_permutes_the_output(case: Case) -> None:
     values, order = random(N, 3), np.random.default_rng(5).permutation(N)
-    whole = features_case.make(PIXELS).apply(features_case.array(values))
-    permuted = features_case.make(PIXELS[order]).apply(features_case.array(values[order]))
-    assert difference(permuted, np.asarray(whole)[order]) < 30 * features_case.rounding
+    whole = case.make(PIXELS).apply(case.array(values))
+    permuted = case.make(PIXELS[order]).apply(case.array(values[order]))
+    assert difference(permuted, np.asarray(whole)[order]) < 30 * case.rounding
 
 
-def test_it_stays_what_it_was_when_the_features_change(features_case: Case) -> None:
+def test_it_stays_what_it_was_when_the_features_change(case: Case) -> None:
     features = PIXELS.copy()  # which some filters could take as it is
-    k, other = features_case.make(features), features_case.make(PIXELS)
-    values = features_case.array(random(N, 2))
+    k, other = case.make(features), case.make(PIXELS)
+    values = case.array(random(N, 2))
     features *= 2
     assert difference(k.apply(values), other.apply(values)) == 0
     assert difference(k.gradients(values, values)[1], other.gradients(values, values)[1]) == 0
 
 
-def test_no_points_give_nothing(features_case: Case) -> None:
-    k = features_case.make(np.zeros((0, 3)))
+def test_no_points_give_nothing(case: Case) -> None:
+    k = case.make(np.zeros((0, 3)))
     assert k.num_points == 0
-    assert tuple(k.apply(features_case.array(np.zeros((0, 4)))).shape) == (0, 4)
+    assert tuple(k.apply(case.array(np.zeros((0, 4)))).shape) == (0, 4)
     assert tuple(k.to_dense().shape) == (0, 0)
     assert tuple(k.diagonal().shape) == (0,)
     for shape in ((0, 4), (2, 0, 4)):
-        nothing = features_case.array(np.zeros(shape))
+        nothing = case.array(np.zeros(shape))
         assert tuple(k.apply(nothing).shape) == shape
         assert [tuple(part.shape) for part in k.gradients(nothing, nothing)] == [shape, (0, 3)]
 
 
 @pytest.mark.parametrize("shape", [(0, N, 3), (N, 0)])
-def test_nothing_to_filter_has_no_gradient(features_case: Case, shape: tuple[int, ...]) -> None:
-    nothing = features_case.array(np.zeros(shape))
-    back, slope = features_case.make(PIXELS).gradients(nothing, nothing)
+def test_nothing_to_filter_has_no_gradient(case: Case, shape: tuple[int, ...]) -> None:
+    nothing = case.array(np.zeros(shape))
+    back, slope = case.make(PIXELS).gradients(nothing, nothing)
     assert tuple(back.shape) == shape
     assert not np.asarray(slope).any()
 
 
-def test_one_point_and_equal_points_are_sums(features_case: Case) -> None:
-    itself = float(features_case.make(np.full((1, 2), 3.25)).diagonal()[0])
+def test_one_point_and_equal_points_are_sums(case: Case) -> None:
+    itself = float(case.make(np.full((1, 2), 3.25)).diagonal()[0])
     for count in (1, 2, 300):
         values = np.arange(count, dtype=float)[:, None] + 1
-        result = features_case.make(np.full((count, 2), 3.25)).apply(features_case.array(values))
-        assert difference(result, np.full((count, 1), itself * values.sum())) < 300 * features_case.rounding
+        result = case.make(np.full((count, 2), 3.25)).apply(case.array(values))
+        assert difference(result, np.full((count, 1), itself * values.sum())) < 300 * case.rounding
 
 
-def test_points_far_apart_do_not_meet(features_case: Case) -> None:
-    k = features_case.make(np.array([[0.0, 0.0], [400.0, 0.0], [0.0, -9000.0]]))
+def test_points_far_apart_do_not_meet(case: Case) -> None:
+    k = case.make(np.array([[0.0, 0.0], [400.0, 0.0], [0.0, -9000.0]]))
     dense = np.asarray(k.to_dense())
     assert np.count_nonzero(dense) == 3
     assert (dense.diagonal() > 0).all()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_features_that_are_not_finite_are_refused_by_name(features_case: Case, bad: float) -> None:
+def test_features_that_are_not_finite_are_refused_by_name(case: Case, bad: float) -> None:
     features = PIXELS.copy()
     features[17, 1] = bad
     with pytest.raises(InputError, match="point 17"):
-        features_case.make(features)
+        case.make(features)
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 0), (5, 17), (1, 5, 2)])
-def test_features_of_a_wrong_shape_are_refused(features_case: Case, shape: tuple[int, ...]) -> None:
+def test_features_of_a_wrong_shape_are_refused(case: Case, shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="features"):
-        features_case.make(np.zeros(shape))
+        case.make(np.zeros(shape))
 
 
-def test_the_gaussian_derivative_is_the_formula_on_its_own_matrix(features_case: Case) -> None:
-    k = features_case.make(PIXELS)
+def test_the_gaussian_derivative_is_the_formula_on_its_own_matrix(case: Case) -> None:
+    k = case.make(PIXELS)
     v, g = random(2, N, 3), random(2, N, 3, seed=9)
-    back, slope = k.gradients(features_case.array(g), features_case.array(v))
+    back, slope = k.gradients(case.array(g), case.array(v))
     dense = np.asarray(k.to_dense(), np.float64)
     coupling = np.einsum("bic,bjc->ij", g, v) * dense + np.einsum("bic,bjc->ij", v, g) * dense.T
     expected = coupling @ PIXELS - coupling.sum(axis=1)[:, None] * PIXELS
     # Features in single precision are off by their own rounding as well, and sums of differences cancel.
-    assert difference(slope, expected) < 200 * features_case.rounding
-    assert difference(back, k.apply_adjoint(features_case.array(g))) == 0
+    assert difference(slope, expected) < 200 * case.rounding
+    assert difference(back, k.apply_adjoint(case.array(g))) == 0

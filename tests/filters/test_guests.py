@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import densefield
-from densefield import GridFilter, InputError, LatticeFilter
+from densefield import InputError, LatticeFilter
 from densefield.filters.threads import default_threads
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -218,13 +218,6 @@ def test_the_environment_limits_what_is_kept():
 
 
 # Input that ran for ever
-
-
-@pytest.mark.parametrize("sigma", np.geomspace(0.01, 3, 60))
-def test_narrow_grids_are_planned_in_bounded_time(sigma):
-    k = GridFilter((5, 4), float(sigma))
-    row = k.apply(np.eye(20, dtype=np.float32))[0]
-    assert row[0] == 1 and row[1] == pytest.approx(np.exp(-0.5 / sigma**2), abs=1e-6)
 
 
 def test_a_halo_beyond_reason_is_refused_before_it_is_built():

@@ -146,7 +146,7 @@ def test_what_the_errors_recommend_works() -> None:
 
 
 def test_filters_refuse_transforms_too() -> None:
-    from densefield import LatticeFilter, apply_filter, gaussian_filter, grid_filter
+    from densefield import LatticeFilter, apply_filter, gaussian_filter
 
     x, v = torch.rand(5, 2), torch.rand(5, 1)
     k = LatticeFilter(x.numpy())
@@ -154,8 +154,6 @@ def test_filters_refuse_transforms_too() -> None:
         torch.func.grad(lambda values: apply_filter(k, values).sum())(v)
     with pytest.raises(NotImplementedError, match=r"gaussian_filter does not support torch\.func"):
         torch.func.grad(lambda values: gaussian_filter(x, values).sum())(v)
-    with pytest.raises(NotImplementedError, match=r"grid_filter does not support torch\.func"):
-        torch.func.grad(lambda values: grid_filter(values, (5,), 1.0).sum())(v)
     with (
         torch.autograd.forward_ad.dual_level(),
         pytest.raises(NotImplementedError, match="no derivatives in forward mode"),

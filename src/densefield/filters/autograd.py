@@ -11,8 +11,6 @@ from torch import Tensor
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.checks import check_derivative, check_simd
 from densefield.filters.exact import ExactFilter
-from densefield.filters.grid import GridFilter, check_grid_shape, check_sigma
-from densefield.filters.grid_torch import grid_filter_dense
 from densefield.filters.lattice import LatticeFilter
 from densefield.filters.lattice_torch import TorchLatticeFilter
 from densefield.filters.once import once
@@ -132,34 +130,6 @@ def apply_filter(
     return result
 
 
-def grid_filter(
-    values: Tensor,  # (N, C) or (B, N, C), N the number of pixels, in C order
-    shape: tuple[int, ...],  # of the grid, 1 to 3 axes
-    sigma: Tensor | float,  # (axes,) or a scalar, in pixels
-    *,
-    threads: int | None = None,
-) -> Tensor:
-    """Σ_j exp(-½‖(p_i - p_j)/σ‖²) v_j over the pixels of a grid, with gradients to values and widths.
-
-    >>> import torch
-    >>> grid_filter(torch.eye(2), (2,), torch.tensor([1.0]))
-    tensor([[1.0000, 0.6065],
-            [0.6065, 1.0000]])
-    """
-    if not isinstance(values, Tensor) or not values.is_floating_point():
-        came = f"{values.dtype} tensor" if isinstance(values, Tensor) else type(values).__name__
-        raise InputTypeError(f"values are a {came}, expected a tensor of floating point numbers.")
-    check_torch_mode("grid_filter", (values, sigma))
-    extents = check_grid_shape(shape)
-    widths = sigma if isinstance(sigma, Tensor) else torch.tensor(sigma, dtype=torch.float64)
-    check_sigma(widths.tolist(), extents)
-    count = torch_threads(threads)
-    if values.device.type != "cpu" or values.dtype != torch.float32:
-        return grid_filter_dense(values, extents, widths)
-    result: Tensor = _GridFiltering.apply(values, widths, extents, count)  # type: ignore[no-untyped-call]
-    return result
-
-
 class _Filtering(torch.autograd.Function):
     """Forward K v; backward Kᵀ g to the values and the derivative of ⟨g, K v⟩ to the features."""
 
@@ -190,28 +160,6 @@ class _Filtering(torch.autograd.Function):
         else:
             to_values = _to_tensor(k.apply_adjoint(g))
         return *once((to_values, to_features, to_stretch), cotangent, values, features, stretch), None, None, None
-
-
-class _GridFiltering(torch.autograd.Function):
-    """Forward K(σ) v; backward K g to the values and ∂⟨g, K v⟩/∂σ to the widths."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, sigma: Tensor, shape: tuple[int, ...], threads: int | None) -> Tensor:
-        widths = sigma.detach().double().expand(len(shape)).tolist()
-        ctx.filter = GridFilter(shape, widths, threads=threads)
-        ctx.save_for_backward(values if sigma.requires_grad else None, sigma)
-        return torch.from_numpy(ctx.filter.apply(values.detach().numpy()))
-
-    @staticmethod
-    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, ...]:
-        values, sigma = ctx.saved_tensors
-        g = cotangent.detach().contiguous().numpy()
-        to_values = torch.from_numpy(ctx.filter.apply_adjoint(g)) if ctx.needs_input_grad[0] else None
-        to_sigma = None
-        if ctx.needs_input_grad[1]:
-            slopes = torch.as_tensor(ctx.filter.sigma_gradient(g, values.detach().numpy())).to(sigma.detach())
-            to_sigma = slopes.sum().reshape(sigma.shape) if sigma.numel() == 1 else slopes.reshape(sigma.shape)
-        return *once((to_values, to_sigma), cotangent, values, sigma), None, None
 
 
 def _to_array(values: Tensor, k: FeatureFilter[Any]) -> Any:
