@@ -19,7 +19,7 @@ from filter import copiers
 from photos import photo
 
 from densefield import LatticeFilter
-from densefield.filters.pixel_order import walk_through
+from densefield.filters.pixel_order import pixel_order
 from densefield.filters.threads import default_threads
 from densefield.pydensecrf import pairwise
 
@@ -43,10 +43,10 @@ def parts_of(case: str, threads: int) -> dict[str, float]:
     """Seconds of every part, over all updates."""
     height, width, labels, updates, widths, _ = CASES[case]
     image = photo("astronaut", height, width).round().astype(np.uint8)
-    walk = walk_through((height, width))
+    order = pixel_order((height, width))
     features = [
-        pairwise.grid_features(width, height, (3.0, 3.0), walk),
-        pairwise.image_features(width, height, *widths, image, walk),
+        pairwise.grid_features(width, height, (3.0, 3.0), order),
+        pairwise.image_features(width, height, *widths, image, order),
     ]
     values = np.random.default_rng(0).random((height * width, labels), np.float32)
     out = np.empty_like(values)

@@ -43,7 +43,7 @@ def main() -> None:
             return lattice.apply(torch.tensor(values)).numpy()
 
         def vertices(a: Array, b: Array, lattice: TorchLatticeFilter = lattice) -> Array:
-            return lattice.shape_moments(torch.tensor(a), torch.tensor(b)).diagonal().numpy()
+            return lattice.second_moments(torch.tensor(a), torch.tensor(b)).diagonal().numpy()
 
         def points(a: Array, b: Array, lattice: TorchLatticeFilter = lattice, x: Array = x) -> Array:
             return -(x * lattice.gradients(torch.tensor(a), torch.tensor(b))[1].numpy()).sum(0)

@@ -123,10 +123,10 @@ class Backwards {
     const Tile at = tile(worker);
     clear_locals(unit);
     for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
-      load_tile(kernels_, tiling_, task_.walk, task_.cotangent, first, points, at.one);
-      load_tile(kernels_, tiling_, task_.walk, task_.log_marginals, first, points, at.two);
+      load_tile(kernels_, tiling_, task_.order, task_.cotangent, first, points, at.one);
+      load_tile(kernels_, tiling_, task_.order, task_.log_marginals, first, points, at.two);
       kernels_.log_softmax_adjoint(at.one, at.two, tiling_.labels, at.g);
-      store_tile(kernels_, tiling_, task_.walk, at.g, first, points, task_.scores);
+      store_tile(kernels_, tiling_, task_.order, at.g, first, points, task_.scores);
       if (task_.iterations > 0) send(at, first, points);
     });
   }
@@ -221,8 +221,8 @@ class Backwards {
       }
       if (any_shape_) fetch_next(g, first);
       kernels_.softmax_adjoint(at.h, q, tiling_.labels, at.g);
-      fetch_planes(task_.scores, tiling_, task_.walk, first + kTile);
-      add_tile(kernels_, tiling_, task_.walk, at.g, first, points, task_.scores);
+      fetch_planes(task_.scores, tiling_, task_.order, first + kTile);
+      add_tile(kernels_, tiling_, task_.order, at.g, first, points, task_.scores);
       if (t > 1) send(at, first, points);
     });
   }

@@ -6,7 +6,7 @@
 #include "bindings.hpp"
 #include "buffer.hpp"
 #include "parallel.hpp"
-#include "walk.hpp"
+#include "pixel_order.hpp"
 
 namespace nb = nanobind;
 
@@ -21,48 +21,48 @@ constexpr std::int64_t piece_points = 1 << 15;  // a multiple of kTile
 
 // Calls task(first point read, first point written, how many) for points that lie side by side in both.
 template <class Task>
-void for_points(std::int64_t points, const Walk* walk, int threads, const Task& task) {
+void for_points(std::int64_t points, const PixelOrder* order, int threads, const Task& task) {
   const Released released;
   parallel_for(threads, (points + piece_points - 1) / piece_points, [&](std::int64_t piece, int) {
     const std::int64_t first = piece * piece_points, last = std::min(first + piece_points, points);
-    if (!walk) return task(first, first, last - first);
-    walk->along_walk(first, last, [&](const Run& run) { task(run.pixel, run.place, run.count); });
+    if (!order) return task(first, first, last - first);
+    order->for_runs(first, last, [&](const Run& run) { task(run.pixel, run.place, run.count); });
   });
 }
 
-void check(std::size_t points, const Walk* walk, int threads) {
-  if (walk && static_cast<std::size_t>(walk->points()) != points)
-    throw std::invalid_argument("the walk is through another number of points");
+void check(std::size_t points, const PixelOrder* order, int threads) {
+  if (order && static_cast<std::size_t>(order->num_pixels()) != points)
+    throw std::invalid_argument("the pixel order has another number of points");
   if (threads < 1 || threads > 1024) throw std::invalid_argument("threads must be 1 to 1024");
 }
 
 template <class Number>
 void fill(const Part& part, const std::vector<float>& widths, const Features& out, std::int64_t offset,
-          const Walk* walk, int threads) {
+          const PixelOrder* order, int threads) {
   const auto* from = static_cast<const Number*>(part.data());
   const std::int64_t point = part.stride(0), column = part.stride(1);
   const auto points = static_cast<std::int64_t>(part.shape(0)), stride = static_cast<std::int64_t>(out.shape(1));
   float* to = out.data() + offset;
-  for_points(points, walk, threads, [&](std::int64_t read, std::int64_t written, std::int64_t count) {
+  for_points(points, order, threads, [&](std::int64_t read, std::int64_t written, std::int64_t count) {
     for (std::size_t c = 0; c < widths.size(); ++c)
       for (std::int64_t i = 0; i < count; ++i)
         to[(written + i) * stride + c] = static_cast<float>(from[(read + i) * point + c * column]) / widths[c];
   });
 }
 
-// out[:, offset + c] = part[:, c] / widths[c], points being in the order of the walk in `out` where there is one.
+// out[:, offset + c] = part[:, c] / widths[c], in pixel order if given.
 void fill_features(const Part& part, const std::vector<float>& widths, const Features& out, std::int64_t offset,
-                   const Walk* walk, int threads) {
+                   const PixelOrder* order, int threads) {
   if (part.shape(1) != widths.size()) throw std::invalid_argument("one width per column");
   if (out.shape(0) != part.shape(0) || offset < 0 || offset + part.shape(1) > out.shape(1))
     throw std::invalid_argument("out has no room for the columns");
-  check(part.shape(0), walk, threads);
+  check(part.shape(0), order, threads);
   if (part.dtype() == nb::dtype<std::uint8_t>())
-    fill<std::uint8_t>(part, widths, out, offset, walk, threads);
+    fill<std::uint8_t>(part, widths, out, offset, order, threads);
   else if (part.dtype() == nb::dtype<float>())
-    fill<float>(part, widths, out, offset, walk, threads);
+    fill<float>(part, widths, out, offset, order, threads);
   else if (part.dtype() == nb::dtype<double>())
-    fill<double>(part, widths, out, offset, walk, threads);
+    fill<double>(part, widths, out, offset, order, threads);
   else
     throw std::invalid_argument("columns must be uint8, float32 or float64");
 }
@@ -111,11 +111,11 @@ nb::ndarray<nb::numpy, float, nb::ndim<2>> new_array(std::size_t rows, std::size
 }  // namespace
 
 void bind_arrays(nb::module_& module) {
-  module.def("release_blocks", &release_blocks);
+  module.def("release_memory", &release_blocks);
   module.def("new_array", &new_array, nb::arg("rows"), nb::arg("columns"));
   module.def("all_finite", &all_finite, array_arg("values"), nb::arg("threads"));
-  module.def("fill_features", &fill_features, array_arg("part"), nb::arg("widths"), array_arg("out"), nb::arg("offset"),
-             nb::arg("walk").none(), nb::arg("threads"));
+  module.def("fill_features", &fill_features, array_arg("columns"), nb::arg("widths"), array_arg("out"), nb::arg("offset"),
+             nb::arg("order").none(), nb::arg("threads"));
 }
 
 }  // namespace densefield

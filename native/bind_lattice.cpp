@@ -109,13 +109,13 @@ void gradients(const LatticeFilter& filter, const Values& cotangent, const Value
   check_same_shape(values, back);
   if (static_cast<std::int64_t>(slope.shape(0)) != filter.lattice().points ||
       static_cast<int>(slope.shape(1)) != filter.lattice().embedding.dimension)
-    throw std::invalid_argument("slope must be (points, dimension)");
+    throw std::invalid_argument("to_features must be (points, dimension)");
   const Released released;
   filter.gradients(cotangent.data(), values.data(), shape, back.data(), slope.data(),
                    static_cast<float>(magnitude), threads);
 }
 
-void pair_moments(const LatticeFilter& filter, const Numbers& sums, std::optional<Numbers> more,
+void point_moments(const LatticeFilter& filter, const Numbers& sums, std::optional<Numbers> more,
                   std::optional<Numbers> present, const Moments& moments, double factor, double magnitude, int threads) {
   check_threads(threads);
   check_points(filter, sums);
@@ -124,7 +124,7 @@ void pair_moments(const LatticeFilter& filter, const Numbers& sums, std::optiona
   const auto d = static_cast<std::size_t>(filter.lattice().embedding.dimension);
   if (moments.shape(0) != d || moments.shape(1) != d) throw std::invalid_argument("moments must be (d, d)");
   const Released released;
-  filter.pair_moments(sums.data(), more ? more->data() : nullptr, present ? present->data() : nullptr, factor,
+  filter.point_moments(sums.data(), more ? more->data() : nullptr, present ? present->data() : nullptr, factor,
                       static_cast<float>(magnitude), moments.data(), threads);
 }
 
@@ -165,17 +165,17 @@ std::vector<double> time_phases(const LatticeFilter& filter, const Values& value
 
 void bind_lattice(nb::module_& module) {
   nb::class_<LatticeFilter>(module, "Lattice")
-      .def(nb::new_(&filter_of_pixels), array_arg("points"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
+      .def(nb::new_(&filter_of_pixels), array_arg("features"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
            nb::arg("single_precision"), nb::arg("halo"), nb::arg("threads"), nb::arg("simd"))
-      .def(nb::new_(&filter_of_points), array_arg("points"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
+      .def(nb::new_(&filter_of_points), array_arg("features"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
            nb::arg("single_precision"), nb::arg("halo"), nb::arg("threads"), nb::arg("simd"))
-      .def_prop_ro("vertices", [](const LatticeFilter& filter) { return filter.lattice().vertices; })
+      .def_prop_ro("num_vertices", [](const LatticeFilter& filter) { return filter.lattice().vertices; })
       .def_prop_ro("features", &features, nb::rv_policy::reference_internal)
       .def("apply", &apply, array_arg("values"), array_arg("out"), nb::arg("adjoint"), nb::arg("magnitude"),
            nb::arg("threads"))
-      .def("gradients", &gradients, array_arg("cotangent"), array_arg("values"), array_arg("back"), array_arg("slope"),
+      .def("gradients", &gradients, array_arg("cotangent"), array_arg("values"), array_arg("to_values"), array_arg("to_features"),
            nb::arg("magnitude"), nb::arg("threads"))
-      .def("pair_moments", &pair_moments, array_arg("sums"), array_arg("more").none(), array_arg("present").none(),
+      .def("point_moments", &point_moments, array_arg("row_sums"), array_arg("extra").none(), array_arg("present").none(),
            array_arg("moments"), nb::arg("factor"), nb::arg("magnitude"), nb::arg("threads"))
       .def("calibrated_magnitude", &calibrated_magnitude, nb::arg("threads"))
       .def("diagonal", &diagonal, array_arg("out"), nb::arg("magnitude"), nb::arg("threads"))
@@ -186,7 +186,7 @@ void bind_lattice(nb::module_& module) {
         check_threads(threads);
         return calibration_samples(features_of(points), static_cast<int>(points.shape(1)), threads);
       },
-      array_arg("points"), nb::arg("threads"));
+      array_arg("features"), nb::arg("threads"));
 }
 
 }  // namespace densefield

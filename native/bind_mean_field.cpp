@@ -76,13 +76,13 @@ template <class Array>
 void demand_state(const Array& kept, int iterations, const Tiling& tiling) {
   demand(static_cast<std::int64_t>(kept.shape(0)) == iterations &&
              static_cast<std::int64_t>(kept.shape(1)) == tiling.state_floats(),
-         "kept must be (iterations, state_floats)");
+         "states must be (iterations, state_floats)");
 }
 
 int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes& scores, std::optional<Planes> start,
                    int iterations, std::optional<PlanesOut> marginals, std::optional<PlanesOut> log_marginals,
                    std::optional<PlanesOut> kept, std::optional<VectorOut> residuals, double tolerance,
-                   const Walk* walk, int threads, const std::string& simd) {
+                   const PixelOrder* order, int threads, const std::string& simd) {
   const Sizes sizes = sizes_of(scores, iterations, threads);
   const std::vector<Coupling> couplings = couplings_of(bound, sizes.labels);
   const Tiling tiling(couplings, sizes.points, sizes.labels);
@@ -91,7 +91,7 @@ int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes&
   if (log_marginals) demand_like(*log_marginals, scores);
   if (kept) demand_state(*kept, iterations, tiling);
   demand(!residuals || static_cast<int>(residuals->shape(0)) == iterations, "residuals must be (iterations,)");
-  demand(!walk || walk->points() == sizes.points, "the walk is through another number of points");
+  demand(!order || order->num_pixels() == sizes.points, "the pixel order has another number of points");
   const Inference task{scores.data(),
                        {nullptr, nullptr},
                        start ? start->data() : nullptr,
@@ -101,7 +101,7 @@ int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes&
                        log_marginals ? log_marginals->data() : nullptr,
                        kept ? kept->data() : nullptr,
                        residuals ? residuals->data() : nullptr,
-                       walk};
+                       order};
   const TileKernels& chosen = kernels(simd).tile;
   const Released released;
   return mean_field(couplings, tiling, task, chosen, threads);
@@ -109,19 +109,19 @@ int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes&
 
 // Energies as rows of scores, and inference from them.
 struct BoundRows {
-  nb::object walk_owner;  // keeps the walk alive
+  nb::object order_owner;  // keeps the order alive
   EnergyRows rows;
 
-  BoundRows(const Planes& energies, nb::object walk, int threads, const std::string& simd)
-      : walk_owner(walk),
-        rows(made(energies, walk.is_none() ? nullptr : nb::cast<const Walk*>(walk), threads, simd)) {}
+  BoundRows(const Planes& energies, nb::object order, int threads, const std::string& simd)
+      : order_owner(order),
+        rows(made(energies, order.is_none() ? nullptr : nb::cast<const PixelOrder*>(order), threads, simd)) {}
 
-  static EnergyRows made(const Planes& energies, const Walk* walk, int threads, const std::string& simd) {
+  static EnergyRows made(const Planes& energies, const PixelOrder* order, int threads, const std::string& simd) {
     const Sizes sizes = sizes_of(energies, 0, threads);
-    demand(!walk || walk->points() == sizes.points, "the walk is through another number of points");
+    demand(!order || order->num_pixels() == sizes.points, "the pixel order has another number of points");
     const TileKernels& chosen = kernels(simd).tile;
     const Released released;
-    return EnergyRows(energies.data(), sizes.points, sizes.labels, walk, chosen, threads);
+    return EnergyRows(energies.data(), sizes.points, sizes.labels, order, chosen, threads);
   }
 
   void demand_like_rows(const PlanesOut& array, const char* what) const {
@@ -148,7 +148,7 @@ struct BoundRows {
     const std::vector<Coupling> couplings = couplings_of(bound, sizes.labels);
     for (const Coupling& coupling : couplings) demand(coupling.is_plain(), "kernels must be Potts");
     const Inference task{nullptr, rows.rows(), start ? start->data() : nullptr, iterations, -1.0f, marginals.data(),
-                         nullptr, nullptr,     nullptr,                         rows.walk()};
+                         nullptr, nullptr,     nullptr,                         rows.order()};
     const Tiling tiling(couplings, sizes.points, sizes.labels);
     const TileKernels& chosen = kernels(simd).tile;
     const Released released;
@@ -197,7 +197,7 @@ CouplingGradients checked(const BoundGradients& given, const Coupling& coupling,
 
 void run_back_track(const std::vector<const BoundCoupling*>& bound, const Planes& cotangent,
                     const Planes& log_marginals, const Planes& kept, int iterations, const PlanesOut& to_scores,
-                    const std::vector<const BoundGradients*>& wanted, const Walk* walk, int threads,
+                    const std::vector<const BoundGradients*>& wanted, const PixelOrder* order, int threads,
                     const std::string& simd) {
   const Sizes sizes = sizes_of(cotangent, iterations, threads);
   const std::vector<Coupling> couplings = couplings_of(bound, sizes.labels);
@@ -206,8 +206,8 @@ void run_back_track(const std::vector<const BoundCoupling*>& bound, const Planes
   demand_like(to_scores, cotangent);
   demand_state(kept, iterations, tiling);
   demand(wanted.size() == couplings.size(), "one set of gradients per coupling");
-  demand(!walk || walk->points() == sizes.points, "the walk is through another number of points");
-  BackTracking task{cotangent.data(), log_marginals.data(), kept.data(), iterations, to_scores.data(), walk, {}};
+  demand(!order || order->num_pixels() == sizes.points, "the pixel order has another number of points");
+  BackTracking task{cotangent.data(), log_marginals.data(), kept.data(), iterations, to_scores.data(), order, {}};
   for (std::size_t m = 0; m < couplings.size(); ++m)
     task.gradients.push_back(checked(*wanted[m], couplings[m], sizes.labels));
   const TileKernels& chosen = kernels(simd).tile;
@@ -222,7 +222,7 @@ void bind_mean_field(nb::module_& module) {
       .def(nb::init<nb::object, double, Vector, Vector, std::optional<Vector>, Weights>(), nb::arg("lattice"),
            nb::arg("magnitude"), array_arg("before"), array_arg("after"), array_arg("own").none(), array_arg("mu"));
   nb::class_<BoundRows>(module, "ScoreRows")
-      .def(nb::init<const Planes&, nb::object, int, const std::string&>(), array_arg("energies"), nb::arg("walk").none(),
+      .def(nb::init<const Planes&, nb::object, int, const std::string&>(), array_arg("energies"), nb::arg("order").none(),
            nb::arg("threads"), nb::arg("simd"))
       .def_prop_ro("finite", [](const BoundRows& self) { return self.rows.finite(); })
       .def("fill_scores", &BoundRows::fill_scores, array_arg("out"), nb::arg("threads"), nb::arg("simd"))
@@ -236,13 +236,13 @@ void bind_mean_field(nb::module_& module) {
   module.def(
       "state_floats",
       [](std::int64_t points, int labels) { return (points + kTile - 1) / kTile * kTile * labels; },
-      nb::arg("points"), nb::arg("labels"));
+      nb::arg("points"), nb::arg("num_classes"));
   module.def("mean_field", &run_mean_field, nb::arg("couplings"), array_arg("scores"), array_arg("start").none(),
-             nb::arg("iterations"), array_arg("marginals").none(), array_arg("log_marginals").none(), array_arg("kept").none(),
-             array_arg("residuals").none(), nb::arg("tolerance"), nb::arg("walk").none(), nb::arg("threads"),
+             nb::arg("iterations"), array_arg("marginals").none(), array_arg("log_marginals").none(), array_arg("states").none(),
+             array_arg("residuals").none(), nb::arg("tolerance"), nb::arg("order").none(), nb::arg("threads"),
              nb::arg("simd"));
-  module.def("back_track", &run_back_track, nb::arg("couplings"), array_arg("cotangent"), array_arg("log_marginals"),
-             array_arg("kept"), nb::arg("iterations"), array_arg("scores"), nb::arg("gradients"), nb::arg("walk").none(),
+  module.def("mean_field_backward", &run_back_track, nb::arg("couplings"), array_arg("cotangent"), array_arg("log_marginals"),
+             array_arg("states"), nb::arg("iterations"), array_arg("scores"), nb::arg("gradients"), nb::arg("order").none(),
              nb::arg("threads"), nb::arg("simd"));
 }
 

@@ -11,7 +11,7 @@ using Pixels = nanobind::ndarray<const std::uint8_t, nanobind::ndim<2>, nanobind
 // Features that keep alive what they are made from.
 struct BoundPixels {
   Pixels pixels;
-  nanobind::object walk;
+  nanobind::object order;
   PixelFeatures features;
 };
 

@@ -111,7 +111,7 @@ void embed_points(const Embedding& e, const In* features, std::int64_t points, c
           rank[i][lane] += less;
           rank[j][lane] += Real(1) - less;
         }
-    // Walk back to the plane of sum zero: shift the coordinates that were rounded furthest.
+    // Back to the plane of sum zero: shift the coordinates that were rounded furthest.
     for (int j = 0; j < corners; ++j)
       DENSEFIELD_LANES {
         const Real shifted = rank[j][lane] + total[lane];

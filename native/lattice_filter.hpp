@@ -56,7 +56,7 @@ class LatticeFilter {
   // From `moments` (d, d) of pairs between vertices to Σ_ij k(i,j) (w_ij + more_i present_j) (x_i - x_j)(x_i - x_j)ᵀ, in
   // place. sums (points) are Σ_j k(i,j) w_ij; `more` (points), or null, is not in moments and sums; `present` (points) is
   // 0 for points that take no part, or null. `factor` is from moments between vertices to those between points.
-  void pair_moments(const float* sums, const float* more, const float* present, double factor, float magnitude,
+  void point_moments(const float* sums, const float* more, const float* present, double factor, float magnitude,
                     double* moments, int threads) const;
 
   // The factor that makes K·1 the exact Gaussian sum on average.

@@ -53,21 +53,21 @@ class AllLabels final : public Updates {
   float tile_pass(const Worker& worker, int pass, std::int64_t first, int points) override {
     float* z = tiles_[worker.index].data();
     const Tile at{z, z + tiling_.plane_floats(), z + 2 * tiling_.plane_floats()};
-    load_tile(kernels_, tiling_, task_.walk, task_.scores, first, points, at.z);
-    fetch_planes(task_.scores, tiling_, task_.walk, first + kTile);
+    load_tile(kernels_, tiling_, task_.order, task_.scores, first, points, at.z);
+    fetch_planes(task_.scores, tiling_, task_.order, first + kTile);
     if (pass > 0) receive(first, points, last_q_.of(tiling_, first), at);
     if (task_.log_marginals && may_be_last(pass)) {
       std::memcpy(at.message, at.z, tiling_.plane_floats() * sizeof(float));
       kernels_.log_softmax(at.message, tiling_.labels);
-      store_tile(kernels_, tiling_, task_.walk, at.message, first, points, task_.log_marginals);
+      store_tile(kernels_, tiling_, task_.order, at.message, first, points, task_.log_marginals);
     }
     if (pass == task_.iterations && !task_.marginals && !remembers_) return 0;
     if (pass == 0 && task_.start)
-      load_tile(kernels_, tiling_, task_.walk, task_.start, first, points, at.z);
+      load_tile(kernels_, tiling_, task_.order, task_.start, first, points, at.z);
     else
       kernels_.softmax(at.z, tiling_.labels);
     if (task_.marginals && may_be_last(pass))
-      store_tile(kernels_, tiling_, task_.walk, at.z, first, points, task_.marginals);
+      store_tile(kernels_, tiling_, task_.order, at.z, first, points, task_.marginals);
     if (float* kept = kept_of(tiling_, pass, first)) copy_away(at.z, tiling_.plane_floats(), kept);
     const float change = last_q_.replace(kernels_, tiling_, pass, first, points, at.z);
     if (pass == task_.iterations) return change;

@@ -7,7 +7,7 @@
 #include "buffer.hpp"
 #include "lattice_filter.hpp"
 #include "tile_kernels.hpp"
-#include "walk.hpp"
+#include "pixel_order.hpp"
 
 namespace densefield {
 
@@ -64,9 +64,9 @@ struct Inference {
   float* log_marginals;  // (labels, points), or null
   float* kept;           // (iterations, state_floats): q⁰ … q^(T-1), or null
   float* residuals;      // (iterations): the largest change of a marginal, or null
-  // Where couplings have their points in the order of a walk, that walk; scores, start, marginals and log_marginals are
+  // Where couplings have their points in the order of a order, that order; scores, start, marginals and log_marginals are
   // in the image's own order. Null where that is the order of the couplings too.
-  const Walk* walk;
+  const PixelOrder* order;
 };
 
 // Returns how many updates were made.
@@ -91,7 +91,7 @@ struct BackTracking {
   const float* kept;           // (iterations, state_floats): q⁰ … q^(T-1)
   int iterations;
   float* scores;     // (labels, points): ∂loss/∂f
-  const Walk* walk;  // as in Inference, for the cotangent, log_marginals and scores
+  const PixelOrder* order;  // as in Inference, for the cotangent, log_marginals and scores
   std::vector<CouplingGradients> gradients;
 };
 

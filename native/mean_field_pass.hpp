@@ -152,31 +152,31 @@ void for_tiles(const Tiling& tiling, std::int64_t unit, const Task& task) {
     task(first, static_cast<int>(std::min<std::int64_t>(kTile, end - first)));
 }
 
-// From an array (labels, points) to a tile of planes, in the order of the walk if there is one; points past the last are
+// From an array (labels, points) to a tile of planes, in the order of the order if there is one; points past the last are
 // zero.
-inline void load_tile(const TileKernels& kernels, const Tiling& tiling, const Walk* walk, const float* array,
+inline void load_tile(const TileKernels& kernels, const Tiling& tiling, const PixelOrder* order, const float* array,
                       std::int64_t first, int points, float* planes) {
   if (points < kTile) std::fill_n(planes, tiling.plane_floats(), 0.0f);
-  if (!walk) return kernels.load(array + first, tiling.points, tiling.labels, points, planes);
-  walk->along_walk(first, first + points, [&](const Run& run) {
+  if (!order) return kernels.load(array + first, tiling.points, tiling.labels, points, planes);
+  order->for_runs(first, first + points, [&](const Run& run) {
     kernels.load(array + run.pixel, tiling.points, tiling.labels, run.count, planes + run.place - first);
   });
 }
 
 // And back.
-inline void store_tile(const TileKernels& kernels, const Tiling& tiling, const Walk* walk, const float* planes,
+inline void store_tile(const TileKernels& kernels, const Tiling& tiling, const PixelOrder* order, const float* planes,
                        std::int64_t first, int points, float* array) {
-  if (!walk) return kernels.store(planes, tiling.labels, points, array + first, tiling.points);
-  walk->along_walk(first, first + points, [&](const Run& run) {
+  if (!order) return kernels.store(planes, tiling.labels, points, array + first, tiling.points);
+  order->for_runs(first, first + points, [&](const Run& run) {
     kernels.store(planes + run.place - first, tiling.labels, run.count, array + run.pixel, tiling.points);
   });
 }
 
 // And added to what is there.
-inline void add_tile(const TileKernels& kernels, const Tiling& tiling, const Walk* walk, const float* planes,
+inline void add_tile(const TileKernels& kernels, const Tiling& tiling, const PixelOrder* order, const float* planes,
                      std::int64_t first, int points, float* array) {
-  if (!walk) return kernels.add(planes, tiling.labels, points, array + first, tiling.points);
-  walk->along_walk(first, first + points, [&](const Run& run) {
+  if (!order) return kernels.add(planes, tiling.labels, points, array + first, tiling.points);
+  order->for_runs(first, first + points, [&](const Run& run) {
     kernels.add(planes + run.place - first, tiling.labels, run.count, array + run.pixel, tiling.points);
   });
 }
@@ -203,9 +203,9 @@ inline void fetch(const float* from, std::int64_t floats) {
 }
 
 // The same for a tile of an array (labels, points), whose labels lie far apart.
-inline void fetch_planes(const float* from, const Tiling& tiling, const Walk* walk, std::int64_t place) {
+inline void fetch_planes(const float* from, const Tiling& tiling, const PixelOrder* order, std::int64_t place) {
   if (place >= tiling.points) return;
-  const std::int64_t first = walk ? walk->pixel(place) : place;
+  const std::int64_t first = order ? order->pixel(place) : place;
   for (int label = 0; label < tiling.labels; ++label)
     for (int p = 0; p < kTile; p += 16) DENSEFIELD_FETCH(from + label * tiling.points + std::min(first + p, tiling.points - 1));
 }

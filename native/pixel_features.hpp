@@ -5,16 +5,16 @@
 #include <cstdint>
 #include <vector>
 
-#include "walk.hpp"
+#include "pixel_order.hpp"
 
 namespace densefield {
 
 class PixelFeatures {
  public:
-  // `pixels` (points, channel_widths.size()) lie side by side and must outlive this; `walk` too, which may be null.
+  // `pixels` (points, channel_widths.size()) lie side by side and must outlive this; `order` too, which may be null.
   PixelFeatures(std::int64_t points, std::int64_t width, const std::vector<float>& position_widths,
-                const std::uint8_t* pixels, const std::vector<float>& channel_widths, const Walk* walk)
-      : points_(points), width_(width), y_width_(position_widths[1]), pixels_(pixels), walk_(walk) {
+                const std::uint8_t* pixels, const std::vector<float>& channel_widths, const PixelOrder* order)
+      : points_(points), width_(width), y_width_(position_widths[1]), pixels_(pixels), order_(order) {
     for (std::int64_t x = 0; x < width; ++x) columns_.push_back(static_cast<float>(x) / position_widths[0]);
     for (const float each : channel_widths)
       for (int level = 0; level < 256; ++level) levels_.push_back(static_cast<float>(level) / each);
@@ -25,8 +25,8 @@ class PixelFeatures {
 
   // Features (count, dimension) of points first, first + 1, …
   void copy(std::int64_t first, std::int64_t count, float* to) const {
-    if (walk_)
-      walk_->along_walk(first, first + count, [&](const Run& run) { to = copy_row(run.pixel, run.count, to); });
+    if (order_)
+      order_->for_runs(first, first + count, [&](const Run& run) { to = copy_row(run.pixel, run.count, to); });
     else
       for (std::int64_t pixel = first, last = first + count; pixel < last;) {
         const std::int64_t here = std::min(width_ - pixel % width_, last - pixel);
@@ -61,7 +61,7 @@ class PixelFeatures {
   std::int64_t points_, width_;
   float y_width_;
   const std::uint8_t* pixels_;
-  const Walk* walk_;
+  const PixelOrder* order_;
   std::vector<float> columns_;  // x over its width
   std::vector<float> levels_;   // (channels, 256)
 };

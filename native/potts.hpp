@@ -48,7 +48,7 @@ class PottsLabels final : public Updates {
     if (pass == 0 && !task_.rows.rows) keep_scores(first, points, at.z);
     // Where rows of an image follow each other no more, the processor does not foresee what will be written next.
     const float* shown = task_.marginals ? task_.marginals : task_.log_marginals;
-    if (pass == task_.iterations && task_.walk && shown) fetch_planes(shown, tiling_, task_.walk, first + kTile);
+    if (pass == task_.iterations && task_.order && shown) fetch_planes(shown, tiling_, task_.order, first + kTile);
     const float* z = scores_and_messages(pass, first, points, at.rows);
     if (may_be_last(pass)) show(first, points, z, at);
     if (pass == task_.iterations && !shows_changes()) return 0;
@@ -62,8 +62,8 @@ class PottsLabels final : public Updates {
 
   void keep_scores(std::int64_t first, int points, float* z) {
     float largest[kTile];
-    load_tile(kernels_, tiling_, task_.walk, task_.scores, first, points, z);
-    fetch_planes(task_.scores, tiling_, task_.walk, first + kTile);
+    load_tile(kernels_, tiling_, task_.order, task_.scores, first, points, z);
+    fetch_planes(task_.scores, tiling_, task_.order, first + kTile);
     kernels_.take_largest(z, tiling_.labels, largest);
     to_score_rows(kernels_, channels_, z, kept_rows_.data() + first * channels_.width, kept_last_.data() + first);
   }
@@ -85,11 +85,11 @@ class PottsLabels final : public Updates {
     if (task_.log_marginals) {
       std::memcpy(at.more, at.z, tiling_.plane_floats() * sizeof(float));
       kernels_.log_softmax(at.more, tiling_.labels);
-      store_tile(kernels_, tiling_, task_.walk, at.more, first, points, task_.log_marginals);
+      store_tile(kernels_, tiling_, task_.order, at.more, first, points, task_.log_marginals);
     }
     if (!task_.marginals) return;
     kernels_.softmax(at.z, tiling_.labels);
-    store_tile(kernels_, tiling_, task_.walk, at.z, first, points, task_.marginals);
+    store_tile(kernels_, tiling_, task_.order, at.z, first, points, task_.marginals);
   }
 
   void softmax_in_rows(int pass, std::int64_t first, int points, const float* z, const Tile& at, Powers& powers) {
@@ -101,7 +101,7 @@ class PottsLabels final : public Updates {
       z = scores_and_messages(pass, first, points, at.rows);
     }
     if (starts) {
-      load_tile(kernels_, tiling_, task_.walk, task_.start, first, points, at.z);
+      load_tile(kernels_, tiling_, task_.order, task_.start, first, points, at.z);
     } else {
       from_score_rows(kernels_, channels_, z, scores_.last + first, at.z);
       kernels_.softmax(at.z, tiling_.labels);

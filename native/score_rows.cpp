@@ -21,19 +21,19 @@ void for_all_tiles(const Tiling& tiling, int threads, const Task& task) {
 
 }  // namespace
 
-EnergyRows::EnergyRows(const float* energies, std::int64_t points, int labels, const Walk* walk,
+EnergyRows::EnergyRows(const float* energies, std::int64_t points, int labels, const PixelOrder* order,
                        const TileKernels& kernels, int threads)
     : tiling_({}, points, labels),
       channels_({}, points, labels - 1),
-      walk_(walk),
+      order_(order),
       rows_(static_cast<std::size_t>(row_floats(channels_))),
       last_(static_cast<std::size_t>(tiling_.tiles() * kTile)),
       largest_(last_.size()) {
   std::atomic<bool> finite{true};
   for_all_tiles(tiling_, threads, [&](std::int64_t first, int here, float* planes) {
     float* rows = rows_.data() + first * channels_.width;
-    load_tile(kernels, tiling_, walk, energies, first, here, planes);
-    fetch_planes(energies, tiling_, walk, first + kTile);
+    load_tile(kernels, tiling_, order, energies, first, here, planes);
+    fetch_planes(energies, tiling_, order, first + kTile);
     if (first + kTile < tiling_.points) fetch(rows + kTile * channels_.width, kTile * channels_.width);
     if (!kernels.take_from_least(planes, tiling_.labels, largest_.data() + first))
       finite.store(false, std::memory_order_relaxed);
@@ -49,7 +49,7 @@ void EnergyRows::fill_scores(const TileKernels& kernels, int threads, float* sco
       for (int p = 0; p < points; ++p)  // what is further from the largest than float32 reaches is as good as ruled out
         planes[l * kTile + p] =
             std::max(planes[l * kTile + p] + largest_[first + p], std::numeric_limits<float>::lowest());
-    store_tile(kernels, tiling_, walk_, planes, first, points, scores);
+    store_tile(kernels, tiling_, order_, planes, first, points, scores);
   });
 }
 

@@ -1,5 +1,5 @@
 // Scores as rows that powers are taken of: tile by tile all labels but the last, and the last by itself, all less the
-// largest, which marginals do not depend on; padding is as good as minus infinity. Points are in the order of the walk
+// largest, which marginals do not depend on; padding is as good as minus infinity. Points are in the order of the order
 // where there is one.
 #pragma once
 
@@ -31,14 +31,14 @@ inline std::int64_t row_floats(const Tiling& channels) { return channels.tiles()
 // Rows, and each point's largest score, of energies.
 class EnergyRows {
  public:
-  // From energies, which are minus scores, (labels, points) as callers have them. The walk, where there is one, must
+  // From energies, which are minus scores, (labels, points) as callers have them. The order, where there is one, must
   // outlive this.
-  EnergyRows(const float* energies, std::int64_t points, int labels, const Walk* walk, const TileKernels& kernels,
+  EnergyRows(const float* energies, std::int64_t points, int labels, const PixelOrder* order, const TileKernels& kernels,
              int threads);
 
   std::int64_t points() const { return tiling_.points; }
   int labels() const { return tiling_.labels; }
-  const Walk* walk() const { return walk_; }
+  const PixelOrder* order() const { return order_; }
   ScoreRows rows() const { return {rows_.data(), last_.data()}; }
   bool finite() const { return finite_; }  // whether all energies were
 
@@ -47,7 +47,7 @@ class EnergyRows {
 
  private:
   Tiling tiling_, channels_;  // of all labels, and of all but the last
-  const Walk* walk_;
+  const PixelOrder* order_;
   Buffer<float> rows_, last_, largest_;
   bool finite_;
 };

@@ -45,10 +45,10 @@ class TwoLabels final : public Updates {
     if (task_.log_marginals) {
       std::copy_n(planes, 2 * kTile, logarithms);
       kernels_.log_softmax(logarithms, 2);
-      store_tile(kernels_, tiling_, task_.walk, logarithms, first, points, task_.log_marginals);
+      store_tile(kernels_, tiling_, task_.order, logarithms, first, points, task_.log_marginals);
     }
     kernels_.softmax(planes, 2);
-    store_tile(kernels_, tiling_, task_.walk, planes, first, points, task_.marginals);
+    store_tile(kernels_, tiling_, task_.order, planes, first, points, task_.marginals);
   }
 
   // Kept from overflowing, since softmax would make NaN of an infinite one.
@@ -63,7 +63,7 @@ class TwoLabels final : public Updates {
 
   void load_difference(const float* array, std::int64_t first, int points, float* out) const {
     float planes[2 * kTile];
-    load_tile(kernels_, tiling_, task_.walk, array, first, points, planes);
+    load_tile(kernels_, tiling_, task_.order, array, first, points, planes);
     for (int p = 0; p < kTile; ++p) out[p] = difference(planes[p], planes[kTile + p]);
   }
 

@@ -17,7 +17,6 @@ NUMPY_NAMES = [
     "Augmentation",
     "DensefieldError",
     "ExactFilter",
-    "FeatureFilter",
     "GaussianFilter",
     "InputError",
     "InputTypeError",

@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from densefield.filters.exact import ExactFilter as ExactFilter
     from densefield.filters.lattice import LatticeFilter as LatticeFilter
     from densefield.filters.lattice_torch import TorchLatticeFilter as TorchLatticeFilter
-    from densefield.filters.memory import release_memory as release_memory
-    from densefield.filters.operator import FeatureFilter as FeatureFilter
     from densefield.filters.operator import GaussianFilter as GaussianFilter
+    from densefield.filters.threads import release_memory as release_memory
     from densefield.metrics.bootstrap import bootstrap_interval as bootstrap_interval
     from densefield.metrics.bootstrap import compare_methods as compare_methods
     from densefield.metrics.result import SegmentationResult as SegmentationResult
@@ -92,8 +91,7 @@ _HOMES = {
     "ExactFilter": "densefield.filters.exact",
     "LatticeFilter": "densefield.filters.lattice",
     "TorchLatticeFilter": "densefield.filters.lattice_torch",
-    "release_memory": "densefield.filters.memory",
-    "FeatureFilter": "densefield.filters.operator",
+    "release_memory": "densefield.filters.threads",
     "GaussianFilter": "densefield.filters.operator",
     "log_likelihood_loss": "densefield.nn.losses",
     "bootstrap_interval": "densefield.metrics.bootstrap",

@@ -6,13 +6,13 @@ _Float64 = npt.NDArray[np.float64]
 _Points = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 def available_simd() -> list[str]: ...
-def calibration_samples(points: _Points, threads: int) -> list[int]: ...
+def calibration_samples(features: _Points, threads: int) -> list[int]: ...
 
-class Walk:
+class PixelOrder:
     def __init__(self, height: int, width: int) -> None: ...
     @property
-    def points(self) -> int: ...
-    def fill_order(self, out: npt.NDArray[np.int64]) -> None: ...
+    def num_pixels(self) -> int: ...
+    def fill_indices(self, out: npt.NDArray[np.int64]) -> None: ...
 
 class PixelFeatures:
     def __init__(
@@ -21,14 +21,14 @@ class PixelFeatures:
         width: int,
         position_widths: list[float],
         channel_widths: list[float],
-        walk: Walk | None,
+        order: PixelOrder | None,
     ) -> None: ...
     def fill(self, out: _Float32) -> None: ...
 
 class Lattice:
     def __init__(
         self,
-        points: _Points | PixelFeatures,
+        features: _Points | PixelFeatures,
         scale: list[float],
         axes: list[int],
         taps: list[float],
@@ -38,7 +38,7 @@ class Lattice:
         simd: str,
     ) -> None: ...
     @property
-    def vertices(self) -> int: ...
+    def num_vertices(self) -> int: ...
     @property
     def features(self) -> _Points: ...
     def apply(self, values: _Float32, out: _Float32, adjoint: bool, magnitude: float, threads: int) -> None: ...
@@ -46,15 +46,15 @@ class Lattice:
         self,
         cotangent: _Float32,
         values: _Float32,
-        back: _Float32,
-        slope: _Float32,
+        to_values: _Float32,
+        to_features: _Float32,
         magnitude: float,
         threads: int,
     ) -> None: ...
-    def pair_moments(
+    def point_moments(
         self,
-        sums: _Float32,
-        more: _Float32 | None,
+        row_sums: _Float32,
+        extra: _Float32 | None,
         present: _Float32 | None,
         moments: _Float64,
         factor: float,
@@ -77,7 +77,7 @@ class Coupling:
     ) -> None: ...
 
 class ScoreRows:
-    def __init__(self, energies: _Float32, walk: Walk | None, threads: int, simd: str) -> None: ...
+    def __init__(self, energies: _Float32, order: PixelOrder | None, threads: int, simd: str) -> None: ...
     finite: bool
     def fill_scores(self, out: _Float32, threads: int, simd: str) -> None: ...
     def infer(
@@ -102,7 +102,7 @@ class Gradients:
         slopes: _Float32 | None,
     ) -> None: ...
 
-def state_floats(points: int, labels: int) -> int: ...
+def state_floats(points: int, num_classes: int) -> int: ...
 def mean_field(
     couplings: list[Coupling],
     scores: _Float32,
@@ -110,35 +110,35 @@ def mean_field(
     iterations: int,
     marginals: _Float32 | None,
     log_marginals: _Float32 | None,
-    kept: _Float32 | None,
+    states: _Float32 | None,
     residuals: _Float32 | None,
     tolerance: float,
-    walk: Walk | None,
+    order: PixelOrder | None,
     threads: int,
     simd: str,
 ) -> int: ...
-def back_track(
+def mean_field_backward(
     couplings: list[Coupling],
     cotangent: _Float32,
     log_marginals: _Float32,
-    kept: _Float32,
+    states: _Float32,
     iterations: int,
     scores: _Float32,
     gradients: list[Gradients],
-    walk: Walk | None,
+    order: PixelOrder | None,
     threads: int,
     simd: str,
 ) -> None: ...
 def fill_features(
-    part: npt.NDArray[np.generic],
+    columns: npt.NDArray[np.generic],
     widths: list[float],
     out: _Float32,
     offset: int,
-    walk: Walk | None,
+    order: PixelOrder | None,
     threads: int,
 ) -> None: ...
 def all_finite(values: _Float32, threads: int) -> bool: ...
-def release_blocks() -> int: ...
+def release_memory() -> int: ...
 
 class Cancellation:
     def __init__(self) -> None: ...

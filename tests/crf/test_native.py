@@ -142,15 +142,15 @@ def test_marginals_of_potts_kernels_do_not_depend_on_what_else_is_asked_for(with
     q, log_q = solve(bounds, scores)
     assert np.array_equal(marginals_alone(bounds, scores), q)
     also, also_log = np.empty_like(scores), np.empty_like(scores) if with_log else None
-    residuals, kept = np.empty(4, np.float32), np.empty((4, state_floats(200, 6)), np.float32)
+    residuals, states = np.empty(4, np.float32), np.empty((4, state_floats(200, 6)), np.float32)
     native_mean_field(
-        bounds, scores, 4, 1, marginals=also, log_marginals=also_log, residuals=residuals, kept=kept, tolerance=0.0
+        bounds, scores, 4, 1, marginals=also, log_marginals=also_log, residuals=residuals, states=states, tolerance=0.0
     )
     assert np.array_equal(also, q) and (also_log is None or np.array_equal(also_log, log_q))
-    # Logarithms alone, as torch asks for them, are the same bits with and without what is kept for the way back.
+    # Logarithms alone, as torch asks for them, are the same bits with and without what is states for the way back.
     alone, while_kept = np.empty_like(scores), np.empty_like(scores)
     native_mean_field(bounds, scores, 4, 1, log_marginals=alone)
-    native_mean_field(bounds, scores, 4, 1, log_marginals=while_kept, kept=kept)
+    native_mean_field(bounds, scores, 4, 1, log_marginals=while_kept, states=states)
     assert np.array_equal(alone, while_kept) and np.abs(alone - log_q).max() <= ROUNDING * np.abs(log_q).max()
 
 
@@ -162,8 +162,8 @@ def test_outputs_do_not_depend_on_which_others_are_asked_for(exclude_self: bool)
     native_mean_field(bounds, scores, 4, 1, marginals=only_q)
     native_mean_field(bounds, scores, 4, 1, log_marginals=only_log)
     assert np.array_equal(only_q, q) and np.array_equal(only_log, log_q)
-    residuals, kept = np.empty(4, np.float32), np.empty((4, state_floats(200, 6)), np.float32)
-    native_mean_field(bounds, scores, 4, 1, marginals=only_q, residuals=residuals, kept=kept)
+    residuals, states = np.empty(4, np.float32), np.empty((4, state_floats(200, 6)), np.float32)
+    native_mean_field(bounds, scores, 4, 1, marginals=only_q, residuals=residuals, states=states)
     assert np.array_equal(only_q, q)
     assert native_mean_field(bounds, scores, 4, 1) == 4  # for nothing at all
 
@@ -172,13 +172,13 @@ def test_outputs_do_not_depend_on_which_others_are_asked_for(exclude_self: bool)
 def test_the_marginals_of_every_update_are_kept_tile_by_tile(points: int, labels: int) -> None:
     bounds, scores = bind_random(points, labels), scores_of(labels, points)
     assert state_floats(points, labels) == _core.state_floats(points, labels)
-    kept = np.full((5, state_floats(points, labels)), np.nan, np.float32)
-    native_mean_field(bounds, scores, 5, 2, kept=kept)
-    tiles = kept.reshape(5, -1, labels, 64)  # 64 points, a plane for each label
+    states = np.full((5, state_floats(points, labels)), np.nan, np.float32)
+    native_mean_field(bounds, scores, 5, 2, states=states)
+    tiles = states.reshape(5, -1, labels, 64)  # 64 points, a plane for each label
     found = tiles.transpose(0, 2, 1, 3).reshape(5, labels, -1)[..., :points]
     expected = np.stack([step.q.T for step in reference_steps(bounds, scores, 4)])
     assert np.abs(found - expected).max() <= MARGINAL_ROUNDING
-    assert np.isfinite(kept).all()  # points past the last are computed with, too
+    assert np.isfinite(states).all()  # points past the last are computed with, too
 
 
 def test_residuals_are_those_of_the_steps() -> None:
@@ -227,14 +227,14 @@ def test_scores_may_all_be_equal() -> None:
 def test_it_may_start_from_any_marginals(iterations: int, exclude_self: bool) -> None:
     bounds, scores = bind_random(130, 5, exclude_self=exclude_self), scores_of(5, 130)
     start = np.random.default_rng(13).dirichlet(np.ones(5), 130).T.astype(np.float32, order="C")
-    q, kept = np.empty_like(scores), np.empty((iterations, state_floats(130, 5)), np.float32)
-    native_mean_field(bounds, scores, iterations, 2, start=start, marginals=q, kept=kept)
+    q, states = np.empty_like(scores), np.empty((iterations, state_floats(130, 5)), np.float32)
+    native_mean_field(bounds, scores, iterations, 2, start=start, marginals=q, states=states)
     expected: Any = np.ascontiguousarray(start.T)
     for _ in range(iterations):
         expected = np.exp(log_softmax(update(np.ascontiguousarray(scores.T), [b.coupling for b in bounds], expected)))
     assert np.abs(q - expected.T).max() <= MARGINAL_ROUNDING
     if iterations:
-        first = kept[0].reshape(-1, 5, 64).transpose(1, 0, 2).reshape(5, -1)[:, :130]
+        first = states[0].reshape(-1, 5, 64).transpose(1, 0, 2).reshape(5, -1)[:, :130]
         assert np.array_equal(first, start)
 
 
@@ -258,10 +258,10 @@ def test_the_number_of_threads_changes_no_bit(points: int, labels: int) -> None:
     found = []
     for threads in (1, 2, 3, 7):
         q, log_q, residuals = np.empty_like(scores), np.empty_like(scores), np.empty(3, np.float32)
-        kept = np.empty((3, state_floats(points, labels)), np.float32)
-        outputs: Any = {"marginals": q, "log_marginals": log_q, "residuals": residuals, "kept": kept}
+        states = np.empty((3, state_floats(points, labels)), np.float32)
+        outputs: Any = {"marginals": q, "log_marginals": log_q, "residuals": residuals, "states": states}
         native_mean_field(bounds, scores, 3, threads, **outputs)
-        found.append([q, log_q, residuals, kept])
+        found.append([q, log_q, residuals, states])
     for other in found[1:]:
         assert all(np.array_equal(a, b) for a, b in zip(found[0], other, strict=True))
 

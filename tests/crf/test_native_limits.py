@@ -29,7 +29,7 @@ def test_mean_field_writes_to_the_arrays_it_is_given_or_refuses_them():
     problem = CRF([Spatial(2)]).pose(scores)
     couplings = [native_coupling(bound) for bound in problem.kernels]
     for name, wrong in (("marginals", np.empty((3, 20))), ("residuals", np.empty(2))):
-        arguments = {"marginals": None, "log_marginals": None, "kept": None, "residuals": None, name: wrong}
+        arguments = {"marginals": None, "log_marginals": None, "states": None, "residuals": None, name: wrong}
         with pytest.raises(TypeError):
             _core.mean_field(
                 couplings,
@@ -38,7 +38,7 @@ def test_mean_field_writes_to_the_arrays_it_is_given_or_refuses_them():
                 2,
                 *arguments.values(),
                 tolerance=-1.0,
-                walk=None,
+                order=None,
                 threads=1,
                 simd="auto",
             )

@@ -15,7 +15,7 @@ from tests.support.bound_kernels import Array, bind_random, random
 
 # As in test_native: float32 sums in another order. Measured: 1e-6.
 ROUNDING = 4e-6
-TILE = 64  # points that are worked on at a time, in whose order marginals are kept
+TILE = 64  # points that are worked on at a time, in whose order marginals are states
 
 
 def potts(points: int, labels: int, **options: Any) -> list[Any]:
@@ -62,10 +62,10 @@ def test_marginals_that_are_kept_and_changes_are_those_of_the_twin(points: int, 
     bounds, scores = potts(points, labels), random(labels, points, seed=56)
     rows, couplings = np.ascontiguousarray(scores.T), [bound.coupling for bound in bounds]
     steps = list(islice(mean_field_steps(rows, couplings), 4))
-    kept = np.zeros((3, state_floats(points, labels)), np.float32)
+    states = np.zeros((3, state_floats(points, labels)), np.float32)
     residuals = np.empty(3, np.float32)
-    infer(bounds, scores, 3, kept=kept, residuals=residuals)
+    infer(bounds, scores, 3, states=states, residuals=residuals)
     assert residuals == pytest.approx([step.residual for step in steps[1:]], abs=2 * ROUNDING)
-    for step, planes in zip(steps, kept, strict=False):
+    for step, planes in zip(steps, states, strict=False):
         q = planes.reshape(-1, labels, TILE).transpose(1, 0, 2).reshape(labels, -1)[:, :points]
         assert np.abs(q - step.q.T).max() <= ROUNDING

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from densefield.filters.threads import MOST_THREADS, _quota, default_threads
+from densefield.filters.threads import MAX_THREADS, _quota, default_threads
 
 
 @pytest.mark.parametrize(
-    ("text", "count"), [("200000 100000", 2), ("150000 100000", 2), ("5000 100000", 1), ("max 100000", MOST_THREADS)]
+    ("text", "count"), [("200000 100000", 2), ("150000 100000", 2), ("5000 100000", 1), ("max 100000", MAX_THREADS)]
 )
 def test_a_containers_quota_is_kept(tmp_path: Path, text: str, count: int) -> None:
     (tmp_path / "cpu.max").write_text(text + "\n")
@@ -18,5 +18,5 @@ def test_a_containers_quota_is_kept(tmp_path: Path, text: str, count: int) -> No
 
 
 def test_no_quota_is_no_limit(tmp_path: Path) -> None:
-    assert _quota(tmp_path / "cpu.max") == MOST_THREADS
+    assert _quota(tmp_path / "cpu.max") == MAX_THREADS
     assert default_threads() >= 1

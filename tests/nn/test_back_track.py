@@ -55,9 +55,9 @@ class Truth:
 
 def forward(bounds: Sequence[Bound], scores: Array, iterations: int) -> tuple[Array, Array]:
     log_q = np.empty_like(scores)
-    kept = np.empty((iterations, state_floats(scores.shape[1], len(scores))), np.float32)
-    native_mean_field(bounds, scores, iterations, 2, log_marginals=log_q, kept=kept)
-    return log_q, kept
+    states = np.empty((iterations, state_floats(scores.shape[1], len(scores))), np.float32)
+    native_mean_field(bounds, scores, iterations, 2, log_marginals=log_q, states=states)
+    return log_q, states
 
 
 def backward(
@@ -69,9 +69,9 @@ def backward(
     wanted: Sequence[Wanted] | None = None,
     threads: int = 2,
 ) -> tuple[Array, list[KernelGradient]]:
-    log_q, kept = forward(bounds, scores, iterations)
+    log_q, states = forward(bounds, scores, iterations)
     wants = [EVERYTHING] * len(bounds) if wanted is None else wanted
-    return native_back_track(bounds, [normalization] * len(bounds), wants, cotangent, log_q, kept, threads)
+    return native_back_track(bounds, [normalization] * len(bounds), wants, cotangent, log_q, states, threads)
 
 
 def by_autograd(
@@ -216,9 +216,9 @@ def test_the_number_of_threads_changes_no_bit(points: int, labels: int) -> None:
 def test_it_equals_autograd_on_every_instruction_set(labels: int, simd: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def back_track(*arguments: Any) -> None:
         assert arguments[-1] == "auto"
-        _core.back_track(*arguments[:-1], simd)
+        _core.mean_field_backward(*arguments[:-1], simd)
 
-    on_one = SimpleNamespace(**{**vars(_core), "back_track": back_track})
+    on_one = SimpleNamespace(**{**vars(_core), "mean_field_backward": back_track})
     monkeypatch.setattr(native, "_core", on_one)
     check(130, labels)
 

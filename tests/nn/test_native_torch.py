@@ -144,10 +144,10 @@ def test_without_updates_only_scores_have_a_gradient() -> None:
 def test_recomputed_marginals_give_the_same_bits_as_kept_ones(learnt: tuple[str, ...], masked: bool) -> None:
     present = (random(BATCH, POINTS, seed=6) > -0.8).float() if masked else None
     options: Any = {"learnt": learnt, "present": present}
-    log_q, kept = run(torch_mean_field, model(), adjoint="keep", **options)
+    log_q, stored = run(torch_mean_field, model(), adjoint="keep", **options)
     same, recomputed = run(torch_mean_field, model(), adjoint="recompute", **options)
     assert torch.equal(log_q, same)
-    for name, one, other in zip(NAMES, kept, recomputed, strict=True):
+    for name, one, other in zip(NAMES, stored, recomputed, strict=True):
         assert (one is None and other is None) or torch.equal(one, other), name
 
 
@@ -156,8 +156,8 @@ def test_marginals_are_recomputed_for_one_image_at_a_time(monkeypatch: pytest.Mo
     native_mean_field, native_back_track = native_torch.native_mean_field, native_torch.native_back_track
 
     def forward(bounds: Any, scores: Any, iterations: int, threads: int, **options: Any) -> Any:
-        if options["kept"] is not None:
-            events.append(f"kept on {threads}")
+        if options["states"] is not None:
+            events.append(f"states on {threads}")
         return native_mean_field(bounds, scores, iterations, threads, **options)
 
     def backward(*arguments: Any, **options: Any) -> Any:
@@ -168,7 +168,7 @@ def test_marginals_are_recomputed_for_one_image_at_a_time(monkeypatch: pytest.Mo
     monkeypatch.setattr(native_torch, "native_mean_field", forward)
     monkeypatch.setattr(native_torch, "native_back_track", backward)
     run(torch_mean_field, model(), adjoint="recompute", threads=4)
-    assert events == ["kept on 4", "used"] * BATCH  # each on all threads
+    assert events == ["states on 4", "used"] * BATCH  # each on all threads
 
 
 @pytest.mark.parametrize("threads", [2, 3, 5])
@@ -202,17 +202,17 @@ def test_only_what_is_learnt_is_differentiated(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_nothing_is_kept_where_nothing_is_differentiated(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: list[Any] = []
+    states: list[Any] = []
     native_mean_field = native_torch.native_mean_field
 
     def noting(*arguments: Any, **options: Any) -> Any:
-        kept.append(options["kept"])
+        states.append(options["states"])
         return native_mean_field(*arguments, **options)
 
     monkeypatch.setattr(native_torch, "native_mean_field", noting)
     expected, _ = run(torch_mean_field, model())
-    assert len(kept) == BATCH and all(each is not None for each in kept)
-    kept.clear()
+    assert len(states) == BATCH and all(each is not None for each in states)
+    states.clear()
     with mode():
         log_q, _ = run(torch_mean_field, model(), learnt=())
     assert torch.equal(log_q, expected)
@@ -220,7 +220,7 @@ def test_nothing_is_kept_where_nothing_is_differentiated(mode: Any, monkeypatch:
     assert torch.equal(learnt_by_nobody, expected)
     recomputed, _ = run(torch_mean_field, model(), adjoint="recompute", learnt=())
     assert torch.equal(recomputed, expected)
-    assert kept == [None] * 3 * BATCH
+    assert states == [None] * 3 * BATCH
 
 
 @pytest.mark.parametrize(("images", "points"), [(0, 5), (2, 0)])

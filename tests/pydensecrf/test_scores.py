@@ -1,4 +1,4 @@
-"""Energies as the drop-in keeps them: in rows, less what no marginal depends on, in the order of a walk."""
+"""Energies as the drop-in keeps them: in rows, less what no marginal depends on, in a pixel order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from densefield import _core
 from densefield.crf.native import native_mean_field
 from densefield.crf.softmax import log_softmax
 from densefield.errors import InputError
-from densefield.filters.pixel_order import Walk
+from densefield.filters.pixel_order import PixelOrder
 from densefield.pydensecrf.buffers import Float32
 from densefield.pydensecrf.inference import Scores
 
@@ -22,23 +22,23 @@ def energies_of(labels: int, points: int, scale: float = 3.0) -> Float32:
     return (scale * np.random.default_rng(labels * points).normal(size=(labels, points))).astype(np.float32)
 
 
-@pytest.mark.parametrize("walk", [None, Walk(30, 100), Walk(100, 30), Walk(3000, 1)])
+@pytest.mark.parametrize("order", [None, PixelOrder(30, 100), PixelOrder(100, 30), PixelOrder(3000, 1)])
 @pytest.mark.parametrize("labels", LABELS)
-def test_rows_give_the_scores_back(labels: int, walk: Walk | None) -> None:
+def test_rows_give_the_scores_back(labels: int, order: PixelOrder | None) -> None:
     energies = energies_of(labels, 3000)
-    scores = Scores(energies, walk)
+    scores = Scores(energies, order)
     # The largest is taken away and put back: one rounding each of numbers up to 30.
     assert np.abs(scores.planes() + energies).max() <= 4e-6
 
 
-@pytest.mark.parametrize("walk", [None, Walk(30, 100)])
+@pytest.mark.parametrize("order", [None, PixelOrder(30, 100)])
 @pytest.mark.parametrize("labels", LABELS)
-def test_without_kernels_marginals_are_the_softmax(labels: int, walk: Walk | None) -> None:
+def test_without_kernels_marginals_are_the_softmax(labels: int, order: PixelOrder | None) -> None:
     energies = energies_of(labels, 3000)
     expected = np.exp(log_softmax(-energies.T.astype(np.float64))).T
-    assert np.abs(Scores(energies, walk).infer([], 2) - expected).max() <= 1e-6  # float32
+    assert np.abs(Scores(energies, order).infer([], 2) - expected).max() <= 1e-6  # float32
     start = np.exp(log_softmax(energies_of(labels, 3000, 1.0).T)).T.copy()
-    assert np.abs(Scores(energies, walk).infer([], 2, start) - expected).max() <= 1e-6
+    assert np.abs(Scores(energies, order).infer([], 2, start) - expected).max() <= 1e-6
 
 
 @pytest.mark.parametrize("points", [0, 1, 63, 64, 65, 10_000])
@@ -77,7 +77,7 @@ def zeros(*shape: int) -> Float32:
         (None, None, 1, "auto"),
         (zeros(6), None, 1, "auto"),
         (zeros(0, 6), None, 1, "auto"),
-        (zeros(2, 6), _core.Walk(2, 4), 1, "auto"),
+        (zeros(2, 6), _core.PixelOrder(2, 4), 1, "auto"),
         (zeros(2, 6), 3, 1, "auto"),
         (zeros(2, 6), None, 0, "auto"),
         (zeros(2, 6), None, 1025, "auto"),

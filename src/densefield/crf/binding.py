@@ -16,7 +16,7 @@ from densefield.errors import InputError
 from densefield.filters.exact import ExactFilter
 from densefield.filters.lattice import LatticeFilter
 from densefield.filters.lattice_design import Operator
-from densefield.filters.pixel_order import Walk, write_columns
+from densefield.filters.pixel_order import PixelOrder, write_features
 
 Array = npt.NDArray[np.floating]
 Method = Literal["lattice", "exact"]
@@ -47,14 +47,14 @@ def bind(
     present: Array,  # (N, 1)
     choice: FilterChoice,
     exclude_self: bool = False,
-    walk: Walk | None = None,
+    order: PixelOrder | None = None,
 ) -> Bound:
     """The kernel's filter on these pixels, in the precision of `present`.
 
-    Pixels are in the order of the walk if there is one, in `present` too, but not in `sites`.
+    Pixels are in pixel order if given, in `present` too, but not in `sites`.
     """
     dtype = present.dtype
-    features = kernel_features(kernel, sites, dtype, choice.threads, walk)
+    features = kernel_features(kernel, sites, dtype, choice.threads, order)
     try:
         k = _filter(features, choice, calibrate=kernel.normalization == "none")
     except InputError:
@@ -84,24 +84,24 @@ def kernel_features(
     sites: Mapping[str, npt.NDArray[np.generic]],
     dtype: npt.DTypeLike,
     threads: int,
-    walk: Walk | None = None,
+    order: PixelOrder | None = None,
 ) -> Array:
-    """What the kernel compares, divided by its widths, (N, d), pixels in the order of the walk if any."""
+    """What the kernel compares, divided by its widths, (N, d), pixels in pixel order if given."""
     parts = {part: sites[part] for part in kernel.widths_of_parts()}
     shape = kernel.shape({name: part.shape[1] for name, part in parts.items()})
     if shape.ndim == 2:
         columns = np.concatenate([np.asarray(part, np.float64) for part in parts.values()], axis=1)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused by the filter
             whitened: Array = (columns @ shape.T).astype(dtype)
-        return whitened if walk is None else whitened[walk.order]
+        return whitened if order is None else whitened[order.indices]
     if dtype != np.float32:
         precise: Array = np.concatenate([np.asarray(part, dtype) for part in parts.values()], axis=1)
         precise /= shape.astype(dtype)
-        return precise if walk is None else precise[walk.order]
+        return precise if order is None else precise[order.indices]
     features = np.empty((len(next(iter(parts.values()))), len(shape)), np.float32)
     first = 0
     for part in parts.values():
         last = first + part.shape[1]
-        write_columns(part, shape[first:last].tolist(), features, first, walk, threads)
+        write_features(part, shape[first:last].tolist(), features, first, order, threads)
         first = last
     return features

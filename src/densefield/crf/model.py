@@ -26,7 +26,7 @@ from densefield.crf.problem import Kept, Problem, checked_iterations, pose
 from densefield.crf.solution import Solution
 from densefield.crf.unary import warn_of_scores
 from densefield.errors import InputError, InputTypeError
-from densefield.filters.lattice_design import Operator, design_lattice
+from densefield.filters.lattice_design import Operator, check_lattice_options
 from densefield.filters.threads import check_threads
 
 Array = npt.NDArray[np.floating]
@@ -84,7 +84,7 @@ class CRF:
         self.exclude_self = bool(exclude_self)
         if method not in get_args(Method):
             raise InputError(f"method is {method!r}, expected one of {', '.join(get_args(Method))}.")
-        design_lattice(1, operator, halo)  # raises for an unknown operator or halo
+        check_lattice_options(operator, halo)
         if axis_order not in get_args(AxisOrder):
             raise InputError(f"axis_order is {axis_order!r}, expected one of {', '.join(get_args(AxisOrder))}.")
         self.method, self.operator, self.halo, self.threads = method, operator, halo, threads
@@ -249,7 +249,7 @@ class CRF:
             return problem.unflatten(last.q).astype(np.float32, copy=False)
         q = new_array(*problem.scores.shape)
         native_mean_field(
-            problem.kernels, problem.scores, self.iterations, self._choice.threads, marginals=q, walk=problem.walk
+            problem.kernels, problem.scores, self.iterations, self._choice.threads, marginals=q, order=problem.order
         )
         return q.reshape(len(q), *problem.shape)
 
@@ -266,7 +266,7 @@ class CRF:
             log_marginals=log_q,
             residuals=residuals,
             tolerance=tolerance,
-            walk=problem.walk,
+            order=problem.order,
         )
         shape = (len(f), *problem.shape)
         changes = tuple(residuals[:steps].tolist())

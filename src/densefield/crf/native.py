@@ -13,7 +13,7 @@ from densefield import _core
 from densefield.crf.binding import Bound
 from densefield.crf.kernels import Normalization
 from densefield.filters.lattice import LatticeFilter
-from densefield.filters.pixel_order import Walk
+from densefield.filters.pixel_order import PixelOrder
 
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
@@ -27,11 +27,11 @@ def native_mean_field(
     *,
     marginals: Float32 | None = None,  # (L, N), filled where given
     log_marginals: Float32 | None = None,  # (L, N), filled where given
-    kept: Float32 | None = None,  # (T, state_floats), filled with q⁰ … q^(T-1) where given
+    states: Float32 | None = None,  # (T, state_floats), filled with q⁰ … q^(T-1) where given
     residuals: Float32 | None = None,  # (T,), filled where given
     tolerance: float | None = None,
     start: Float32 | None = None,  # (L, N): q⁰; the softmax of the scores where it is None
-    walk: Walk | None = None,  # in whose order the kernels have the pixels, if not in that of the other arrays
+    order: PixelOrder | None = None,  # in whose order the kernels have the pixels, if not in that of the other arrays
 ) -> int:
     """Up to T updates (paper, Eq. 5); returns how many were made. Equal to mean_field() up to rounding."""
     return _core.mean_field(
@@ -41,10 +41,10 @@ def native_mean_field(
         iterations,
         marginals,
         log_marginals,
-        kept,
+        states,
         residuals,
         -1.0 if tolerance is None else tolerance,
-        None if walk is None else walk.native,
+        None if order is None else order.native,
         threads,
         "auto",
     )
@@ -75,7 +75,7 @@ class Wanted:
 class KernelGradient:
     """∂loss of one kernel, where wanted.
 
-    `moments` (d, d) is Σ_ij (∂loss/∂k(i,j)) k(i,j) (x_i - x_j)(x_i - x_j)ᵀ as densefield.filters.shape_moments has it,
+    `moments` (d, d) is Σ_ij (∂loss/∂k(i,j)) k(i,j) (x_i - x_j)(x_i - x_j)ᵀ as densefield.filters.moments has it,
     from which the derivative by any linear map of the features follows: by a width σ_e it is moments[e, e]/σ_e, by W it
     is -moments W⁻ᵀ.
     """
@@ -91,23 +91,23 @@ def native_back_track(
     wanted: Sequence[Wanted],
     cotangent: Float32,  # (L, N): ∂loss/∂log q^T
     log_marginals: Float32,  # (L, N)
-    kept: Float32,  # (T, state_floats)
+    states: Float32,  # (T, state_floats)
     threads: int,
     out: Float32 | None = None,  # (L, N), for the gradient by scores
-    walk: Walk | None = None,  # in whose order the kernels have the pixels, if not in that of the planes
+    order: PixelOrder | None = None,  # in whose order the kernels have the pixels, if not in that of the planes
 ) -> tuple[Float32, list[KernelGradient]]:
     """∂loss by scores (L, N) and by what is wanted of every kernel (paper, Learning)."""
     to_scores = np.empty_like(cotangent) if out is None else out
     sums = [_Sums(bound, want) for bound, want in zip(bounds, wanted, strict=True)]
-    _core.back_track(
+    _core.mean_field_backward(
         [native_coupling(bound) for bound in bounds],
         cotangent,
         log_marginals,
-        kept,
-        len(kept),
+        states,
+        len(states),
         to_scores,
         [each.native for each in sums],
-        None if walk is None else walk.native,
+        None if order is None else order.native,
         threads,
         "auto",
     )
@@ -166,7 +166,7 @@ class _Sums:
     def _pairs(self, vertices: Float64, sent: Float32, v: Float32 | None) -> Float64:
         """The moments of pairs, (d, d), from those between vertices; those of D = K·1 are added."""
         present = self._present
-        return self._lattice.moments_of_pairs(vertices, sent, v, None if present.all() else present)
+        return self._lattice.point_moments(vertices, sent, v, None if present.all() else present)
 
     def _to_features(self, sent: Float32, received: Float32, v: Float32 | None) -> Float32 | None:
         """∂loss by features, (N, d), where wanted."""

@@ -18,7 +18,7 @@ from densefield.crf.features import AxisOrder, checked_spacing, gather_sites
 from densefield.crf.image_range import in_image_units
 from densefield.crf.kernels import Kernel
 from densefield.errors import InputError, InputTypeError
-from densefield.filters.pixel_order import Walk, walk_through
+from densefield.filters.pixel_order import PixelOrder, pixel_order
 
 Array = npt.NDArray[np.floating]
 
@@ -35,12 +35,12 @@ class Problem:
     scores: Array
     shape: tuple[int, ...]  # of the grid
     kernels: tuple[Bound, ...]
-    walk: Walk | None  # in whose order the kernels have the pixels; None where it is that of the grid
+    order: PixelOrder | None  # in whose order the kernels have the pixels; None where it is that of the grid
 
     @property
     def rows(self) -> Array:
         """Scores as (N, L), in the order of the kernels."""
-        return np.ascontiguousarray(self.scores.T if self.walk is None else self.scores.T[self.walk.order])
+        return np.ascontiguousarray(self.scores.T if self.order is None else self.scores.T[self.order.indices])
 
     @property
     def couplings(self) -> list[Coupling[Array]]:
@@ -49,7 +49,7 @@ class Problem:
 
     def on_grid(self, rows: Array) -> Array:
         """(N, …) in the order of the kernels, in that of the grid."""
-        return rows if self.walk is None else rows[self.walk.places]
+        return rows if self.order is None else rows[self.order.inverse]
 
     def unflatten(self, rows: Array) -> Array:
         """(N, L) in the order of the kernels, as (L, …)."""
@@ -74,7 +74,7 @@ def pose(
     left_out = checked_ignore(ignore)
     f = checked_scores(scores, choice.method == "exact", choice.threads, left_out)
     labels, shape = f.shape[0], f.shape[1:]
-    walk = walk_through(shape) if choice.method == "lattice" else None
+    order = pixel_order(shape) if choice.method == "lattice" else None
     present = _present(checked_ignore(left_out, shape), shape, f.dtype)
     sites = gather_sites(kernels, shape, image, features, spacing, axis_order, labels)
     if ignore is not None:
@@ -83,8 +83,8 @@ def pose(
         channels = sites["channel"].shape[1]
         if len(data_range) != channels:
             raise InputError(f"data_range has {len(data_range)} numbers, but the image has {channels} channels.")
-    if walk is not None and ignore is not None:
-        present = present[walk.order]
+    if order is not None and ignore is not None:
+        present = present[order.indices]
     steps = None if spacing is None else checked_spacing(spacing, len(shape))
     bounds = []
     for index, kernel in enumerate(kernels):
@@ -96,7 +96,7 @@ def pose(
             continue
         try:
             bound = bind(
-                in_image_units(kernel, data_range, len(shape)), sites, labels, present, choice, exclude_self, walk
+                in_image_units(kernel, data_range, len(shape)), sites, labels, present, choice, exclude_self, order
             )
         except InputError:
             _check_finite_sites(kernel, sites, shape)
@@ -104,7 +104,7 @@ def pose(
         if ignore is None and set(kernel.widths_of_parts()) == {"position"}:
             kept[index] = purpose, bound
         bounds.append(bound)
-    return Problem(f.reshape(labels, -1), shape, tuple(bounds), walk)
+    return Problem(f.reshape(labels, -1), shape, tuple(bounds), order)
 
 
 def _hidden(values: npt.NDArray[np.generic], present: Array) -> npt.NDArray[np.generic]:

@@ -1,4 +1,4 @@
-"""Filters in the graph of torch: one rule for all, whose backward is the adjoint."""
+"""Gaussian filters as autograd functions: one rule for all filters, whose backward is the adjoint."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import torch
 from torch import Tensor
 
 from densefield.errors import InputError, InputTypeError
-from densefield.filters.checks import check_derivative, check_simd
 from densefield.filters.exact import ExactFilter
 from densefield.filters.lattice import LatticeFilter
 from densefield.filters.lattice_torch import TorchLatticeFilter
-from densefield.filters.once import once
-from densefield.filters.operator import Derivative, FeatureFilter
+from densefield.filters.operator import Derivative, GaussianFilter, check_derivative, check_simd
 from densefield.filters.threads import check_threads, default_threads
-from densefield.filters.torch_modes import check_torch_mode
+from densefield.filters.torch_modes import check_torch_mode, forbid_second_derivatives
 
 Method = Literal["lattice", "exact"]
 
@@ -29,12 +27,17 @@ def gaussian_filter(
     derivative: Derivative = "gaussian",
     **options: Any,
 ) -> Tensor:
-    """K v = Σ_j exp(-½‖x_i - x_j‖²) v_j with gradients to values and features, and so to widths.
+    """Return K v = Σ_j exp(-½‖x_i - x_j‖²) v_j with gradients by values and features, and so by widths.
 
-    Features are already divided by the widths. Features (N, d) filter every item of a batch (B, N, C) by the same K;
-    features (B, N, d) filter each by its own. "lattice" is the native lattice for float32 on a CPU and the lattice in
-    torch operations elsewhere; "exact" is the O(N²) sum. Options are those of LatticeFilter; threads are at most
-    torch's own, unless given, and like simd are for the native lattice.
+    Parameters
+    ----------
+    features : (N, d) one kernel for the whole batch, or (B, N, d) one for each item; already divided by the widths
+    values : (N, C) or (B, N, C)
+    method : "lattice" is the native lattice for float32 on a CPU and the lattice in torch operations otherwise;
+        "exact" is the O(N²) sum
+    derivative : by features; see `GaussianFilter.gradients`
+    options : keyword arguments of `LatticeFilter`, for "lattice" only. The default of `threads` is at most torch's
+        number of threads; `threads` and `simd` have no effect on the lattice in torch operations.
 
     >>> import torch
     >>> position = torch.tensor([[0.0], [1.0], [2.0]])
@@ -60,7 +63,7 @@ def gaussian_filter(
             for x, v in zip(features, values, strict=True)
         ]
         return torch.stack(items) if items else values.clone()
-    k: FeatureFilter[Any]
+    k: GaussianFilter[Any]
     if method == "exact":
         if options:
             raise InputError(f"the exact filter takes no options, got {', '.join(options)}.")
@@ -73,7 +76,7 @@ def gaussian_filter(
 def _lattice(
     features: Tensor, *, threads: int | None = None, simd: str = "auto", **options: Any
 ) -> LatticeFilter | TorchLatticeFilter:
-    """The native lattice where it can be, the one in torch operations elsewhere."""
+    """The native lattice for float32 on a CPU, else the one in torch operations."""
     count = torch_threads(threads)
     check_simd(simd)
     if features.device.type == "cpu" and features.dtype == torch.float32:
@@ -82,24 +85,31 @@ def _lattice(
 
 
 def torch_threads(threads: int | None) -> int:
-    """Those asked for; else what the process may use, but no more than torch, which data loaders keep to one."""
+    """Return `threads` if given, else the default limited to torch's threads, which data loaders set to one."""
     return check_threads(threads) if threads is not None else min(default_threads(), torch.get_num_threads())
 
 
 def apply_filter(
-    k: FeatureFilter[Any],
+    k: GaussianFilter[Any],
     values: Tensor,  # (N, C) or (B, N, C)
-    features: Tensor | None = None,  # (N, d), those k was made from, to send gradients to
+    features: Tensor | None = None,  # (N, d)
     *,
     derivative: Derivative = "gaussian",
     stretch: Tensor | None = None,  # (d, d)
     present: Tensor | None = None,  # (N, 1)
 ) -> Tensor:
-    """K v in the graph, for a filter that is used more than once.
+    """Return K v with gradients, for a filter that is applied more than once.
 
-    `stretch` is the unit matrix: the gradient sent to it is that by A where features become A x, which a lattice
-    in torch operations finds with fewer filterings than the gradient by features. It comes nearer if it knows of points
-    that neither send nor receive, whose values and cotangents are zero: these are 0 in `present`, the others 1.
+    Parameters
+    ----------
+    k : the filter
+    values : (N, C) or (B, N, C)
+    features : (N, d) those `k` was made from, if they need a gradient
+    derivative : by features; see `GaussianFilter.gradients`
+    stretch : (d, d) unit matrix A, if the gradient by A of features A x is wanted: for a `TorchLatticeFilter` it takes
+        fewer filterings than the gradient by features
+    present : (N, 1) 0 for points whose values and cotangents are zero because they take no part, 1 for others; makes
+        the gradient by `stretch` more accurate
 
     >>> import numpy as np, torch
     >>> values = torch.ones(3, 1, requires_grad=True)
@@ -131,7 +141,7 @@ def apply_filter(
 
 
 class _Filtering(torch.autograd.Function):
-    """Forward K v; backward Kᵀ g to the values and the derivative of ⟨g, K v⟩ to the features."""
+    """Forward K v; backward Kᵀ g by values and ∂⟨g, K v⟩ by features."""
 
     @staticmethod
     def forward(
@@ -139,7 +149,7 @@ class _Filtering(torch.autograd.Function):
         values: Tensor,
         features: Tensor | None,
         stretch: Tensor | None,
-        k: FeatureFilter[Any],
+        k: GaussianFilter[Any],
         derivative: Derivative,
         present: Tensor | None,
     ) -> Tensor:
@@ -154,16 +164,17 @@ class _Filtering(torch.autograd.Function):
         values, features, stretch = ctx.saved_tensors
         to_features = to_stretch = None
         if ctx.needs_input_grad[2]:
-            to_stretch = -k.shape_moments(g, values.detach(), ctx.present)
+            to_stretch = -k.second_moments(g, values.detach(), ctx.present)
         if ctx.needs_input_grad[1]:
             to_values, to_features = map(_to_tensor, k.gradients(g, _to_array(values, k), ctx.derivative))
         else:
             to_values = _to_tensor(k.apply_adjoint(g))
-        return *once((to_values, to_features, to_stretch), cotangent, values, features, stretch), None, None, None
+        gradients = to_values, to_features, to_stretch
+        return *forbid_second_derivatives(gradients, cotangent, values, features, stretch), None, None, None
 
 
-def _to_array(values: Tensor, k: FeatureFilter[Any]) -> Any:
-    """The tensor without its graph, as a numpy array for a filter that takes those; memory is shared."""
+def _to_array(values: Tensor, k: GaussianFilter[Any]) -> Any:
+    """The detached tensor, as a numpy array sharing its memory if the filter takes arrays."""
     detached = values.detach()
     if not isinstance(k, LatticeFilter):
         return detached

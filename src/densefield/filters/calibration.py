@@ -1,4 +1,4 @@
-"""The factor that makes K·1 equal the exact Gaussian sum on average: the readable twin of the native one."""
+"""Calibration of a lattice's magnitude in torch operations: the reference of the native code."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Tensor
 
 Indices = npt.NDArray[np.int64]
 
-_WANTED_SAMPLES = 512
-_PER_CHECKED = 8  # one sample in so many is summed over points too
+_MAX_SAMPLES = 512
+_CHECK_EVERY = 8  # every eighth sample is summed over points too
 
 
 def calibrated_magnitude(
@@ -23,15 +23,15 @@ def calibrated_magnitude(
     filtered: Tensor,  # (N,), ones splatted, blurred and sliced
     width: float,  # of one feature unit in the plane of the lattice
 ) -> float:
-    """1 / mean_i (K·1)_i / Σ_j exp(-½‖x_i - x_j‖²) over a sample of points i.
+    """Return 1 / mean_i (K·1)_i / Σ_j exp(-½‖x_i - x_j‖²) over a sample of points i.
 
-    At most of them the sum runs over vertices with the mass splatted on them instead of points. Splatting adds the
-    variance s² = (d+1)²/12 to every direction of the lattice, so the Gaussian is made narrower by as much:
-    exp(-½ r²/(1-s²)) / (1-s²)^(d/2) in units of widths. How near that is shows where both sums are taken.
+    For most samples the sum runs over vertices and the mass splatted on them, which is faster than over points.
+    Splatting adds the variance s² = (d+1)²/12 to every direction of the lattice, so the Gaussian is narrowed by it:
+    exp(-½ r²/(1-s²)) / (1-s²)^(d/2) in units of widths. Samples with both sums give the remaining factor.
     """
     dimension = features.shape[1]
     samples = calibration_samples(features.detach().cpu().numpy())
-    checked = samples[:: _PER_CHECKED if len(features) > _WANTED_SAMPLES else 1]
+    checked = samples[:: _CHECK_EVERY if len(features) > _MAX_SAMPLES else 1]
     vertices = keys.to(elevated.dtype) / width
     narrow = 1 - (dimension + 1) ** 2 / (12 * width**2)
 
@@ -51,18 +51,18 @@ def calibrated_magnitude(
 
 
 def calibration_samples(features: npt.NDArray[np.float32] | npt.NDArray[np.float64]) -> Indices:
-    """Up to 512 points (N, d), chosen by their own features: the order of points does not matter.
+    """Choose up to 512 of the points (N, d) by hashes of their features, independently of the order of points.
 
-    They lie at even distances in the order of fingerprints, so equal points count as often as they are.
+    They are evenly spaced in the order of hashes, so repeated points are chosen in proportion.
     """
-    points, count = len(features), min(len(features), _WANTED_SAMPLES)
+    points, count = len(features), min(len(features), _MAX_SAMPLES)
     if count == points:
         return np.arange(points)
-    bits = (features.astype(np.float64) + 0.0).view(np.uint64)  # -0 counts as 0
+    bits = (features.astype(np.float64) + 0.0).view(np.uint64)  # + 0.0 turns -0 into 0
     steps = np.arange(features.shape[1], dtype=np.uint64)
     odd = np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x7F4A7C15F39CC060) * steps
-    fingerprint = (bits * odd).sum(axis=1, dtype=np.uint64)
+    hashes = (bits * odd).sum(axis=1, dtype=np.uint64)
     for _ in range(2):
-        fingerprint = (fingerprint ^ (fingerprint >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+        hashes = (hashes ^ (hashes >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
     ranks = (2 * np.arange(count) + 1) * points // (2 * count)
-    return np.argsort(fingerprint, kind="stable")[ranks]
+    return np.argsort(hashes, kind="stable")[ranks]

@@ -1,4 +1,4 @@
-"""The O(N²) Gaussian sum: the truth every approximation is measured against."""
+"""The exact O(N²) Gaussian sum, with which approximations are compared."""
 
 from __future__ import annotations
 
@@ -9,26 +9,36 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from densefield.errors import InputError, InputTypeError
-from densefield.filters.checks import check_feature_shape, check_finite, check_out, check_same_shape, check_value_shape
-from densefield.filters.operator import Derivative, FeatureFilter
+from densefield.filters.operator import (
+    Derivative,
+    GaussianFilter,
+    check_feature_shape,
+    check_finite,
+    check_out,
+    check_same_shape,
+    check_value_shape,
+)
 
 A = TypeVar("A")  # numpy.ndarray or torch.Tensor
 
-_BLOCK_BYTES = 1 << 26  # of one block of rows of the kernel matrix, so that memory stays flat
+_BLOCK_BYTES = 1 << 26  # of one block of rows of the kernel matrix
 
 
-class ExactFilter(FeatureFilter[A], Generic[A]):
-    """K v = Σ_j exp(-½‖x_i - x_j‖²) v_j, summed as it is written.
+class ExactFilter(GaussianFilter[A], Generic[A]):
+    """K v = Σ_j exp(-½‖x_i - x_j‖²) v_j, summed over all pairs in O(N²).
 
-    Features (N, d) and values (N, C) are both numpy arrays or both torch tensors, float32 or float64.
-    N = 20,000 takes seconds and less than 1 GB.
+    N = 20,000 takes seconds and less than 1 GB. Values are arrays of the type and dtype of the features.
+
+    Parameters
+    ----------
+    features : (N, d) numpy array or torch tensor, float32 or float64, already divided by the kernel's widths
 
     >>> import numpy as np
     >>> ExactFilter(np.array([[0.0], [1.0]])).apply(np.array([[1.0], [0.0]])).round(4).tolist()
     [[1.0], [0.6065]]
     """
 
-    def __init__(self, features: A) -> None:  # (N, d)
+    def __init__(self, features: A) -> None:
         self._xp = _library(features)
         array: Any = features
         if array.dtype not in (self._xp.float32, self._xp.float64):
@@ -44,11 +54,11 @@ class ExactFilter(FeatureFilter[A], Generic[A]):
 
     @property
     def dimension(self) -> int:
-        """d, the number of features."""
+        """d, the number of features of a point."""
         return int(self._features.shape[1])
 
     def apply(self, values: A, out: A | None = None) -> A:
-        """K v for values (N, C) or (B, N, C); written into `out` where it is given."""
+        """Return K v for values (N, C) or (B, N, C), in `out` if given."""
         batch = self._checked(values, "values")
         if out is not None:
             check_out(out, values)
@@ -58,28 +68,28 @@ class ExactFilter(FeatureFilter[A], Generic[A]):
         return result  # type: ignore[no-any-return]
 
     def apply_adjoint(self, values: A, out: A | None = None) -> A:
-        """Kᵀ v, which is K v: the Gaussian is symmetric."""
+        """Return Kᵀ v = K v."""
         return self.apply(values, out)
 
     def diagonal(self) -> A:
-        """k(i,i) = 1 for every point, (N,)."""
+        """Return k(i,i) = 1, (N,)."""
         return self._xp.ones_like(self._features[:, 0])  # type: ignore[no-any-return]
 
     def identity(self, first: int, last: int) -> A:
-        """Columns first…last-1 of the N×N unit matrix, (N, last - first)."""
+        """Return columns `first` to `last` - 1 of the N×N unit matrix."""
         columns = self._xp.zeros_like(self._features[:, :1]) + self._xp.zeros_like(self._features[first:last, 0])
         columns[range(first, last), range(last - first)] = 1
         return columns  # type: ignore[no-any-return]
 
     def gradients(self, cotangent: A, values: A, derivative: Derivative = "gaussian") -> tuple[A, A]:
-        """Kᵀ g and ∂⟨g, K v⟩/∂x_i = -Σ_j (g_i·v_j + v_i·g_j) k(i,j) (x_i - x_j)."""
+        """Return Kᵀ g and ∂⟨g, K v⟩/∂x_i = -Σ_j (g_i·v_j + v_i·g_j) k(i,j) (x_i - x_j)."""
         if derivative != "gaussian":
             raise InputError(f"derivative is {derivative!r}, but an exact filter has no lattice: use 'gaussian'.")
         v: Any = self._checked(values, "values")
         g: Any = self._checked(cotangent, "the cotangent")
         check_same_shape(tuple(g.shape), tuple(v.shape))
         x = self._features
-        if len(x):  # differences do not change when the origin moves; near it less is lost to rounding
+        if len(x):  # differences do not depend on the origin; near it rounding errors are smaller
             x = x - x.mean(0)
         v_rows, g_rows = (a if a.ndim == 3 else a[None] for a in (v, g))
         back, slope = self._xp.empty_like(g), self._xp.empty_like(x)
@@ -94,7 +104,7 @@ class ExactFilter(FeatureFilter[A], Generic[A]):
         return back, slope
 
     def _kernel(self, rows: slice) -> Any:
-        """exp(-½‖x_i - x_j‖²) for i in rows and every j; differences first, so that nothing cancels."""
+        """exp(-½‖x_i - x_j‖²) for i in rows and every j, from differences to avoid cancellation."""
         x = self._features
         distance = self._xp.zeros_like(x[rows, :1]) + self._xp.zeros_like(x[:, 0])
         for axis in range(x.shape[1]):
@@ -124,7 +134,7 @@ class ExactFilter(FeatureFilter[A], Generic[A]):
 
 
 def _library(array: object) -> ModuleType:
-    """numpy for a numpy array, torch for a tensor; torch is not imported for its sake."""
+    """The module numpy for an array, torch for a tensor, without importing torch."""
     if isinstance(array, np.ndarray):
         return np
     torch = sys.modules.get("torch")

@@ -7,38 +7,41 @@ import numpy.typing as npt
 
 from densefield import _core
 from densefield.errors import InputError
-from densefield.filters.checks import (
+from densefield.filters.lattice_design import LatticeDesign, Operator, design_lattice
+from densefield.filters.moments import gaussian_gradients
+from densefield.filters.operator import (
     Array,
+    Derivative,
+    Float32,
+    GaussianFilter,
+    check_derivative,
     check_finite,
-    check_pair,
+    check_out,
+    check_same_shape,
     check_simd,
     checked_features,
-    checked_out,
     checked_values,
 )
-from densefield.filters.lattice_design import Operator, design_lattice
-from densefield.filters.moments import moment_gradients
-from densefield.filters.operator import Derivative, FeatureFilter
-from densefield.filters.pixels import PixelFeatures
+from densefield.filters.pixel_order import PixelFeatures
 from densefield.filters.threads import check_threads
 
-Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
 
 
-class LatticeFilter(FeatureFilter[Float32]):
+class LatticeFilter(GaussianFilter[Float32]):
     """K v = Σ_j exp(-½‖x_i - x_j‖²) v_j, approximated on the permutohedral lattice (Adams, Baek & Davis 2010).
 
-    Features (N, d) are float32 or float64, already divided by the kernel's widths; values (N, C) are float32.
+    Values (N, C) are float32. Several Python threads may use one filter at once.
 
-    * ``operator``: "symmetric" (default) is exactly symmetric and positive semi-definite; "pydensecrf" is that
-      package's own.
-    * ``halo``: rings of vertices added around those that points touch; more are slower and more accurate.
-    * ``calibrate``: measure the magnitude on a sample, once, so that K·1 is right on average. Without it the
-      magnitude is that of a lattice with no vertex missing, which is too small where data are sparse; where K is
-      normalised anyway, it can be left out. The operator of pydensecrf has its own magnitude.
-    * ``threads``: the CPUs this process may use, unless given. Results do not depend on it.
-    * ``simd``: "auto", or one of the instruction sets the processor runs.
+    Parameters
+    ----------
+    features : (N, d) float32 or float64, already divided by the kernel's widths; or `PixelFeatures`
+    operator : "symmetric" is exactly symmetric and positive semi-definite; "pydensecrf" reproduces that package
+    halo : rings of vertices added around those that points touch; more are slower and more accurate
+    calibrate : measure the magnitude on a sample of the points, so that K·1 is right on average. Without it, sums are
+        too small where data are sparse; a normalised kernel does not need it. "pydensecrf" is never calibrated.
+    threads : number of threads; None uses the CPUs this process may use. Results do not depend on it.
+    simd : "auto", or an instruction set of `densefield._core.available_simd()`
 
     >>> import numpy as np
     >>> features = np.array([[0.0, 0.0], [0.5, 0.0], [9.0, 9.0]])
@@ -49,7 +52,7 @@ class LatticeFilter(FeatureFilter[Float32]):
 
     def __init__(
         self,
-        features: npt.NDArray[np.float32] | npt.NDArray[np.float64] | PixelFeatures,  # (N, d)
+        features: npt.NDArray[np.float32] | npt.NDArray[np.float64] | PixelFeatures,
         *,
         operator: Operator = "symmetric",
         halo: int = 0,
@@ -63,8 +66,8 @@ class LatticeFilter(FeatureFilter[Float32]):
         check_simd(simd)
         if design.single_precision and not isinstance(points, PixelFeatures):
             points = points.astype(np.float32, copy=False)
-        self._core = _build(points, design.scale, design.passes, design.single_precision, halo, self._threads, simd)
-        self._features = self._core.features  # its own copy: a filter stays what it was made as
+        self._core = _build(points, design, halo, self._threads, simd)
+        self._features = self._core.features  # the lattice's own copy
         calibrated = calibrate and operator != "pydensecrf"
         self._magnitude = None if calibrated else design.magnitude
         self._moment_factor = design.moment_factor
@@ -76,33 +79,33 @@ class LatticeFilter(FeatureFilter[Float32]):
 
     @property
     def dimension(self) -> int:
-        """d, the number of features."""
+        """d, the number of features of a point."""
         return int(self._features.shape[1])
 
     @property
     def num_vertices(self) -> int:
-        """How many vertices the lattice has; the blur's cost grows with it."""
-        return self._core.vertices
+        """Number of vertices of the lattice, to which the cost of the blur is proportional."""
+        return self._core.num_vertices
 
     @property
     def magnitude(self) -> float:
-        """The factor by which the lattice's own sums are multiplied; measured when it is first needed."""
+        """Factor by which the lattice's sums are multiplied; measured when first needed."""
         if self._magnitude is None:
             self._magnitude = self._core.calibrated_magnitude(self._threads)
         return self._magnitude
 
     @property
     def features(self) -> Array:
-        """The features it was made from, (N, d), not to be written to."""
+        """The features (N, d); read-only."""
         return self._features
 
     @property
     def native(self) -> _core.Lattice:
-        """The lattice in native code, for mean field, which splats and slices by itself."""
+        """The lattice in native code, which native mean field splats to and slices from directly."""
         return self._core
 
     def apply(self, values: Float32, out: Float32 | None = None) -> Float32:
-        """K v for values (N, C) or (B, N, C); written into `out` where it is given.
+        """Return K v for values (N, C) or (B, N, C), in `out` if given.
 
         >>> import numpy as np
         >>> LatticeFilter(np.zeros((3, 2))).apply(np.ones((3, 1), np.float32)).round(2).tolist()
@@ -111,78 +114,80 @@ class LatticeFilter(FeatureFilter[Float32]):
         return self._filter(values, out, adjoint=False)
 
     def apply_adjoint(self, values: Float32, out: Float32 | None = None) -> Float32:
-        """Kᵀ v: the same as K v for the symmetric operator."""
+        """Return Kᵀ v, which equals K v for the symmetric operator."""
         return self._filter(values, out, adjoint=True)
 
     def gradients(
         self, cotangent: Float32, values: Float32, derivative: Derivative = "gaussian"
     ) -> tuple[Float32, Float32]:
-        """Kᵀ g and ∂⟨g, K v⟩/∂x, (…, N, C) and (N, d).
+        """Return Kᵀ g and ∂⟨g, K v⟩/∂x, (…, N, C) and (N, d).
 
-        "gaussian" is the derivative of the Gaussian, with its sums by the lattice, for 2(d+1) filterings; "lattice"
-        that of the lattice's own function inside each simplex, for about two.
+        "gaussian" takes 2(d+1) filterings, "lattice" about two; see `GaussianFilter.gradients`.
         """
-        batch, back = check_pair(values, cotangent, self.num_points, derivative)
+        check_derivative(derivative)
+        v, g = checked_values(values, self.num_points), checked_values(cotangent, self.num_points, "the cotangent")
+        check_same_shape(tuple(cotangent.shape), tuple(values.shape))
         if derivative == "gaussian":
-            return moment_gradients(self, cotangent, values, self._features)
-        to_values, to_features = np.empty(batch.shape, np.float32), np.empty(self._features.shape, np.float32)
-        self._core.gradients(back, batch, to_values, to_features, self.magnitude, self._threads)
+            return gaussian_gradients(self, cotangent, values, self._features)
+        to_values, to_features = np.empty(v.shape, np.float32), np.empty(self._features.shape, np.float32)
+        self._core.gradients(g, v, to_values, to_features, self.magnitude, self._threads)
         return to_values.reshape(values.shape), to_features
 
-    def moments_of_pairs(
-        self, vertices: Float64, sums: Float32, more: Float32 | None = None, present: Float32 | None = None
+    def point_moments(
+        self, vertex_moments: Float64, row_sums: Float32, extra: Float32 | None = None, present: Float32 | None = None
     ) -> Float64:
-        """Σ_ij k(i,j) w_ij (x_i - x_j)(x_i - x_j)ᵀ, (d, d), from the same between vertices.
+        """Return Σ_ij k(i,j) w_ij (x_i - x_j)(x_i - x_j)ᵀ, (d, d), from the same moments between vertices.
 
-        sums (N,) are Σ_j k(i,j) w_ij. `present` (N,) is 0 for points with w_ij = w_ji = 0 because they take no part, 1
-        for others, as all are where it is None. Where `more` (N,) is given, w_ij + more_i present_j is meant instead,
-        and neither `vertices` nor sums have it yet. See densefield.filters.shape_moments.
+        The method is that of `densefield.filters.moments.point_moments`.
+
+        Parameters
+        ----------
+        vertex_moments : (d, d), without those of `extra`
+        row_sums : (N,) Σ_j k(i,j) w_ij, without `extra`
+        extra : (N,) or None; adds extra_i present_j to w_ij
+        present : (N,) 0 for points with w_ij = w_ji = 0 that take no part, 1 for others; None for all 1
         """
-        moments: Float64 = vertices.copy()
-        self._core.pair_moments(sums, more, present, moments, self._moment_factor, self.magnitude, self._threads)
+        moments: Float64 = vertex_moments.copy()
+        self._core.point_moments(row_sums, extra, present, moments, self._moment_factor, self.magnitude, self._threads)
         return moments
 
     def diagonal(self) -> Float32:
-        """k(i,i) of this very operator, (N,); some hundred times slower than apply()."""
+        """Return k(i,i) of this approximation, (N,); some hundred times slower than apply()."""
         out = np.empty(self.num_points, np.float32)
         self._core.diagonal(out, self.magnitude, self._threads)
         return out
 
     def identity(self, first: int, last: int) -> Float32:
-        """Columns first…last-1 of the N×N unit matrix, (N, last - first)."""
+        """Return columns `first` to `last` - 1 of the N×N unit matrix."""
         return np.eye(self.num_points, last - first, -first, dtype=np.float32)
 
     def _filter(self, values: Float32, out: Float32 | None, *, adjoint: bool) -> Float32:
         batch = checked_values(values, self.num_points)
-        result = checked_out(out, values)
-        self._core.apply(batch, result.reshape(batch.shape), adjoint, self.magnitude, self._threads)
-        return result
+        if out is None:
+            out = np.empty(values.shape, np.float32)
+        else:
+            check_out(out, values)
+        self._core.apply(batch, out.reshape(batch.shape), adjoint, self.magnitude, self._threads)
+        return out
 
 
-def _build(
-    points: Array | PixelFeatures,
-    scale: tuple[float, ...],
-    passes: tuple[tuple[int, float], ...],
-    single_precision: bool,
-    halo: int,
-    threads: int,
-    simd: str,
-) -> _core.Lattice:
-    axes, taps = [axis for axis, _ in passes], [tap for _, tap in passes]
-    given = points.native if isinstance(points, PixelFeatures) else points
+def _build(points: Array | PixelFeatures, design: LatticeDesign, halo: int, threads: int, simd: str) -> _core.Lattice:
+    """The native lattice, with its errors explained."""
+    axes, taps = [axis for axis, _ in design.passes], [tap for _, tap in design.passes]
+    features = points.native if isinstance(points, PixelFeatures) else points
     try:
-        return _core.Lattice(given, list(scale), axes, taps, single_precision, halo, threads, simd)
+        return _core.Lattice(features, list(design.scale), axes, taps, design.single_precision, halo, threads, simd)
     except (OverflowError, ValueError) as error:
-        written = points.array() if isinstance(points, PixelFeatures) else points
+        array = points.array() if isinstance(points, PixelFeatures) else points
         if isinstance(error, OverflowError):
             raise InputError(
                 f"{error}. The kernel's widths are too small for the spread of these features: "
-                f"they range over {np.ptp(written, axis=0).max():.3g} widths. Use larger widths."
+                f"they range over {np.ptp(array, axis=0).max():.3g} widths. Use larger widths."
             ) from None
-        check_finite(written)
+        check_finite(array)
         if "not finite" not in str(error):
             raise
         raise InputError(
-            f"features reach {np.abs(written).max():.3g}, which is too large to compute with. Use larger widths, or "
+            f"features reach {np.abs(array).max():.3g}, which is too large to compute with. Use larger widths, or "
             "smaller numbers."
         ) from None

@@ -1,4 +1,4 @@
-"""What distinguishes one lattice operator from another: scale, blur passes, magnitude."""
+"""The parameters of a lattice operator: scale, blur passes and magnitude."""
 
 from __future__ import annotations
 
@@ -13,45 +13,42 @@ Operator = Literal["symmetric", "pydensecrf"]
 
 MAX_DIMENSION = 16
 MAX_HALO = 8
-MOST_RING_VERTICES = 1 << 20
+MAX_RING_VERTICES = 1 << 20
 
 _VARIANCE = 2 / 3
 
-# Features are scaled by these before they are embedded: where vertices are missing, a slightly coarser lattice loses
-# less. Least mean error of the normalised filter over photos for d = 1…6 (benchmarks/accuracy.py), continued beyond.
+# Factors on features before embedding: where vertices are missing, a slightly coarser lattice loses less. They have the
+# least mean error of the normalised filter over photos for d = 1…6 (benchmarks/accuracy.py), extrapolated beyond.
 _COARSENING = (1.0, 0.99, 0.97, 0.945, 0.91, 0.88)
 _COARSENING_WITH_HALO = (1.0, 0.99, 0.97, 0.955, 0.945, 0.925)
 
 
 @dataclass(frozen=True)
 class LatticeDesign:
-    """K = magnitude · S·B·Sᵀ, with B the product of blur passes and S that of barycentric interpolation."""
+    """K = magnitude · S·B·Sᵀ, with B the product of the blur passes and S barycentric interpolation."""
 
-    scale: tuple[float, ...]  # of each feature before it is carried into the plane of the lattice
+    scale: tuple[float, ...]  # of each feature before elevation into the plane of the lattice
     passes: tuple[tuple[int, float], ...]  # (axis, tap) in order: rows += tap · (previous + next)
     magnitude: float
-    moment_factor: float  # from second moments between vertices to those between points
+    moment_factor: float  # V/v² of densefield.filters.moments
     single_precision: bool  # embed in float32
 
 
 def design_lattice(dimension: int, operator: Operator = "symmetric", halo: int = 0) -> LatticeDesign:
-    """The scale, passes and magnitude of an operator in d dimensions.
+    """Return the scale, passes and magnitude of an operator in d dimensions.
 
-    Blurring an axis by taps (h, 1, h) has the variance 2h/(1+2h). "symmetric" goes through the axes 0…d and back with
-    h = 1/6, which makes B = HᵀH: symmetric and positive semi-definite whichever vertices are missing. "pydensecrf" goes
-    through them once with h = 1/2, as that package does; its adjoint goes in the opposite order.
+    Blurring an axis by taps (h, 1, h) has the variance 2h/(1+2h). "symmetric" blurs the axes 0…d and back with h = 1/6,
+    so B = HᵀH is symmetric and positive semi-definite whichever vertices are missing. "pydensecrf" blurs each axis once
+    with h = 1/2, as that package does; its adjoint reverses the order.
 
     >>> design_lattice(2, "pydensecrf").passes
     ((0, 0.5), (1, 0.5), (2, 0.5))
     """
-    if operator not in get_args(Operator):
-        raise InputError(f"operator is {operator!r}, expected one of {', '.join(get_args(Operator))}.")
-    if isinstance(halo, bool) or not isinstance(halo, SupportsIndex) or not 0 <= halo.__index__() <= MAX_HALO:
-        raise InputError(f"halo is {halo!r}, expected an integer from 0 to {MAX_HALO}.")
-    if ring_vertices(dimension, halo) > MOST_RING_VERTICES:
+    check_lattice_options(operator, halo)
+    if ring_vertices(dimension, halo) > MAX_RING_VERTICES:
         raise InputError(
             f"halo is {halo} in {dimension} dimensions, which adds up to {ring_vertices(dimension, halo):.2g} vertices "
-            f"around each, expected {MOST_RING_VERTICES:.2g} at most. Use a smaller halo."
+            f"around each, expected {MAX_RING_VERTICES:.2g} at most. Use a smaller halo."
         )
     forward = tuple(range(dimension + 1))
     # The variance of the blur and of both interpolations, in units of (d+1)².
@@ -65,17 +62,25 @@ def design_lattice(dimension: int, operator: Operator = "symmetric", halo: int =
         magnitude = 1 / _mass_per_density(dimension, passes, fineness)
     spread = fineness * (dimension + 1)
     if operator == "pydensecrf":
-        # That package keeps this number in single precision, and which simplex a point falls into may hang on the bit.
+        # pydensecrf stores this number in float32, and its last bit can decide which simplex contains a point.
         (spread,) = struct.unpack("f", struct.pack("f", spread))
     scale = tuple(spread / math.sqrt((i + 1) * (i + 2)) for i in range(dimension))
-    # Of the variance V = _VARIANCE/fineness² in units of features the blur has v; see densefield.filters.shape_moments.
+    # V = _VARIANCE/fineness² and the blur's v, in units of features; see densefield.filters.moments.
     blur = sum(2 * tap / (1 + 2 * tap) for axis, tap in passes if axis == 0)
     moment_factor = _VARIANCE * fineness**2 / blur**2
     return LatticeDesign(scale, passes, magnitude, moment_factor, single_precision=operator == "pydensecrf")
 
 
+def check_lattice_options(operator: str, halo: object) -> None:
+    """Raise for an unknown operator or an invalid halo."""
+    if operator not in get_args(Operator):
+        raise InputError(f"operator is {operator!r}, expected one of {', '.join(get_args(Operator))}.")
+    if isinstance(halo, bool) or not isinstance(halo, SupportsIndex) or not 0 <= halo.__index__() <= MAX_HALO:
+        raise InputError(f"halo is {halo!r}, expected an integer from 0 to {MAX_HALO}.")
+
+
 def ring_vertices(dimension: int, halo: int) -> int:
-    """How many vertices are within so many steps of one: Σ_j 2^j C(d+1, j) C(halo, j), or fewer in large halos.
+    """Upper bound of the vertices within `halo` steps of one: Σ_j 2^j C(d+1, j) C(halo, j).
 
     >>> ring_vertices(2, 1), ring_vertices(16, 8) > 10**7
     (7, True)
@@ -91,7 +96,7 @@ def _coarsening(dimension: int, halo: int) -> float:
 
 
 def _mass_per_density(dimension: int, passes: tuple[tuple[int, float], ...], fineness: float) -> float:
-    """S·B·Sᵀ·1 over the Gaussian sum, where points fill the lattice evenly and no vertex is missing."""
+    """S·B·Sᵀ·1 over the Gaussian sum for dense, evenly spread points, where no vertex is missing."""
     gain = math.prod(1 + 2 * tap for _, tap in passes)
     volume_per_vertex = fineness**-dimension / math.sqrt(dimension + 1)
     return float(gain * volume_per_vertex / (2 * math.pi) ** (dimension / 2))

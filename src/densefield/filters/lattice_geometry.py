@@ -1,4 +1,4 @@
-"""Where points lie in the permutohedral lattice, in plain torch operations (Adams, Baek & Davis 2010)."""
+"""Geometry of the permutohedral lattice in torch operations: simplices, vertices and neighbours of points."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from torch import Tensor
 
 from densefield.errors import InputError
 
-_MOST_CELLS = {torch.float64: 2.0**29, torch.float32: 2.0**20}  # beyond, rounding to cells would not be exact
+_MAX_CELLS = {torch.float64: 2.0**29, torch.float32: 2.0**20}  # rounding to cells is exact up to here
 
 
 def elevate(features: Tensor, scale: Tensor) -> Tensor:
-    """Features (N, d) in the plane of the lattice: d+1 coordinates that sum to zero, (N, d+1).
+    """Map features (N, d) into the plane of the lattice: d+1 coordinates that sum to zero, (N, d+1).
 
     y_0 = Σ_i c_i and y_j = Σ_{i≥j} c_i - j c_{j-1}, with c_i = x_i · scale_i: an isometry times a constant.
     """
@@ -25,9 +25,9 @@ def elevate(features: Tensor, scale: Tensor) -> Tensor:
     return torch.stack(columns[::-1], dim=1)
 
 
-def places(keys: Tensor, scale: Tensor) -> Tensor:
-    """The features (M, d) that are carried to vertices (M, d+1), in float64: the inverse of elevate on the plane."""
-    at = keys.cpu().double()  # not every device knows float64
+def vertex_features(keys: Tensor, scale: Tensor) -> Tensor:
+    """Return the features (M, d) of vertices (M, d+1), in float64: the inverse of elevate on the plane."""
+    at = keys.cpu().double()  # not every device has float64
     sums = at.cumsum(1)
     columns = [
         (sums[:, i] - (i + 1) * at[:, i + 1]) / (float(scale[i]) * (i + 1) * (i + 2)) for i in range(at.shape[1] - 1)
@@ -36,16 +36,16 @@ def places(keys: Tensor, scale: Tensor) -> Tensor:
 
 
 def round_to_lattice(elevated: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The simplex that holds each point: its corner of remainder 0, and the order of the residuals.
+    """Find the simplex that contains each point, by its corner of remainder 0 and the order of the residuals.
 
-    Returns cells (N, d+1), the corner's coordinates over d+1, whole numbers that sum to zero; the rank of each
-    coordinate's residual, 0 for the largest; and the residuals over d+1.
+    Returns cells (N, d+1), the corner's coordinates over d+1, integers that sum to zero; the rank of each coordinate's
+    residual, 0 for the largest; and the residuals over d+1.
     """
     corners = elevated.shape[1]
     scaled = elevated * (1.0 / corners)
     down, up = scaled.floor(), scaled.ceil()
     cells = torch.where(up * corners - elevated < elevated - down * corners, up, down)
-    if elevated.numel() and not bool((cells.abs() < _MOST_CELLS[elevated.dtype]).all()):
+    if elevated.numel() and not bool((cells.abs() < _MAX_CELLS[elevated.dtype]).all()):
         raise InputError(
             f"the features span {float(cells.abs().max()):.3g} lattice cells, more than lattice keys can hold. The "
             "kernel's widths are too small for the spread of these features. Use larger widths."
@@ -53,7 +53,7 @@ def round_to_lattice(elevated: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     residual = elevated - cells * corners
     order = torch.sort(residual, dim=1, descending=True, stable=True).indices
     rank = torch.argsort(order, dim=1)
-    # The cells' sum says how far the nearest such point is off the plane; the worst rounded are moved by one cell.
+    # A nonzero sum means that the corner is off the plane: the coordinates rounded furthest move by one cell.
     shifted = rank + cells.sum(1, keepdim=True).long()
     move = (shifted < 0).long() - (shifted >= corners).long()
     residual = (residual - move * corners) * (1.0 / corners)
@@ -61,7 +61,7 @@ def round_to_lattice(elevated: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def barycentric_weights(residual: Tensor, rank: Tensor) -> Tensor:
-    """Weights of the d+1 corners of each point's simplex, (N, d+1): not negative, and one in all."""
+    """Return the weights of the d+1 corners of each point's simplex, (N, d+1): nonnegative, with sum 1."""
     last = residual.shape[1] - 1
     ordered = residual.gather(1, torch.argsort(rank, dim=1))  # by rank
     first = 1 + (ordered[:, last] - ordered[:, 0])
@@ -70,19 +70,19 @@ def barycentric_weights(residual: Tensor, rank: Tensor) -> Tensor:
 
 
 def corner_keys(cells: Tensor, rank: Tensor) -> Tensor:
-    """Coordinates of the d+1 corners of each point's simplex, (N, d+1, d+1): corner k has remainder k modulo d+1."""
+    """Return the corners of each point's simplex, (N, d+1, d+1): corner k has remainder k modulo d+1."""
     corners = cells.shape[1]
     return torch.stack([corners * (cells - (rank > corners - 1 - k).long()) + k for k in range(corners)], dim=1)
 
 
 def axis_steps(dimension: int, device: torch.device) -> Tensor:
-    """One step along each of the d+1 axes: every coordinate grows by one, the axis's own falls by d, (d+1, d+1)."""
+    """Return one step along each of the d+1 axes, (d+1, d+1): +1 in every coordinate, -d in the axis's own."""
     ones = torch.ones(dimension + 1, dimension + 1, dtype=torch.int64, device=device)
     return ones - (dimension + 1) * torch.eye(dimension + 1, dtype=torch.int64, device=device)
 
 
 def row_codes(rows: Tensor) -> Tensor:
-    """Equal numbers for equal rows, different ones for different rows, (R,)."""
+    """Return equal numbers for equal rows and different ones for different rows, (R,)."""
     code = rows.new_zeros(len(rows))
     for column in rows.T[:-1]:  # the last coordinate follows from the others
         column = column - column.min()
@@ -92,7 +92,7 @@ def row_codes(rows: Tensor) -> Tensor:
 
 
 def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """For each row the number of its equals, and one row for each number."""
+    """Number the distinct rows; return the number of each row, and the distinct rows."""
     if len(rows) == 0:
         return rows.new_zeros(0), rows
     number = row_codes(rows)
@@ -102,17 +102,17 @@ def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def find_rows(wanted: Tensor, rows: Tensor) -> Tensor:
-    """Where each wanted row is among the distinct rows; len(rows) where it is not."""
+    """Return the index of each wanted row in the distinct `rows`, or len(rows) if it is missing."""
     if len(rows) == 0:
         return rows.new_zeros(0)
     code = row_codes(torch.cat([rows, wanted]))
-    place = rows.new_full((int(code.max()) + 1,), len(rows))
-    place[code[: len(rows)]] = torch.arange(len(rows), device=rows.device)
-    return place[code[len(rows) :]]
+    index = rows.new_full((int(code.max()) + 1,), len(rows))
+    index[code[: len(rows)]] = torch.arange(len(rows), device=rows.device)
+    return index[code[len(rows) :]]
 
 
 def add_neighbours(keys: Tensor) -> Tensor:
-    """The vertices, and behind them their direct neighbours that are not among them."""
+    """Append the direct neighbours of the vertices that are not among them."""
     if len(keys) == 0:
         return keys
     steps = axis_steps(keys.shape[1] - 1, keys.device)
@@ -122,7 +122,7 @@ def add_neighbours(keys: Tensor) -> Tensor:
 
 
 def pull_back(slopes: Tensor, rank: Tensor, scale: Tensor) -> Tensor:
-    """∂/∂x (N, d) from ∂/∂weights (N, d+1): the transpose of barycentric_weights and of elevate.
+    """Return ∂/∂x (N, d) for ∂/∂weights (N, d+1): the transpose of barycentric_weights and of elevate.
 
     The residual of rank r adds to the weight of corner d-r and takes from that of the corner after it.
     """

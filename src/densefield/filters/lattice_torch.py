@@ -1,6 +1,6 @@
-"""The permutohedral lattice in plain torch operations: readable, and on any device.
+"""The permutohedral lattice in torch operations: the reference of the native code, for any device.
 
-The native lattice is this algorithm made fast; both build the same vertices and agree to rounding.
+Both build the same vertices and agree up to rounding.
 """
 
 from __future__ import annotations
@@ -10,14 +10,6 @@ from torch import Tensor
 
 from densefield.errors import InputTypeError
 from densefield.filters.calibration import calibrated_magnitude
-from densefield.filters.checks import (
-    check_derivative,
-    check_feature_shape,
-    check_finite,
-    check_out,
-    check_same_shape,
-    check_value_shape,
-)
 from densefield.filters.lattice_design import Operator, design_lattice
 from densefield.filters.lattice_geometry import (
     add_neighbours,
@@ -27,21 +19,33 @@ from densefield.filters.lattice_geometry import (
     distinct_rows,
     elevate,
     find_rows,
-    places,
     pull_back,
     round_to_lattice,
+    vertex_features,
 )
-from densefield.filters.moments import moment_gradients
-from densefield.filters.operator import Derivative, FeatureFilter
-from densefield.filters.shape_moments import moments_of_pairs
+from densefield.filters.moments import gaussian_gradients, point_moments
+from densefield.filters.operator import (
+    Derivative,
+    GaussianFilter,
+    check_derivative,
+    check_feature_shape,
+    check_finite,
+    check_out,
+    check_same_shape,
+    check_value_shape,
+)
 
 
-class TorchLatticeFilter(FeatureFilter[Tensor]):
+class TorchLatticeFilter(GaussianFilter[Tensor]):
     """K v = Σ_j exp(-½‖x_i - x_j‖²) v_j, approximated as K = magnitude · S·B·Sᵀ.
 
-    Sᵀ splats values on the d+1 corners of each point's simplex, B blurs along the lattice's d+1 axes, S slices: takes
-    the values back at the points. Features (N, d) and values (N, C) are float32 or float64, on one device. Arguments
-    as those of LatticeFilter.
+    Sᵀ splats values to the d+1 corners of each point's simplex, B blurs along the lattice's d+1 axes, and S slices:
+    it interpolates at the points. Values are tensors of the dtype and device of the features.
+
+    Parameters
+    ----------
+    features : (N, d) float32 or float64 tensor, already divided by the kernel's widths
+    operator, halo, calibrate : as in `LatticeFilter`
 
     >>> import torch
     >>> k = TorchLatticeFilter(torch.tensor([[0.0, 0.0], [0.5, 0.0], [9.0, 9.0]])).to_dense()
@@ -51,7 +55,7 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
 
     def __init__(
         self,
-        features: Tensor,  # (N, d)
+        features: Tensor,
         *,
         operator: Operator = "symmetric",
         halo: int = 0,
@@ -71,8 +75,8 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         self._passes = design.passes
         self._moment_factor = design.moment_factor
 
-        # Embedding decides which vertices exist, so it is done as precisely as the native one.
-        single = design.single_precision or features.device.type == "mps"  # which knows no float64
+        # Embedding decides which vertices exist, so it is as precise as the native one.
+        single = design.single_precision or features.device.type == "mps"  # which has no float64
         exact = features.detach().to(torch.float32 if single else torch.float64)
         elevated = elevate(exact, self._scale)
         cells, self._rank, residual = round_to_lattice(elevated)
@@ -84,8 +88,8 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         for _ in range(halo):
             keys = add_neighbours(keys)
         self._num_vertices = len(keys)
-        at = places(keys, self._scale)
-        self._places = at - at.mean(0) if len(at) else at  # (M, d) on the CPU; near the origin less is lost to rounding
+        at = vertex_features(keys, self._scale)
+        self._centred = at - at.mean(0) if len(at) else at  # (M, d) on the CPU, centred against rounding errors
         self._next = [find_rows(keys + step, keys) for step in axis_steps(dimension, keys.device)]
         self._previous = [find_rows(keys - step, keys) for step in axis_steps(dimension, keys.device)]
 
@@ -104,31 +108,31 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
 
     @property
     def dimension(self) -> int:
-        """d, the number of features."""
+        """d, the number of features of a point."""
         return self._features.shape[1]
 
     @property
     def num_vertices(self) -> int:
-        """How many vertices the lattice has."""
+        """Number of vertices of the lattice."""
         return self._num_vertices
 
     @property
     def magnitude(self) -> float:
-        """The factor by which the lattice's own sums are multiplied."""
+        """Factor by which the lattice's sums are multiplied."""
         return self._magnitude
 
     def apply(self, values: Tensor, out: Tensor | None = None) -> Tensor:
-        """K v for values (N, C) or (B, N, C); written into `out` where it is given."""
+        """Return K v for values (N, C) or (B, N, C), in `out` if given."""
         return self._filter(values, out, adjoint=False)
 
     def apply_adjoint(self, values: Tensor, out: Tensor | None = None) -> Tensor:
-        """Kᵀ v: each pass of the blur is symmetric, so the adjoint is the passes in reverse order."""
+        """Return Kᵀ v: each pass of the blur is symmetric, so the adjoint applies them in reverse order."""
         return self._filter(values, out, adjoint=True)
 
     def gradients(
         self, cotangent: Tensor, values: Tensor, derivative: Derivative = "gaussian"
     ) -> tuple[Tensor, Tensor]:
-        """Kᵀ g and ∂⟨g, K v⟩/∂x, (…, N, C) and (N, d).
+        """Return Kᵀ g and ∂⟨g, K v⟩/∂x, (…, N, C) and (N, d).
 
         "lattice" differentiates the barycentric weights of splat and slice: ⟨g, S B Sᵀ v⟩ changes with the weight of
         point i's corner k by g_i·(B Sᵀ v)_k + v_i·(Bᵀ Sᵀ g)_k; the weights are linear in the elevated point, and that
@@ -138,7 +142,7 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         v, g = self._columns(values), self._columns(cotangent, "the cotangent")
         check_same_shape(tuple(cotangent.shape), tuple(values.shape))
         if derivative == "gaussian":
-            return moment_gradients(self, cotangent, values, self._features)
+            return gaussian_gradients(self, cotangent, values, self._features)
         blurred_v = self._blur(self._splat(v))
         blurred_g = self._blur(self._splat(g), adjoint=True)
         slopes = torch.stack(
@@ -148,36 +152,48 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         back = self._uncolumns(self._slice(blurred_g) * self._magnitude, values)
         return back, pull_back(slopes * self._magnitude, self._rank, self._scale)
 
-    def shape_moments(self, cotangent: Tensor, values: Tensor, present: Tensor | None = None) -> Tensor:
-        """Σ_ij k(i,j) (g_i·v_j) (x_i - x_j)(x_i - x_j)ᵀ, (d, d): minus the derivative of ⟨g, K v⟩ by A in x → A x.
+    def second_moments(self, cotangent: Tensor, values: Tensor, present: Tensor | None = None) -> Tensor:
+        """Return Σ_ij k(i,j) (g_i·v_j) (x_i - x_j)(x_i - x_j)ᵀ, (d, d): -∂⟨g, K v⟩/∂A at A = 1 for features A x.
 
-        It is found from the moments between vertices; see densefield.filters.shape_moments. `present` (N, 1) is 0 for
-        points whose values and cotangents are zero because they take no part, 1 for others.
+        It is computed from moments between vertices; see `densefield.filters.moments`.
+
+        Parameters
+        ----------
+        cotangent : g, of the shape of `values`
+        values : v, (N, C) or (B, N, C)
+        present : (N, 1) 0 for points that take no part, where g and v are zero, 1 for others; None for all 1
         """
         v, g = self._columns(values), self._columns(cotangent, "the cotangent")
         check_same_shape(tuple(cotangent.shape), tuple(values.shape))
-        sums = (g * self.apply(v)).sum(1, keepdim=True)
-        vertices = self._vertex_moments(g, v)
-        here = torch.ones_like(sums) if present is None else present.to(sums)
-        found = moments_of_pairs(self, self._features, sums, here, vertices, self._vertex_moments, self._moment_factor)
-        return found.to(self._dtype).to(self._device)
+        row_sums = (g * self.apply(v)).sum(1, keepdim=True)
+        one = torch.ones_like(row_sums) if present is None else present.to(row_sums)
+        moments = point_moments(
+            self,
+            self._features,
+            row_sums,
+            one,
+            self._vertex_moments(g, v),
+            self._vertex_moments,
+            self._moment_factor,
+        )
+        return moments.to(self._dtype).to(self._device)
 
     def _vertex_moments(self, g: Tensor, v: Tensor) -> Tensor:
         """Σ_uw B(u,w) (a_u·b_w) (p_u - p_w)(p_u - p_w)ᵀ, (d, d), times the magnitude.
 
-        The sums are over vertices, which are at p; a = Sᵀ g and b = Sᵀ v. They are differences of larger sums, so what
-        is summed over channels on the device is summed over vertices in float64 on the CPU.
+        The sums are over vertices at p; a = Sᵀ g and b = Sᵀ v. They are differences of larger sums, so sums over
+        channels are on the device, but sums over vertices in float64 on the CPU.
         """
         a, b = self._splat(g), self._splat(v)
-        p = torch.cat([self._places, self._places.new_zeros(1, self.dimension)])
-        here = p.to(self._dtype).to(self._device)
-        met = (a * self._blur(b) + self._blur(a, adjoint=True) * b).sum(1).cpu().double()
-        moved = torch.stack([(a * self._blur(here[:, e, None] * b)).sum(1) for e in range(self.dimension)], dim=1)
+        p = torch.cat([self._centred, self._centred.new_zeros(1, self.dimension)])
+        on_device = p.to(self._dtype).to(self._device)
+        diagonal = (a * self._blur(b) + self._blur(a, adjoint=True) * b).sum(1).cpu().double()
+        moved = torch.stack([(a * self._blur(on_device[:, e, None] * b)).sum(1) for e in range(self.dimension)], dim=1)
         cross = p.T @ moved.cpu().double()
-        return self._magnitude * (p.T @ (met[:, None] * p) - cross - cross.T)
+        return self._magnitude * (p.T @ (diagonal[:, None] * p) - cross - cross.T)
 
     def diagonal(self) -> Tensor:
-        """k(i,i) of this very operator, (N,): found column by column, so O(N²)."""
+        """Return k(i,i) of this approximation, (N,), computed column by column in O(N²)."""
         blocks = [
             self.apply(self.identity(first, min(first + 256, self.num_points)))[first : first + 256].diagonal()
             for first in range(0, self.num_points, 256)
@@ -185,7 +201,7 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         return torch.cat(blocks) if blocks else self._weights.new_empty(0)
 
     def identity(self, first: int, last: int) -> Tensor:
-        """Columns first…last-1 of the N×N unit matrix, (N, last - first)."""
+        """Return columns `first` to `last` - 1 of the N×N unit matrix."""
         columns = torch.zeros(self.num_points, last - first, dtype=self._dtype, device=self._device)
         columns[first:last] = torch.eye(last - first, dtype=self._dtype, device=self._device)
         return columns
@@ -199,7 +215,7 @@ class TorchLatticeFilter(FeatureFilter[Tensor]):
         return out.copy_(result)
 
     def _splat(self, values: Tensor) -> Tensor:
-        """Sᵀ v: (N, C) → (M + 1, C). The last row stays zero and stands for every vertex that does not exist."""
+        """Sᵀ v: (N, C) → (M + 1, C). The last row is zero and stands for every missing vertex."""
         rows = values.new_zeros(self._num_vertices + 1, values.shape[1])
         for weight, vertex in zip(self._weights.T, self._vertex.T, strict=True):
             rows.index_add_(0, vertex, weight[:, None] * values)

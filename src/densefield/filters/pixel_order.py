@@ -1,7 +1,8 @@
-"""The order in which kernels have the pixels of an image, so that those nearby come soon after each other."""
+"""The order in which native code visits the pixels of an image, and their features in that order."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -10,69 +11,111 @@ import numpy.typing as npt
 from densefield import _core
 from densefield.filters.threads import default_threads
 
+Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
 
-LEAST_PIXELS = 1 << 14  # fewer are as quickly gone through row by row
-MOST_PIXELS = 1 << 31  # as many as there are indices for
-MOST_KEPT = 1 << 20  # pixels of a walk that is kept for the next image: its order may take 16 MB
+MIN_PIXELS = 1 << 14  # smaller images are as fast row by row
+MAX_PIXELS = 1 << 31  # native indices have 32 bits
+MAX_CACHED_PIXELS = 1 << 20  # the indices of a cached order take up to 16 MB
 
 
-class Walk:
-    """Blocks of 64×32 pixels along a Z-shaped curve, then the columns that are left over.
+class PixelOrder:
+    """Pixels in blocks of 64×32 along a Z-order curve, then the columns right of the last whole block.
 
-    As many pixels of it touch fewer vertices of a lattice than whole rows of an image do.
+    Consecutive pixels of this order touch fewer vertices of a lattice than consecutive rows of the image.
 
-    >>> walk = Walk(64, 128)
-    >>> walk.order[:3].tolist(), walk.order[64:66].tolist(), walk.order[64 * 32 :][:2].tolist()
+    Parameters
+    ----------
+    height, width : size of the image
+
+    >>> order = PixelOrder(64, 128)
+    >>> order.indices[:3].tolist(), order.indices[64:66].tolist(), order.indices[64 * 32 :][:2].tolist()
     ([0, 1, 2], [128, 129], [64, 65])
     """
 
     def __init__(self, height: int, width: int) -> None:
-        self.native = _core.Walk(height, width)
+        self.native = _core.PixelOrder(height, width)
 
     @cached_property
-    def order(self) -> Int64:
-        """Which pixel of the image is the first, second, … of the walk, (N,)."""
-        order = np.empty(self.native.points, np.int64)
-        self.native.fill_order(order)
-        return order
+    def indices(self) -> Int64:
+        """Row-major index of the first, second, … pixel of the order, (N,)."""
+        indices = np.empty(self.native.num_pixels, np.int64)
+        self.native.fill_indices(indices)
+        return indices
 
     @cached_property
-    def places(self) -> Int64:
-        """Where in the walk each pixel of the image is, (N,): the inverse of `order`."""
-        places = np.empty_like(self.order)
-        places[self.order] = np.arange(len(places))
-        return places
+    def inverse(self) -> Int64:
+        """Position of each pixel of the image in the order, (N,): the inverse permutation of `indices`."""
+        inverse = np.empty_like(self.indices)
+        inverse[self.indices] = np.arange(len(inverse))
+        return inverse
 
-    def along(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Numbers of pixels (N, d), row by row or in any layout, in the order of the walk."""
+    def reorder(self, rows: Float32) -> Float32:
+        """Return the rows (N, d) of an image's pixels in this order."""
         out = np.empty(rows.shape, np.float32)
-        write_columns(rows, [1.0] * rows.shape[1], out, 0, self, default_threads())
+        write_features(rows, [1.0] * rows.shape[1], out, 0, self, default_threads())
         return out
 
 
-def write_columns(
-    part: npt.NDArray[np.generic],  # (N, C), by pixels of the image, in any layout
-    widths: list[float],  # (C,)
-    out: npt.NDArray[np.float32],  # (N, …), in the order of the walk if any
-    offset: int,
-    walk: Walk | None,
-    threads: int,
-) -> None:
-    """Columns over their widths, as columns of `out` from `offset` on."""
-    known = part if part.dtype in (np.uint8, np.float32, np.float64) else part.astype(np.float32)
-    if any(stride % known.itemsize for stride in known.strides):  # a field of packed records
-        known = known.copy()
-    _core.fill_features(known, widths, out, offset, None if walk is None else walk.native, threads)
-
-
-def walk_through(shape: tuple[int, ...]) -> Walk | None:
-    """The walk for grids of this shape, or None where rows, as they come, do as well."""
-    if len(shape) != 2 or min(shape) < 64 or not LEAST_PIXELS <= shape[0] * shape[1] < MOST_PIXELS:
+def pixel_order(shape: tuple[int, ...]) -> PixelOrder | None:
+    """Return the order for a grid of this shape, or None where row-major order is as fast."""
+    if len(shape) != 2 or min(shape) < 64 or not MIN_PIXELS <= shape[0] * shape[1] < MAX_PIXELS:
         return None
-    return _kept(*shape) if shape[0] * shape[1] <= MOST_KEPT else Walk(*shape)
+    return _cached(*shape) if shape[0] * shape[1] <= MAX_CACHED_PIXELS else PixelOrder(*shape)
 
 
 @lru_cache(maxsize=4)
-def _kept(height: int, width: int) -> Walk:
-    return Walk(height, width)
+def _cached(height: int, width: int) -> PixelOrder:
+    return PixelOrder(height, width)
+
+
+def write_features(
+    columns: npt.NDArray[np.generic],  # (N, C), pixels in row-major order, any strides
+    widths: list[float],  # (C,)
+    out: Float32,  # (N, …)
+    offset: int,
+    order: PixelOrder | None,
+    threads: int,
+) -> None:
+    """Write columns / widths to out[:, offset : offset + C], with the pixels in `order` if given."""
+    known = columns if columns.dtype in (np.uint8, np.float32, np.float64) else columns.astype(np.float32)
+    if any(stride % known.itemsize for stride in known.strides):  # a field of packed records
+        known = known.copy()
+    _core.fill_features(known, widths, out, offset, None if order is None else order.native, threads)
+
+
+class PixelFeatures:
+    """Features (x, y, channels …) / widths of an image's pixels in float32, (N, 2 + C).
+
+    They are not stored here: a lattice computes them into its own memory.
+
+    Parameters
+    ----------
+    pixels : (N, C) uint8 channels in row-major order; C may be 0
+    width : width of the image
+    position_widths : widths of x and y
+    channel_widths : (C,)
+    order : order of the pixels; row-major if None
+
+    >>> pixels = np.array([[0], [10], [20], [30]], np.uint8)
+    >>> PixelFeatures(pixels, 2, (1.0, 4.0), (10.0,)).array().tolist()
+    [[0.0, 0.0, 0.0], [1.0, 0.0, 1.0], [0.0, 0.25, 2.0], [1.0, 0.25, 3.0]]
+    """
+
+    def __init__(
+        self,
+        pixels: npt.NDArray[np.uint8],
+        width: int,
+        position_widths: Sequence[float],
+        channel_widths: Sequence[float],
+        order: PixelOrder | None = None,
+    ) -> None:
+        self.shape = len(pixels), 2 + pixels.shape[1]
+        native_order = None if order is None else order.native
+        self.native = _core.PixelFeatures(pixels, width, list(position_widths), list(channel_widths), native_order)
+
+    def array(self) -> Float32:
+        """Return the features as an array."""
+        features = np.empty(self.shape, np.float32)
+        self.native.fill(features)
+        return features

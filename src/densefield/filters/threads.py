@@ -1,4 +1,4 @@
-"""How many threads a filter runs on."""
+"""Threads and memory of native code."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from functools import cache
 from operator import index
 from pathlib import Path
 
+from densefield import _core
 from densefield.errors import InputError, InputTypeError
 
-MOST_THREADS = 1024
+MAX_THREADS = 1024
 
 
 def default_threads() -> int:
-    """The number of threads where none is given.
+    """Return the default number of threads.
 
-    It is ``DENSEFIELD_NUM_THREADS`` where that is set; else the number of processors that this process may use, which a
-    container may keep below the machine's, but no more than ``OMP_NUM_THREADS``. Worker processes of multiprocessing
-    have one thread: a pool has as many of them as processors.
+    It is ``DENSEFIELD_NUM_THREADS`` if set. Otherwise it is the number of processors this process may use, which a
+    container may limit, and at most ``OMP_NUM_THREADS``. Worker processes of multiprocessing use one thread, since
+    there are usually as many of them as processors.
 
     >>> default_threads() >= 1
     True
     """
     chosen = os.environ.get("DENSEFIELD_NUM_THREADS", "").strip()
     if chosen:
-        if not (chosen.isascii() and chosen.isdigit() and 1 <= int(chosen) <= MOST_THREADS):
-            raise InputError(f"DENSEFIELD_NUM_THREADS is {chosen!r}, expected an integer from 1 to {MOST_THREADS}.")
+        if not (chosen.isascii() and chosen.isdigit() and 1 <= int(chosen) <= MAX_THREADS):
+            raise InputError(f"DENSEFIELD_NUM_THREADS is {chosen!r}, expected an integer from 1 to {MAX_THREADS}.")
         return int(chosen)
     if _is_worker_process():
         return 1
@@ -35,7 +36,7 @@ def default_threads() -> int:
         available = len(os.sched_getaffinity(0))
     else:
         available = os.cpu_count() or 1
-    return min(available, _granted(), _openmp_threads(), MOST_THREADS)
+    return min(available, _container_quota(), _openmp_threads(), MAX_THREADS)
 
 
 def _is_worker_process() -> bool:
@@ -45,27 +46,27 @@ def _is_worker_process() -> bool:
 
 
 def _openmp_threads() -> int:
-    """OMP_NUM_THREADS, which may be a list for nested regions; MOST_THREADS where it is not set, or makes no sense."""
+    """OMP_NUM_THREADS, which may be a list for nested regions; MAX_THREADS if unset or invalid."""
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return int(first) if first.isascii() and first.isdigit() and int(first) >= 1 else MOST_THREADS
+    return int(first) if first.isascii() and first.isdigit() and int(first) >= 1 else MAX_THREADS
 
 
 @cache
-def _granted() -> int:
+def _container_quota() -> int:
     return _quota(Path("/sys/fs/cgroup/cpu.max"))
 
 
 def _quota(limit: Path) -> int:
-    """Processors' worth of time that a container grants, rounded up; MOST_THREADS where it sets no limit."""
+    """CPU quota of the container in processors, rounded up; MAX_THREADS if there is none."""
     try:
         time, period = limit.read_text(encoding="ascii").split()
         return max(1, math.ceil(int(time) / int(period)))
     except (OSError, ValueError):  # no such file, or "max"
-        return MOST_THREADS
+        return MAX_THREADS
 
 
 def check_threads(threads: int | None) -> int:
-    """`threads` itself where it is a usable number of threads, and the default for None.
+    """Return `threads` if it is a valid number of threads, or the default for None.
 
     >>> check_threads(2)
     2
@@ -80,6 +81,19 @@ def check_threads(threads: int | None) -> int:
         raise InputTypeError(
             f"threads is {threads!r}, expected an integer or None; None uses every processor available."
         )
-    if not 1 <= count <= MOST_THREADS:
-        raise InputError(f"threads is {count}, expected 1 to {MOST_THREADS}; None uses every processor available.")
+    if not 1 <= count <= MAX_THREADS:
+        raise InputError(f"threads is {count}, expected 1 to {MAX_THREADS}; None uses every processor available.")
     return count
+
+
+def release_memory() -> int:
+    """Return cached native memory to the system, and say how many bytes it was.
+
+    After a call the process keeps up to 512 MB of working memory, which makes the next image of that size faster.
+    Memory not used for five seconds is released by itself if calls use more than one thread; with one thread, at the
+    next call. The environment variable ``DENSEFIELD_CACHE_MB`` sets another limit; 0 disables the cache.
+
+    >>> release_memory() >= 0
+    True
+    """
+    return _core.release_memory()

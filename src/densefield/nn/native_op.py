@@ -13,8 +13,7 @@ from densefield.crf.kernels import Normalization
 from densefield.crf.native import KernelGradient, Wanted, native_back_track, native_mean_field, new_array, state_floats
 from densefield.filters.autograd import torch_threads
 from densefield.filters.lattice_design import Operator
-from densefield.filters.once import SECOND_DERIVATIVES
-from densefield.filters.torch_modes import is_transformed
+from densefield.filters.torch_modes import SECOND_DERIVATIVES, is_transformed
 from densefield.nn.batch import BatchOptions, BoundBatch, live, ticket_of
 
 Adjoint = Literal["keep", "recompute"]
@@ -78,7 +77,7 @@ def _forward(
     batch = BoundBatch(features, shapes, weights, present, (images, points), options)
     f = scores.detach().contiguous().numpy()
     log_q = new_array(*f.shape)
-    kept = new_array(images if keep else 0, iterations, state_floats(points, labels))
+    states = new_array(images if keep else 0, iterations, state_floats(points, labels))
     batch.each(
         images,
         lambda item: native_mean_field(
@@ -87,16 +86,16 @@ def _forward(
             iterations,
             batch.threads,
             log_marginals=log_q[item],
-            kept=kept[item] if keep else None,
+            states=states[item] if keep else None,
         ),
     )
-    return torch.from_numpy(log_q), torch.from_numpy(kept), ticket_of(batch)
+    return torch.from_numpy(log_q), torch.from_numpy(states), ticket_of(batch)
 
 
 def _backward(
     cotangent: Tensor,
     log_q: Tensor,
-    kept: Tensor,
+    states: Tensor,
     ticket: Tensor,
     scores: Tensor,
     features: list[Tensor],
@@ -123,23 +122,23 @@ def _backward(
 
     to_scores = new_array(*c.shape)
     # Marginals that are found again are there for one image at a time, which then has all threads.
-    recomputes = len(kept) == 0
+    recomputes = len(states) == 0
     threads_each = options.threads if recomputes else held.threads
 
     def track(item: int) -> list[KernelGradient]:
         if recomputes:
-            states = new_array(iterations, state_floats(points, labels))
+            own = new_array(iterations, state_floats(points, labels))
             f = scores[item].detach().contiguous().numpy()
-            native_mean_field(held.items[item], f, iterations, options.threads, kept=states)
+            native_mean_field(held.items[item], f, iterations, options.threads, states=own)
         else:
-            states = kept[item].numpy()
+            own = states[item].numpy()
         return native_back_track(
             held.items[item],
             options.normalizations,
             wants,
             c[item],
             log_marginals[item],
-            states,
+            own,
             threads_each,
             out=to_scores[item],
         )[1]
@@ -197,8 +196,12 @@ _backward_op = torch.library.custom_op("densefield::back_track", _backward, muta
 def _(scores: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     images, labels, points = scores.shape
     iterations, keep = arguments[5], arguments[9]
-    kept = scores.new_empty(images if keep else 0, iterations, state_floats(points, labels))
-    return torch.empty_like(scores, memory_format=torch.contiguous_format), kept, scores.new_empty(1, dtype=torch.int64)
+    states = scores.new_empty(images if keep else 0, iterations, state_floats(points, labels))
+    return (
+        torch.empty_like(scores, memory_format=torch.contiguous_format),
+        states,
+        scores.new_empty(1, dtype=torch.int64),
+    )
 
 
 @_backward_op.register_fake
@@ -212,11 +215,11 @@ def _(cotangent: Tensor, *arguments: Any) -> list[Tensor]:
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
     scores, features, shapes, weights, present, *options = inputs
-    log_q, kept, ticket = output
-    ctx.mark_non_differentiable(kept, ticket)
+    log_q, states, ticket = output
+    ctx.mark_non_differentiable(states, ticket)
     ctx.set_materialize_grads(False)
     ctx.kernels, ctx.options = len(features), options
-    ctx.save_for_backward(log_q, kept, ticket, scores, present, *features, *shapes, *weights)
+    ctx.save_for_backward(log_q, states, ticket, scores, present, *features, *shapes, *weights)
 
 
 def _differentiate(ctx: Any, cotangent: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
@@ -230,12 +233,12 @@ def _differentiate(ctx: Any, cotangent: Tensor | None, *_: Tensor | None) -> tup
             "mean field takes one cotangent at a time: call torch.autograd.grad once for each, without "
             "is_grads_batched=True and vectorize=True."
         )
-    log_q, kept, ticket, scores, present, *tensors = ctx.saved_tensors
+    log_q, states, ticket, scores, present, *tensors = ctx.saved_tensors
     features, shapes, weights = (tensors[i * kernels : (i + 1) * kernels] for i in range(3))
     *options, _keep, threads = ctx.options
     wanted = [bool(need) for group in ctx.needs_input_grad[1:4] for need in group]
     to_scores, *slopes = _backward_op(
-        cotangent, log_q, kept, ticket, scores, features, shapes, weights, present, *options, threads, wanted
+        cotangent, log_q, states, ticket, scores, features, shapes, weights, present, *options, threads, wanted
     )
     found = [slope if want else None for slope, want in zip(slopes, wanted, strict=True)]
     return (to_scores, *(found[i * kernels : (i + 1) * kernels] for i in range(3)), *rest)

@@ -20,7 +20,7 @@ from densefield.filters.autograd import apply_filter
 from densefield.filters.exact import ExactFilter
 from densefield.filters.lattice_design import Operator
 from densefield.filters.lattice_torch import TorchLatticeFilter
-from densefield.filters.operator import FeatureFilter
+from densefield.filters.operator import GaussianFilter
 
 
 def reference_mean_field(
@@ -108,7 +108,7 @@ def _built(
     operator: Operator,
     halo: int,
 ) -> _Built:
-    k: FeatureFilter[Tensor]
+    k: GaussianFilter[Tensor]
     stretch = None
     if method == "exact":
         x = _scaled(features, shape)

@@ -9,8 +9,7 @@ import numpy as np
 from densefield.crf.binding import Bound
 from densefield.crf.kernels import Normalization
 from densefield.errors import InputError, InputTypeError, warn
-from densefield.filters.pixel_order import Walk, walk_through
-from densefield.filters.pixels import PixelFeatures
+from densefield.filters.pixel_order import PixelFeatures, PixelOrder, pixel_order
 from densefield.filters.threads import check_threads
 from densefield.pydensecrf import eigen
 from densefield.pydensecrf.buffers import Float32, checked_buffer, checked_integer
@@ -108,7 +107,7 @@ class DenseCRF:
         self._threads = check_threads(threads)
         self._given: Scores | None = None
         self._kernels: list[Bound] = []
-        self._walk: Walk | None = None  # in whose order the kernels have the points, if not as they come
+        self._order: PixelOrder | None = None  # in whose order the kernels have the points, if not as they come
 
     def setUnary(self, u: Unary) -> None:
         """Takes the energies of a ConstUnary or LogisticUnary."""
@@ -134,8 +133,8 @@ class DenseCRF:
         rows = checked_buffer(features, "features", ("dimensions", "points")).T
         if len(rows) != self._points:
             raise InputError(f"features have shape {rows.T.shape}, expected (dimensions, {self._points}).")
-        if self._walk is not None:
-            rows = self._walk.along(rows)
+        if self._order is not None:
+            rows = self._order.reorder(rows)
         self._add(rows, compat, kernel, normalization)
 
     def inference(self, niter: int) -> eigen.MatrixXf:
@@ -163,7 +162,7 @@ class DenseCRF:
     def _scores(self) -> Scores:
         """Minus the unary energies; zero until there are any."""
         if self._given is None:
-            self._given = Scores(np.zeros((self._labels, self._points), np.float32), self._walk, self._threads)
+            self._given = Scores(np.zeros((self._labels, self._points), np.float32), self._order, self._threads)
         return self._given
 
     def _set_energies(self, energies: Float32) -> None:
@@ -171,7 +170,7 @@ class DenseCRF:
         if energies.shape != expected:
             hint = " Use .reshape(labels, -1)." if energies.size == self._labels * self._points else ""
             raise InputError(f"the unary energies have shape {energies.shape}, expected {expected}.{hint}")
-        self._given = Scores(energies, self._walk, self._threads)
+        self._given = Scores(energies, self._order, self._threads)
 
     def _add(self, rows: Float32 | PixelFeatures, compat: object, kernel: int, normalization: int) -> None:
         chosen = _normalization(kernel, normalization)
@@ -205,7 +204,7 @@ class DenseCRF2D(DenseCRF):
         if self._width < 0 or self._height < 0:
             raise InputError(f"the image is {self._width} wide and {self._height} high, expected 0 or more.")
         super().__init__(self._width * self._height, nlabels, *surplus, threads=threads, **unknown)
-        self._walk = walk_through((self._height, self._width))
+        self._order = pixel_order((self._height, self._width))
 
     def addPairwiseGaussian(
         self,
@@ -229,7 +228,7 @@ class DenseCRF2D(DenseCRF):
         normalization: int = NORMALIZE_SYMMETRIC,
     ) -> None:
         """Adds a Gaussian kernel of position and colour, `sxy` pixels and `srgb` levels wide."""
-        features = image_features(self._width, self._height, sxy, srgb, rgbim, self._walk)
+        features = image_features(self._width, self._height, sxy, srgb, rgbim, self._order)
         self._add(features, compat, kernel, normalization)
 
 

@@ -9,29 +9,29 @@ import numpy as np
 from densefield import _core
 from densefield.crf.binding import Bound
 from densefield.crf.native import native_coupling, native_mean_field, new_array
-from densefield.filters.pixel_order import Walk
+from densefield.filters.pixel_order import PixelOrder
 from densefield.filters.threads import check_threads
 from densefield.pydensecrf.buffers import Float32, checked_energies
 
 
 class Scores:
-    """Minus energies (L, N), as inference reads them: in rows, in the order of the walk where there is one.
+    """Minus energies (L, N), as inference reads them: in rows, in pixel order if given.
 
     >>> Scores(np.array([[2.0, 1.0], [3.0, 4.0]], np.float32)).planes().tolist()
     [[-2.0, -1.0], [-3.0, -4.0]]
     """
 
-    def __init__(self, energies: Float32, walk: Walk | None = None, threads: int | None = None) -> None:
+    def __init__(self, energies: Float32, order: PixelOrder | None = None, threads: int | None = None) -> None:
         self.shape = energies.shape
         self.threads = check_threads(threads)
-        self.walk = walk
+        self.order = order
         self._native = self._rows(np.ascontiguousarray(energies))
         if not self._native.finite:
             self._native = self._rows(np.ascontiguousarray(checked_energies(energies)))
 
     def _rows(self, energies: Float32) -> _core.ScoreRows:
-        walk = None if self.walk is None else self.walk.native
-        return _core.ScoreRows(energies, walk, self.threads, "auto")
+        order = None if self.order is None else self.order.native
+        return _core.ScoreRows(energies, order, self.threads, "auto")
 
     def planes(self) -> Float32:
         """(L, N), as the energies were."""
@@ -55,7 +55,7 @@ class Scores:
             couplings = [native_coupling(kernel) for kernel in kernels]
             self._native.infer(couplings, start, iterations, q, threads, "auto")
         else:
-            native_mean_field(kernels, self.planes(), iterations, threads, marginals=q, start=start, walk=self.walk)
+            native_mean_field(kernels, self.planes(), iterations, threads, marginals=q, start=start, order=self.order)
         return q
 
     def kl_divergence(
@@ -68,7 +68,7 @@ class Scores:
         It lacks log Z, so it is no divergence; and it counts each pair twice, so it is not the free energy either: that
         one is densefield.crf.energy.free_energy, with half the last sum.
         """
-        rows = np.ascontiguousarray(q.T if self.walk is None else q.T[self.walk.order])
+        rows = np.ascontiguousarray(q.T if self.order is None else q.T[self.order.indices])
         pairwise = sum(
             float(np.einsum("nl,nl->", rows, kernel.coupling.message(rows), dtype=np.float64)) for kernel in kernels
         )

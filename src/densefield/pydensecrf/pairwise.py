@@ -13,8 +13,7 @@ from densefield.crf.coupling import couple_everyone
 from densefield.crf.kernels import Normalization
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.lattice import LatticeFilter
-from densefield.filters.pixel_order import Walk, walk_through
-from densefield.filters.pixels import PixelFeatures
+from densefield.filters.pixel_order import PixelFeatures, PixelOrder, pixel_order
 from densefield.pydensecrf.buffers import Float32, as_array, checked_buffer, checked_widths
 
 MOST_SHARED = 1 << 20  # pixels; the lattice of so many takes 40 MB, which is as much as is kept for the next image
@@ -55,8 +54,8 @@ def _normalised(features: Float32 | PixelFeatures, normalization: Normalization,
 def _bind_positions(
     width: int, height: int, sxy: tuple[float, ...], normalization: Normalization, threads: int
 ) -> Bound:
-    walk = walk_through((height, width))
-    return _normalised(grid_features(width, height, sxy, walk), normalization, threads)
+    order = pixel_order((height, width))
+    return _normalised(grid_features(width, height, sxy, order), normalization, threads)
 
 
 _shared = lru_cache(maxsize=2)(_bind_positions)
@@ -90,14 +89,14 @@ def _checked_finite(weights: Float32) -> Float32:
     return weights
 
 
-def grid_features(width: int, height: int, sxy: object, walk: Walk | None = None) -> PixelFeatures:
-    """(N, 2): x and y over their widths; pixels in the order of the walk if any."""
+def grid_features(width: int, height: int, sxy: object, order: PixelOrder | None = None) -> PixelFeatures:
+    """(N, 2): x and y over their widths; pixels in pixel order if given."""
     nothing = np.empty((height * width, 0), np.uint8)
-    return PixelFeatures(nothing, width, checked_widths(sxy, "sxy", ("x", "y")), (), walk)
+    return PixelFeatures(nothing, width, checked_widths(sxy, "sxy", ("x", "y")), (), order)
 
 
 def image_features(
-    width: int, height: int, sxy: object, srgb: object, rgbim: object, walk: Walk | None = None
+    width: int, height: int, sxy: object, srgb: object, rgbim: object, order: PixelOrder | None = None
 ) -> PixelFeatures:
     """(N, 5): x, y, r, g, b over their widths."""
     image = checked_buffer(rgbim, "rgbim", ("rows", "columns", "3"), (np.uint8, np.bool_))
@@ -111,5 +110,5 @@ def image_features(
         raise InputError(f"rgbim has shape {image.shape}, expected ({height}, {width}, 3).{hint}")
     pixels = np.ascontiguousarray(image).reshape(-1, 3).view(np.uint8)
     return PixelFeatures(
-        pixels, width, checked_widths(sxy, "sxy", ("x", "y")), checked_widths(srgb, "srgb", ("r", "g", "b")), walk
+        pixels, width, checked_widths(sxy, "sxy", ("x", "y")), checked_widths(srgb, "srgb", ("r", "g", "b")), order
     )

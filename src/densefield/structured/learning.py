@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from densefield.errors import InputError
-from densefield.filters.once import once
+from densefield.filters.torch_modes import forbid_second_derivatives
 from densefield.structured.beliefs import Beliefs
 from densefield.structured.factor_graph import Scores
 
@@ -139,4 +139,4 @@ class _LogPartition(torch.autograd.Function):
             log_b.detach().exp().mul_(g.reshape(-1, *[1] * (log_b.ndim - 1))) if needed else None
             for log_b, needed in zip(log_marginals, needs, strict=True)
         ]
-        return None, None, None, *once(tuple(marginals), gradient, *scores)
+        return None, None, None, *forbid_second_derivatives(tuple(marginals), gradient, *scores)

@@ -13,7 +13,7 @@ from densefield import ExactFilter, LatticeFilter
 torch = pytest.importorskip("torch")
 from densefield import TorchLatticeFilter, apply_filter  # noqa: E402
 from densefield.errors import InputError, InputTypeError  # noqa: E402
-from densefield.filters.lattice_geometry import elevate, places  # noqa: E402
+from densefield.filters.lattice_geometry import elevate, vertex_features  # noqa: E402
 
 
 def random(*shape: int, seed: int) -> Any:
@@ -30,7 +30,7 @@ def exact_moments(x: Any, g: Any, v: Any) -> Any:
 @pytest.mark.parametrize("dimension", [1, 2, 3, 5, 9, 16])
 def test_places_are_the_features_that_are_elevated_to_vertices(dimension: int) -> None:
     x, scale = torch.tensor(random(40, dimension, seed=1)), torch.tensor(random(dimension, seed=2)).abs() + 0.1
-    assert torch.allclose(places(elevate(x, scale), scale), x, rtol=0, atol=1e-12)
+    assert torch.allclose(vertex_features(elevate(x, scale), scale), x, rtol=0, atol=1e-12)
 
 
 def test_moments_between_vertices_are_what_the_blur_carries_times_the_squared_way() -> None:
@@ -38,7 +38,7 @@ def test_moments_between_vertices_are_what_the_blur_carries_times_the_squared_wa
     g, v = torch.tensor(random(60, 3, seed=4)), torch.tensor(random(60, 3, seed=5))
     vertices = k.num_vertices
     blur = k._blur(torch.eye(vertices + 1, dtype=torch.float64))[:vertices, :vertices]
-    a, b, p = k._splat(g)[:-1], k._splat(v)[:-1], k._places
+    a, b, p = k._splat(g)[:-1], k._splat(v)[:-1], k._centred
     apart = p[:, None] - p[None]
     pairs = k.magnitude * blur * (a @ b.T)
     moments = k._vertex_moments(g, v)
@@ -61,12 +61,12 @@ def test_native_moments_equal_those_in_torch(dimension: int, points: int, option
         g_here, v_here, one = (torch.tensor(each).double() for each in (here * g, here * v, here))
         vertices = twin._vertex_moments(g_here, v_here).numpy()
         sums = here * g * native.apply(here * v)
-        truth = twin.shape_moments(g_here, v_here, one).numpy()
+        truth = twin.second_moments(g_here, v_here, one).numpy()
         if added is not None:
-            truth = truth + twin.shape_moments(torch.tensor(here * added).double(), one, one).numpy()
+            truth = truth + twin.second_moments(torch.tensor(here * added).double(), one, one).numpy()
             added = (here * added)[:, 0]
-        found = native.moments_of_pairs(vertices, sums[:, 0], added, None if here.all() else here[:, 0])
-        size = twin.shape_moments(abs(g_here), abs(v_here), one).abs().max()
+        found = native.point_moments(vertices, sums[:, 0], added, None if here.all() else here[:, 0])
+        size = twin.second_moments(abs(g_here), abs(v_here), one).abs().max()
         return float(np.abs(found - truth).max() / size)
 
     everyone = np.ones_like(present)
@@ -81,14 +81,14 @@ def test_of_numbers_and_ones_the_moments_are_those_between_points(options: dict[
     k = TorchLatticeFilter(x, **options)
     apart = x[:, None] - x[None]
     expected = torch.einsum("ij,i,ije,ijf->ef", k.to_dense(), g[:, 0], apart, apart)
-    assert torch.allclose(k.shape_moments(g, torch.ones_like(g)), expected, rtol=1e-10, atol=1e-10)
+    assert torch.allclose(k.second_moments(g, torch.ones_like(g)), expected, rtol=1e-10, atol=1e-10)
 
 
 def test_any_number_of_threads_gives_the_same_bits() -> None:
     x = 6 * random(100_000, 3, seed=8).astype(np.float32)
     sums, more = random(2, 100_000, seed=9).astype(np.float32)
     first, *others = (
-        LatticeFilter(x, threads=threads, calibrate=False).moments_of_pairs(np.eye(3), sums, more)
+        LatticeFilter(x, threads=threads, calibrate=False).point_moments(np.eye(3), sums, more)
         for threads in (1, 2, 3, 7)
     )
     assert all(np.array_equal(moments, first) for moments in others)
@@ -124,7 +124,7 @@ def test_the_derivative_of_a_normalised_kernel_by_its_widths_is_near_the_exact_o
     lattice = TorchLatticeFilter(torch.tensor(x))
     found = derivative(
         lambda values: lattice.apply(torch.tensor(values)).numpy(),
-        lambda a, b: lattice.shape_moments(torch.tensor(a), torch.tensor(b)).numpy(),
+        lambda a, b: lattice.second_moments(torch.tensor(a), torch.tensor(b)).numpy(),
     )
     assert found @ exact / np.linalg.norm(found) / np.linalg.norm(exact) > 0.999  # measured: 0.9996
     assert np.linalg.norm(found) / np.linalg.norm(exact) == pytest.approx(1, abs=0.12)  # measured: 1.07
@@ -133,7 +133,7 @@ def test_the_derivative_of_a_normalised_kernel_by_its_widths_is_near_the_exact_o
 def test_of_a_kernel_that_is_not_normalised_too() -> None:
     x, g, v = photo_like(36, 48)
     exact = np.diagonal(exact_moments(x, g, v))
-    found = np.diagonal(TorchLatticeFilter(torch.tensor(x)).shape_moments(torch.tensor(g), torch.tensor(v)).numpy())
+    found = np.diagonal(TorchLatticeFilter(torch.tensor(x)).second_moments(torch.tensor(g), torch.tensor(v)).numpy())
     assert found @ exact / np.linalg.norm(found) / np.linalg.norm(exact) > 0.999  # measured: 0.99998
     assert np.linalg.norm(found) / np.linalg.norm(exact) == pytest.approx(1, abs=0.05)  # measured: 0.98
 
@@ -150,7 +150,7 @@ def test_single_precision_is_enough_for_an_image(offset: float) -> None:
         root = k.apply(one) ** -0.5
         a, b = (torch.tensor(each, dtype=dtype) * root for each in (g, v))
         to_total = -(root**2) / 2 * (a * k.apply(b) + b * k.apply(a)).sum(1, keepdim=True)
-        return (k.shape_moments(a, b) + k.shape_moments(to_total, one)).double()
+        return (k.second_moments(a, b) + k.second_moments(to_total, one)).double()
 
     found, truth = moments(torch.float32), moments(torch.float64)
     # Places are up to 30 widths from the middle, and squares of that times 6e-8 are lost. Measured: 1.2e-4.
@@ -162,7 +162,7 @@ def test_they_reach_the_graph_by_a_unit_matrix() -> None:
     g, v = torch.tensor(random(30, 3, seed=11)), torch.tensor(random(30, 3, seed=12))
     stretch = torch.eye(2, dtype=torch.float64, requires_grad=True)
     apply_filter(k, v, stretch=stretch).backward(g)
-    assert stretch.grad is not None and torch.equal(stretch.grad, -k.shape_moments(g, v))
+    assert stretch.grad is not None and torch.equal(stretch.grad, -k.second_moments(g, v))
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -170,7 +170,7 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(InputError, match=r"stretch has shape \(3, 3\), expected \(2, 2\)"):
         apply_filter(k, v, stretch=torch.eye(3))
     with pytest.raises(InputError, match="shape"):
-        k.shape_moments(v, torch.zeros(3, 2))
+        k.second_moments(v, torch.zeros(3, 2))
 
 
 def test_present_belongs_to_a_stretch_and_has_its_points() -> None:
@@ -188,10 +188,10 @@ def test_other_filters_take_no_stretch() -> None:
 
 def test_no_points_have_no_moments() -> None:
     k = LatticeFilter(np.empty((0, 2), np.float32))
-    assert np.array_equal(k.moments_of_pairs(np.zeros((2, 2)), np.empty(0, np.float32)), np.zeros((2, 2)))
+    assert np.array_equal(k.point_moments(np.zeros((2, 2)), np.empty(0, np.float32)), np.zeros((2, 2)))
     empty = torch.empty(0, 1, dtype=torch.float64)
     twin = TorchLatticeFilter(torch.empty(0, 2, dtype=torch.float64))
-    assert torch.equal(twin.shape_moments(empty, empty), torch.zeros(2, 2, dtype=torch.float64))
+    assert torch.equal(twin.second_moments(empty, empty), torch.zeros(2, 2, dtype=torch.float64))
 
 
 UNFIT: tuple[Any, ...] = (
@@ -205,23 +205,23 @@ UNFIT: tuple[Any, ...] = (
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *product(("sums", "more", "present"), UNFIT),
+        *product(("row_sums", "extra", "present"), UNFIT),
         *product(("moments",), (np.zeros((2, 3)), np.zeros((2, 2), np.float32), np.zeros(4))),
         ("threads", 0),
-        ("sums", None),
+        ("row_sums", None),
     ],
 )
 def test_native_code_refuses_what_does_not_fit(name: str, value: Any) -> None:
     lattice, numbers = LatticeFilter(np.zeros((5, 2), np.float32)).native, np.zeros(5, np.float32)
     fitting: dict[str, Any] = {
-        "sums": numbers,
-        "more": numbers,
+        "row_sums": numbers,
+        "extra": numbers,
         "present": numbers,
         "moments": np.zeros((2, 2)),
         "factor": 1.0,
         "magnitude": 1.0,
         "threads": 1,
     }
-    lattice.pair_moments(**fitting)
+    lattice.point_moments(**fitting)
     with pytest.raises((TypeError, ValueError)):
-        lattice.pair_moments(**{**fitting, name: value})
+        lattice.point_moments(**{**fitting, name: value})

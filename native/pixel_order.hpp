@@ -12,16 +12,16 @@
 
 namespace densefield {
 
-// Points that lie side by side both in the image and in the walk, within one tile of the walk.
+// Points that lie side by side both in the image and in the order, within one tile of the order.
 struct Run {
   std::int64_t pixel;  // in the image, row by row
-  std::int64_t place;  // in the walk
+  std::int64_t place;  // in the order
   int count;
 };
 
-class Walk {
+class PixelOrder {
  public:
-  Walk(std::int64_t height, std::int64_t width)
+  PixelOrder(std::int64_t height, std::int64_t width)
       : height_(height), width_(width), across_(width / block_width), left_over_(width % block_width) {
     // Whole blocks first, each of whose rows fills a tile; then the columns that are left over, row by row.
     const std::int64_t down = (height + block_height - 1) / block_height;
@@ -29,16 +29,16 @@ class Walk {
     strip_ = static_cast<std::int64_t>(rows_.size()) * block_width;
   }
 
-  std::int64_t points() const { return height_ * width_; }
+  std::int64_t num_pixels() const { return height_ * width_; }
   std::int64_t width() const { return width_; }
 
   std::int64_t pixel(std::int64_t place) const {
-    return run(place, points()).pixel;
+    return run(place, num_pixels()).pixel;
   }
 
-  // Calls task(run) for points first … last-1 of the walk; `first` is a tile's.
+  // Calls task(run) for points first … last-1 of the order; `first` is a tile's.
   template <class Task>
-  void along_walk(std::int64_t first, std::int64_t last, const Task& task) const {
+  void for_runs(std::int64_t first, std::int64_t last, const Task& task) const {
     for (std::int64_t place = first; place < last;) {
       const Run here = run(place, last);
       task(here);
@@ -75,7 +75,7 @@ class Walk {
   std::int64_t height_, width_;
   std::int64_t across_, left_over_;  // whole blocks beside each other, and columns that are in none
   std::int64_t strip_;               // the first place of these columns
-  std::vector<std::int64_t> rows_;   // the first pixel of each row of each block, in the order of the walk
+  std::vector<std::int64_t> rows_;   // the first pixel of each row of each block, in the order of the order
 };
 
 }  // namespace densefield

@@ -67,9 +67,9 @@ class CentredPoints {
 // between vertices and P = Σ_ij k(i,j) w_i (x_i - x_j)(x_i - x_j)ᵀ between points, for which
 // Σ_i (w_i (K·1)_i + (Kᵀw)_i) x_i x_iᵀ - 2 w_i x_i (K·x)_iᵀ is made symmetric. 1 stands for `present`, and x on the right
 // of K for present x, where it is given.
-class PairMoments {
+class PointMoments {
  public:
-  PairMoments(const LatticeFilter& filter, const float* sums, const float* more, const float* present, float magnitude,
+  PointMoments(const LatticeFilter& filter, const float* sums, const float* more, const float* present, float magnitude,
               int threads)
       : filter_(filter),
         lattice_(filter.lattice()),
@@ -215,11 +215,11 @@ class PairMoments {
 
 }  // namespace
 
-void LatticeFilter::pair_moments(const float* sums, const float* more, const float* present, double factor,
+void LatticeFilter::point_moments(const float* sums, const float* more, const float* present, double factor,
                                  float magnitude, double* moments, int threads) const {
   if (lattice_.points == 0) return;
   threads = worth(threads, {1, lattice_.corners()});
-  PairMoments pairs(*this, sums, more, present, magnitude, threads);
+  PointMoments pairs(*this, sums, more, present, magnitude, threads);
   parallel(threads, [&](const Worker& worker) { pairs.run(worker); });
   pairs.finish(factor, moments);
 }

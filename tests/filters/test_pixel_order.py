@@ -10,8 +10,7 @@ import pytest
 
 from densefield import LatticeFilter, _core
 from densefield.errors import InputError
-from densefield.filters.pixel_order import Walk
-from densefield.filters.pixels import PixelFeatures
+from densefield.filters.pixel_order import PixelFeatures, PixelOrder
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -20,23 +19,25 @@ def pixels_of(points: int, channels: int) -> Bytes:
     return np.random.default_rng(points + channels).integers(0, 256, (points, channels), np.uint8)
 
 
-def written(pixels: Bytes, width: int, positions: Any, channels: Any, walk: Walk | None) -> npt.NDArray[np.float32]:
+def written(
+    pixels: Bytes, width: int, positions: Any, channels: Any, order: PixelOrder | None
+) -> npt.NDArray[np.float32]:
     y, x = np.divmod(np.arange(len(pixels)), width)
     parts = [x.astype("f4") / np.float32(positions[0]), y.astype("f4") / np.float32(positions[1])]
     parts += [pixels[:, c].astype("f4") / np.float32(channels[c]) for c in range(pixels.shape[1])]
     features = np.stack(parts, axis=1)
-    return features if walk is None else features[walk.order]
+    return features if order is None else features[order.indices]
 
 
 @pytest.mark.parametrize("walks", [False, True])
 @pytest.mark.parametrize("channels", [0, 1, 3, 4])
 @pytest.mark.parametrize(("height", "width"), [(1, 1), (3, 5), (64, 64), (70, 130), (130, 70), (200, 64)])
 def test_they_are_positions_and_channels_over_widths(height: int, width: int, channels: int, walks: bool) -> None:
-    walk = Walk(height, width) if walks else None
+    order = PixelOrder(height, width) if walks else None
     pixels, widths = pixels_of(height * width, channels), (7.0, 11.0, 13.0, 0.3)[:channels]
-    features = PixelFeatures(pixels, width, (3.0, 5.0), widths, walk)
+    features = PixelFeatures(pixels, width, (3.0, 5.0), widths, order)
     assert features.shape == (height * width, 2 + channels)
-    expected = written(pixels, width, (3.0, 5.0), widths, walk)
+    expected = written(pixels, width, (3.0, 5.0), widths, order)
     assert np.array_equal(features.array(), expected)
     assert np.array_equal(LatticeFilter(features).features, expected)
 
@@ -45,8 +46,8 @@ def test_they_are_positions_and_channels_over_widths(height: int, width: int, ch
 @pytest.mark.parametrize("walks", [False, True])
 def test_their_lattice_is_that_of_the_array(walks: bool, operator: Any) -> None:
     height, width = 90, 140
-    walk = Walk(height, width) if walks else None
-    features = PixelFeatures(pixels_of(height * width, 3), width, (20.0, 20.0), (40.0, 40.0, 40.0), walk)
+    order = PixelOrder(height, width) if walks else None
+    features = PixelFeatures(pixels_of(height * width, 3), width, (20.0, 20.0), (40.0, 40.0, 40.0), order)
     values = np.random.default_rng(1).random((height * width, 3), np.float32)
     described, array = (LatticeFilter(each, operator=operator, threads=2) for each in (features, features.array()))
     assert described.num_vertices == array.num_vertices
@@ -82,14 +83,14 @@ def test_more_channels_than_a_lattice_has_dimensions_are_an_error() -> None:
         {"position_widths": [1.0, 1.0, 1.0]},
         {"channel_widths": [1.0, 1.0]},
         {"channel_widths": None},
-        {"walk": _core.Walk(3, 2)},
-        {"walk": _core.Walk(2, 4)},
-        {"walk": 3},
+        {"order": _core.PixelOrder(3, 2)},
+        {"order": _core.PixelOrder(2, 4)},
+        {"order": 3},
     ],
 )
 def test_what_does_not_fit_is_an_error(changes: dict[str, Any]) -> None:
     given: dict[str, Any] = {"pixels": pixels_of(6, 3), "width": 3, "position_widths": [1.0, 1.0]}
-    given |= {"channel_widths": [1.0, 1.0, 1.0], "walk": _core.Walk(2, 3)}
+    given |= {"channel_widths": [1.0, 1.0, 1.0], "order": _core.PixelOrder(2, 3)}
     _core.PixelFeatures(**given)
     with pytest.raises((TypeError, ValueError, RuntimeError)):
         _core.PixelFeatures(**{**given, **changes})

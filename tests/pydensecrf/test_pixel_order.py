@@ -1,4 +1,4 @@
-"""DenseCRF2D has its pixels in the order of a walk inside; DenseCRF, given the same features, has not."""
+"""DenseCRF2D has its pixels in a pixel order inside; DenseCRF, given the same features, has not."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ ROUNDING = 8e-6
 
 
 def both(compat: object) -> tuple[dcrf.DenseCRF, dcrf.DenseCRF]:
-    walked, plain = dcrf.DenseCRF2D(W, H, L), dcrf.DenseCRF(W * H, L)
+    ordered, plain = dcrf.DenseCRF2D(W, H, L), dcrf.DenseCRF(W * H, L)
     positions, colours = pairwise.grid_features(W, H, 3).array(), pairwise.image_features(W, H, 40, 13, IMAGE).array()
-    walked.addPairwiseGaussian(sxy=3, compat=compat)
-    walked.addPairwiseBilateral(sxy=40, srgb=13, rgbim=IMAGE, compat=compat)
-    walked.addPairwiseEnergy(colours.T, compat=compat)
+    ordered.addPairwiseGaussian(sxy=3, compat=compat)
+    ordered.addPairwiseBilateral(sxy=40, srgb=13, rgbim=IMAGE, compat=compat)
+    ordered.addPairwiseEnergy(colours.T, compat=compat)
     plain.addPairwiseEnergy(positions.T, compat=compat)
     plain.addPairwiseEnergy(colours.T, compat=compat)
     plain.addPairwiseEnergy(np.ascontiguousarray(colours.T), compat=compat)
-    for crf in (walked, plain):
+    for crf in (ordered, plain):
         crf.setUnaryEnergy(ENERGIES)
-    assert walked._walk is not None and plain._walk is None
-    return walked, plain
+    assert ordered._order is not None and plain._order is None
+    return ordered, plain
 
 
 def test_features_of_packed_records_will_do() -> None:
@@ -44,12 +44,12 @@ def test_features_of_packed_records_will_do() -> None:
 
 @pytest.mark.parametrize("compat", [3, np.array([-1, -2, -3, -4], np.float32), -np.eye(L, dtype=np.float32)])
 def test_both_infer_and_step_alike(compat: object) -> None:
-    walked, plain = both(compat)
-    q, p = np.array(walked.inference(4)), np.array(plain.inference(4))
+    ordered, plain = both(compat)
+    q, p = np.array(ordered.inference(4)), np.array(plain.inference(4))
     assert np.abs(p - np.array(plain.inference(0))).max() > 0.1
     np.testing.assert_allclose(q, p, atol=ROUNDING)
-    Q, *rest = walked.startInference()
+    Q, *rest = ordered.startInference()
     for _ in range(4):
-        walked.stepInference(Q, *rest)
+        ordered.stepInference(Q, *rest)
     np.testing.assert_allclose(np.array(Q), p, atol=ROUNDING)
-    assert walked.klDivergence(Q) == pytest.approx(plain.klDivergence(Q), rel=1e-5)
+    assert ordered.klDivergence(Q) == pytest.approx(plain.klDivergence(Q), rel=1e-5)

@@ -1,4 +1,4 @@
-"""Kernels have the pixels of images in the order of a walk, and nobody notices but the clock."""
+"""Native code visits pixels in an order of its own, which changes no result beyond rounding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from densefield.crf import problem
 from densefield.crf.binding import kernel_features
 from densefield.crf.features import gather_sites
 from densefield.crf.native import native_mean_field
-from densefield.filters.pixel_order import Walk, walk_through
+from densefield.filters.pixel_order import PixelOrder, pixel_order
 from tests.support.bound_kernels import Array, bind_random, random
 
 SIZES = [(1, 1), (1, 64), (3, 5), (32, 64), (33, 65), (70, 200), (200, 70), (96, 128), (5, 1000), (1000, 5), (130, 63)]
@@ -21,20 +21,20 @@ ROUNDING = 4e-6
 
 
 @pytest.mark.parametrize(("height", "width"), SIZES)
-def test_a_walk_passes_every_pixel_once(height: int, width: int) -> None:
-    walk = Walk(height, width)
-    assert walk.native.points == height * width
-    assert np.array_equal(np.sort(walk.order), np.arange(height * width))
-    assert np.array_equal(walk.order[walk.places], np.arange(height * width))
+def test_an_order_has_every_pixel_once(height: int, width: int) -> None:
+    order = PixelOrder(height, width)
+    assert order.native.num_pixels == height * width
+    assert np.array_equal(np.sort(order.indices), np.arange(height * width))
+    assert np.array_equal(order.indices[order.inverse], np.arange(height * width))
 
 
 @pytest.mark.parametrize(("height", "width"), [(0, 0), (0, 7), (7, 0)])
-def test_an_empty_image_has_an_empty_walk(height: int, width: int) -> None:
-    assert len(Walk(height, width).order) == 0
+def test_an_empty_image_has_an_empty_order(height: int, width: int) -> None:
+    assert len(PixelOrder(height, width).indices) == 0
 
 
-def test_a_walk_is_through_blocks_along_a_z() -> None:
-    order = Walk(128, 300).order
+def test_blocks_follow_a_z_order_curve() -> None:
+    order = PixelOrder(128, 300).indices
     y, x = np.divmod(order[: 256 * 128], 300)  # what is left over comes last
     assert (order[256 * 128 :] % 300 >= 256).all()
     blocks = np.stack([y // 32, x // 64], axis=1).reshape(-1, 64 * 32, 2)
@@ -44,39 +44,39 @@ def test_a_walk_is_through_blocks_along_a_z() -> None:
     assert [tuple(block) for block in blocks[:, 0].tolist()] == expected
 
 
-def test_as_many_pixels_of_a_walk_are_nearer_to_each_other_than_rows_are() -> None:
-    walk = Walk(256, 512)
+def test_consecutive_pixels_are_closer_than_in_rows() -> None:
+    order = PixelOrder(256, 512)
     for first in range(0, 256 * 512, 8192):
-        y, x = np.divmod(walk.order[first : first + 8192], 512)
+        y, x = np.divmod(order.indices[first : first + 8192], 512)
         assert np.ptp(x) + np.ptp(y) < 256  # 16 rows: 512 + 16
 
 
-def test_small_images_volumes_and_points_are_gone_through_as_they_come() -> None:
+def test_small_images_volumes_and_points_have_no_order() -> None:
     assert all(
-        walk_through(shape) is None for shape in [(), (10**6,), (64, 64), (63, 10**5), (10**5, 63), (8, 100, 100)]
+        pixel_order(shape) is None for shape in [(), (10**6,), (64, 64), (63, 10**5), (10**5, 63), (8, 100, 100)]
     )
-    assert walk_through((128, 128)) is walk_through((128, 128)) is not None
-    assert walk_through((1 << 16, 1 << 15)) is None  # more pixels than there are indices for
+    assert pixel_order((128, 128)) is pixel_order((128, 128)) is not None
+    assert pixel_order((1 << 16, 1 << 15)) is None  # more pixels than there are indices for
 
 
-def test_a_walk_through_a_large_image_is_not_kept() -> None:
-    first, second = walk_through((1024, 2048)), walk_through((1024, 2048))
+def test_the_order_of_a_large_image_is_not_cached() -> None:
+    first, second = pixel_order((1024, 2048)), pixel_order((1024, 2048))
     assert first is not None and second is not None and first is not second
 
 
 @pytest.mark.parametrize("size", [(-1, 3), (3, -1), (1 << 16, 1 << 16), (1 << 62, 4), (1.5, 2), (None, 3)])
-def test_a_walk_through_what_is_no_image_is_an_error(size: Any) -> None:
+def test_an_invalid_size_is_an_error(size: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
-        _core.Walk(*size)
+        _core.PixelOrder(*size)
 
 
 @pytest.mark.parametrize("kinds", [["potts"], ["potts", "per label"], ["matrix"]])
 @pytest.mark.parametrize("labels", [1, 2, 3, 5, 21, 33, 70])
 @pytest.mark.parametrize(("height", "width"), [(3, 5), (33, 65), (70, 200)])
-def test_inference_along_a_walk_is_that_of_scores_along_it(
+def test_inference_in_pixel_order_equals_inference_on_reordered_scores(
     height: int, width: int, labels: int, kinds: list[str]
 ) -> None:
-    walk, points = Walk(height, width), height * width
+    order, points = PixelOrder(height, width), height * width
     bounds = bind_random(points, labels, kinds=kinds)
     scores, start = random(labels, points, seed=41), np.abs(random(labels, points, seed=42))
     start /= start.sum(axis=0)
@@ -93,22 +93,22 @@ def test_inference_along_a_walk_is_that_of_scores_along_it(
 
     for begin in (None, start):
         for tolerance in (None, 1e-9):
-            along = None if begin is None else np.ascontiguousarray(begin[:, walk.order])
-            expected = results(np.ascontiguousarray(scores[:, walk.order]), along, tolerance=tolerance)
-            found = results(scores, begin, tolerance=tolerance, walk=walk)
+            along = None if begin is None else np.ascontiguousarray(begin[:, order.indices])
+            expected = results(np.ascontiguousarray(scores[:, order.indices]), along, tolerance=tolerance)
+            found = results(scores, begin, tolerance=tolerance, order=order)
             for here, there in zip(found, expected, strict=True):
-                assert np.array_equal(here if here.ndim == 1 else here[:, walk.order], there)
+                assert np.array_equal(here if here.ndim == 1 else here[:, order.indices], there)
 
 
-def test_a_walk_through_another_number_of_points_is_an_error() -> None:
+def test_an_order_of_another_number_of_points_is_an_error() -> None:
     scores = random(2, 30, seed=1)
     with pytest.raises(ValueError, match="another number of points"):
-        native_mean_field(bind_random(30, 2), scores, 1, 1, marginals=np.empty_like(scores), walk=Walk(5, 7))
+        native_mean_field(bind_random(30, 2), scores, 1, 1, marginals=np.empty_like(scores), order=PixelOrder(5, 7))
 
 
-def test_a_walk_through_other_features_is_an_error() -> None:
+def test_an_order_of_other_features_is_an_error() -> None:
     with pytest.raises(ValueError, match="another number of points"):
-        _core.fill_features(np.zeros((6, 1)), [1.0], np.zeros((6, 1), np.float32), 0, _core.Walk(1, 5), 1)
+        _core.fill_features(np.zeros((6, 1)), [1.0], np.zeros((6, 1), np.float32), 0, _core.PixelOrder(1, 5), 1)
 
 
 HEIGHT, WIDTH, LABELS = 130, 150, 3
@@ -130,29 +130,29 @@ MODELS: dict[str, tuple[list[Any], dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", list(MODELS))
-def test_a_model_gives_the_same_with_a_walk_and_without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_gives_the_same_with_and_without_pixel_order(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kernels, settings, options = MODELS[name]
-    walked = CRF(kernels, iterations=3, **settings).solve(SCORES, IMAGE, **options)
+    ordered = CRF(kernels, iterations=3, **settings).solve(SCORES, IMAGE, **options)
     alone = CRF(kernels, iterations=3, **settings).marginals(SCORES, IMAGE, **options)
-    assert CRF(kernels, **settings).pose(SCORES, IMAGE, features=options.get("features")).walk is not None
-    monkeypatch.setattr(problem, "walk_through", lambda shape: None)
+    assert CRF(kernels, **settings).pose(SCORES, IMAGE, features=options.get("features")).order is not None
+    monkeypatch.setattr(problem, "pixel_order", lambda shape: None)
     crf = CRF(kernels, iterations=3, **settings)
     plain = crf.solve(SCORES, IMAGE, **options)
-    assert walked.steps == plain.steps and walked.residuals == pytest.approx(plain.residuals, abs=ROUNDING)
-    assert np.abs(walked.marginals - plain.marginals).max() <= ROUNDING
-    assert np.abs(walked.log_marginals - plain.log_marginals).max() <= ROUNDING * np.abs(plain.log_marginals).max()
-    assert np.array_equal(alone, walked.marginals.astype(np.float32))
+    assert ordered.steps == plain.steps and ordered.residuals == pytest.approx(plain.residuals, abs=ROUNDING)
+    assert np.abs(ordered.marginals - plain.marginals).max() <= ROUNDING
+    assert np.abs(ordered.log_marginals - plain.log_marginals).max() <= ROUNDING * np.abs(plain.log_marginals).max()
+    assert np.array_equal(alone, ordered.marginals.astype(np.float32))
     if plain.energies is not None:
-        assert walked.energies == pytest.approx(plain.energies, rel=1e-8)
+        assert ordered.energies == pytest.approx(plain.energies, rel=1e-8)
 
 
-def test_features_come_in_the_order_of_the_walk() -> None:
+def test_features_are_in_pixel_order() -> None:
     kernel = Bilateral(60, 10)
     sites = gather_sites([kernel], (HEIGHT, WIDTH), IMAGE, None, None)
-    walk = Walk(HEIGHT, WIDTH)
+    order = PixelOrder(HEIGHT, WIDTH)
     for each in (kernel, Spatial(covariance=[[9.0, 2.0], [2.0, 5.0]])):
         plain = kernel_features(each, sites, np.float32, 2)
-        assert np.array_equal(kernel_features(each, sites, np.float32, 2, walk), plain[walk.order])
+        assert np.array_equal(kernel_features(each, sites, np.float32, 2, order), plain[order.indices])
 
 
 def test_labels_stay_where_they_are_in_the_image() -> None:
