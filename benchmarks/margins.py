@@ -15,10 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from densefield.evaluation.evaluate import read_evaluation
-from densefield.metrics.measures import MEASURES
-from densefield.metrics.result import SegmentationResult
-from densefield.metrics.summary import HEADLINES, TITLES
-from densefield.metrics.verdict import SHARES
+from densefield.metrics.metrics import METRICS, SegmentationResult
+from densefield.metrics.summary import FRACTIONS, HEADLINES, TITLES
 
 DRAWS, SEED = 1000, 90210
 
@@ -40,7 +38,7 @@ def drawn(results: list[SegmentationResult], measure: str, times: np.ndarray) ->
 
 def cell(measure: str, value: float, draws: np.ndarray, sign: str = "") -> str:
     """A number and its interval, shares in points of a hundred."""
-    scale, digits = (100, 2) if measure in SHARES else (1, 4)
+    scale, digits = (100, 2) if measure in FRACTIONS else (1, 4)
     low, high = np.quantile(draws, [0.025, 0.975])
     return f"{scale * value:{sign}.{digits}f} ({scale * low:{sign}.{digits}f} … {scale * high:{sign}.{digits}f})"
 
@@ -82,8 +80,7 @@ def main(arguments: list[str]) -> None:
         print(f"{name}: mean IoU of each seed", *(f"{100 * value:.2f}" for value in measured[name]["mean_iou"][0]))
     print()
     columns = [
-        100 * np.mean([MEASURES["iou"](each.per_image.total()) for each in results], axis=0)
-        for _, results, _ in methods
+        100 * np.mean([METRICS["iou"](each.per_image.total()) for each in results], axis=0) for _, results, _ in methods
     ]
     rows = [[label, *(f"{column[number]:.1f}" for column in columns)] for number, label in enumerate(classes)]
     table(["IoU", *(name for name, _, _ in methods)], rows)

@@ -21,9 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from densefield.evaluation.evaluate import read_evaluation
-from densefield.metrics.result import SegmentationResult
-from densefield.metrics.summary import TITLES, summarise, summarise_comparison
-from densefield.metrics.verdict import format_difference
+from densefield.metrics.metrics import SegmentationResult
+from densefield.metrics.summary import TITLES, format_difference, summarise, summarise_comparison
 
 SETTINGS = Path(__file__).parents[1] / "configs" / "scenes.toml"
 MEASURES = ("mean_iou", "trimap_iou_3px", "negative_log_likelihood")

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch", reason="the demo needs it")
-pytest.importorskip("torchmetrics", reason="the demo needs it")
 pytest.importorskip("typer", reason="the demo needs it")
 pytest.importorskip("rich", reason="the demo needs it")
 pytest.importorskip("PIL", reason="the demo needs it")

@@ -49,7 +49,6 @@ TORCH_NAMES = [
     "training_batches",
 ]
 PILLOW_NAMES = ["FolderDataset", "VOC2012"]
-TRAIN_NAMES = ["SegmentationScores"]
 
 
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -99,8 +98,6 @@ def test_every_public_name_resolves_to_an_object_of_that_name(name):
         pytest.importorskip("torch", reason="the name needs torch")
     if name in PILLOW_NAMES:
         pytest.importorskip("PIL", reason="the name needs Pillow")
-    if name in TRAIN_NAMES:
-        pytest.importorskip("torchmetrics", reason="the name needs torchmetrics")
     assert getattr(densefield, name).__name__ == name
 
 
@@ -133,21 +130,6 @@ except ImportError as error:
     print(error)
 """
     assert run_python("-c", code).stdout.rstrip().endswith(f"Install it with: {cure}")
-
-
-@pytest.mark.parametrize("name", TRAIN_NAMES)
-def test_without_torchmetrics_the_error_names_the_cure(name):
-    pytest.importorskip("torch", reason="torch is asked for first")
-    code = f"""
-import sys
-sys.modules["torchmetrics"] = None
-import densefield
-try:
-    densefield.{name}
-except ImportError as error:
-    print(error)
-"""
-    assert "pip install 'densefield[train]'" in run_python("-c", code).stdout
 
 
 def test_type_checkers_see_the_names_that_exist_at_run_time():

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from densefield.filters.threads import release_memory as release_memory
     from densefield.metrics.bootstrap import bootstrap_interval as bootstrap_interval
     from densefield.metrics.bootstrap import compare_methods as compare_methods
-    from densefield.metrics.result import SegmentationResult as SegmentationResult
-    from densefield.metrics.scores import SegmentationScores as SegmentationScores
+    from densefield.metrics.metrics import SegmentationResult as SegmentationResult
     from densefield.networks.adapter import as_network as as_network
     from densefield.networks.deeplab_efficientnet_lite0 import deeplab_efficientnet_lite0 as deeplab_efficientnet_lite0
     from densefield.networks.deeplab_vgg16 import deeplab_vgg16 as deeplab_vgg16
@@ -96,8 +95,7 @@ _HOMES = {
     "log_likelihood_loss": "densefield.nn.losses",
     "bootstrap_interval": "densefield.metrics.bootstrap",
     "compare_methods": "densefield.metrics.bootstrap",
-    "SegmentationResult": "densefield.metrics.result",
-    "SegmentationScores": "densefield.metrics.scores",
+    "SegmentationResult": "densefield.metrics.metrics",
     "as_network": "densefield.networks.adapter",
     "deeplab_efficientnet_lite0": "densefield.networks.deeplab_efficientnet_lite0",
     "deeplab_vgg16": "densefield.networks.deeplab_vgg16",
@@ -111,7 +109,6 @@ _HOMES = {
 # Module that may be missing → what it is called, and how to get it.
 _CURES = {
     "torch": ("torch", "pip install 'densefield[torch]'"),
-    "torchmetrics": ("torchmetrics", "pip install 'densefield[train]'"),
     "PIL": ("Pillow", "pip install pillow"),
 }
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 # Optional dependency → its name for users, and the command that installs it.
 _INSTALL = {
     "torch": ("torch", "pip install 'densefield[torch]'"),
-    "torchmetrics": ("torchmetrics", "pip install 'densefield[train]'"),
     "PIL": ("Pillow", "pip install pillow"),
 }
 

@@ -7,17 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from densefield import InputError, InputTypeError, bootstrap_interval, compare_methods
-from densefield.metrics import bootstrap, measures
-from densefield.metrics.measures import MEASURES
-from densefield.metrics.result import SegmentationResult
-from densefield.metrics.tally import Tally
+from densefield import InputError, InputTypeError
+from densefield.metrics import (
+    METRICS,
+    Counts,
+    SegmentationResult,
+    bootstrap,
+    bootstrap_interval,
+    compare_methods,
+    metrics,
+)
 from tests.support.segmentations import random_log_marginals, random_truth
 
 CLASSES = 4
 
 
-def result_of(overlap: Any, truth: Any, predicted: Any, log_loss: Any = 0.0, keys: Any = None) -> SegmentationResult:
+def result_of(overlap: Any, truth: Any, predicted: Any, log_loss: Any = 0.0, names: Any = None) -> SegmentationResult:
     """A result from counts (N, L), all of them in the first ring."""
     shape = (len(truth), 21, np.shape(truth)[1])
     counts = [np.zeros(shape) for _ in range(3)]
@@ -26,45 +31,44 @@ def result_of(overlap: Any, truth: Any, predicted: Any, log_loss: Any = 0.0, key
     bins = np.zeros((len(truth), 15, 3))
     bins[:, 7, 0] = np.sum(truth, axis=1)
     losses = np.broadcast_to(log_loss, len(truth)).astype(float)
-    keys = np.zeros(len(truth), int) if keys is None else np.asarray(keys)
-    return SegmentationResult(Tally(*counts, losses, bins), np.zeros(shape[1:], int)[: shape[2]], keys)
+    names = (None,) * len(truth) if names is None else tuple(names)
+    return SegmentationResult(Counts(*counts, losses, bins), np.zeros(shape[1:], int)[: shape[2]], names)
 
 
-def right_or_wrong(right: Any, keys: Any = None) -> SegmentationResult:
+def right_or_wrong(right: Any, names: Any = None) -> SegmentationResult:
     """Images of one pixel of label 0."""
     right = np.asarray(right)[:, None]
-    return result_of(np.hstack([right, 0 * right]), [[1, 0]] * len(right), np.hstack([right, 1 - right]), keys=keys)
+    return result_of(np.hstack([right, 0 * right]), [[1, 0]] * len(right), np.hstack([right, 1 - right]), names=names)
 
 
 @pytest.fixture(scope="module")
 def results() -> tuple[SegmentationResult, SegmentationResult]:
     """Two methods on nine images; label 3 is in one of them alone."""
     torch = pytest.importorskip("torch")
-    pytest.importorskip("torchmetrics")
-    from densefield import SegmentationScores
+    from densefield.metrics import SegmentationMetrics
 
-    both = SegmentationScores(CLASSES), SegmentationScores(CLASSES)
+    both = SegmentationMetrics(CLASSES), SegmentationMetrics(CLASSES)
     for n in range(9):
         there = [0, 3] if n == 4 else [0, 1, 2]
         truth = random_truth(14, 15 + n, there, seed=2087 + n)
-        for method, scores in enumerate(both):
+        for method, counting in enumerate(both):
             log_q = random_log_marginals(truth, CLASSES, seed=100 * method + n, labels=there)
-            scores.update(torch.tensor(log_q)[None], torch.tensor(truth)[None], [str(n)])
+            counting.update(torch.tensor(log_q)[None], torch.tensor(truth)[None], [str(n)])
     return both[0].compute(), both[1].compute()
 
 
 def measured_in_a_loop(result: SegmentationResult, name: str, samples: int, seed: int) -> Any:
-    """The measure of every resample, with its images written out one by one."""
+    """The metric of every resample, with its images written out one by one."""
     values = []
     for times in bootstrap._resamples(result.per_image, samples, seed):
         for row in times:
             drawn = [n for n in range(result.images) for _ in range(row[n])]
             assert len(drawn) == result.images
-            values.append(MEASURES[name](result.per_image.taken(np.array(drawn)).total()))
+            values.append(METRICS[name](result.per_image.taken(np.array(drawn)).total()))
     return np.array(values)
 
 
-@pytest.mark.parametrize("name", sorted(MEASURES))
+@pytest.mark.parametrize("name", sorted(METRICS))
 def test_an_interval_is_that_of_resamples_written_out(results, name):
     values = measured_in_a_loop(results[0], name, samples=200, seed=1733)
     interval = bootstrap_interval(results[0], name, samples=200, seed=1733, level=0.9)
@@ -116,7 +120,7 @@ def test_pairing_makes_a_small_but_steady_difference_certain():
 def test_lower_is_better_for_log_loss():
     a, b = (result_of([[5, 0]] * 3, [[5, 0]] * 3, [[5, 0]] * 3, log_loss) for log_loss in (1.0, 2.0))
     assert compare_methods(a, b, "negative_log_likelihood").wins == 1
-    assert compare_methods(a, b, measures.negative_log_likelihood).wins == 1
+    assert compare_methods(a, b, metrics.negative_log_likelihood).wins == 1
     assert compare_methods(b, a, "negative_log_likelihood").wins == 0
 
 
@@ -128,7 +132,7 @@ def test_equal_methods_win_half_the_time():
 def test_images_are_paired_by_name():
     random = np.random.default_rng(877)
     right, order = random.integers(2, size=40), random.permutation(40)
-    names = 1 + np.arange(40)
+    names = np.array([str(n) for n in range(40)])
     a, shuffled = right_or_wrong(right, names), right_or_wrong(right[order], names[order])
     by_name = compare_methods(a, shuffled, "pixel_accuracy")
     assert (by_name.low, by_name.high) == (0, 0)
@@ -159,9 +163,9 @@ def test_an_infinite_log_loss_of_one_image_is_in_the_resamples_that_have_it():
     assert np.isnan(compare_methods(result, result, "negative_log_likelihood").difference)
 
 
-def test_a_measure_may_be_a_function():
+def test_a_metric_may_be_a_function():
     result = right_or_wrong([1, 0, 1, 1])
-    wrong = bootstrap_interval(result, lambda tally: 1 - measures.pixel_accuracy(tally), seed=61)
+    wrong = bootstrap_interval(result, lambda counts: 1 - metrics.pixel_accuracy(counts), seed=61)
     right = bootstrap_interval(result, "pixel_accuracy", seed=61)
     assert (wrong.value, wrong.low, wrong.high) == (1 - right.value, 1 - right.high, 1 - right.low)
 
@@ -170,19 +174,19 @@ def test_a_seed_fixes_the_result_and_blocks_do_not_matter(results, monkeypatch):
     first = bootstrap_interval(results[0], samples=70, seed=5)
     assert bootstrap_interval(results[0], samples=70, seed=5) == first
     assert bootstrap_interval(results[0], samples=70, seed=6) != first
-    monkeypatch.setattr(bootstrap, "_AT_ONCE", 1)  # one resample at a time
+    monkeypatch.setattr(bootstrap, "_BLOCK", 1)  # one resample at a time
     assert bootstrap_interval(results[0], samples=70, seed=5) == first
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"measure": "accuracy"}, "measure is 'accuracy', expected one of iou, mean_iou"),
-        ({"measure": 3}, "measure is 3"),
-        ({"measure": lambda tally: tally.truth.sum()}, r"shape \(\) for 1000 resamples"),
-        ({"samples": 0}, "samples is 0, expected a whole number"),
+        ({"metric": "accuracy"}, "metric is 'accuracy', expected one of iou, mean_iou"),
+        ({"metric": 3}, "metric is 3"),
+        ({"metric": lambda counts: counts.truth.sum()}, r"shape \(\) for 1000 resamples"),
+        ({"samples": 0}, "samples is 0, expected an integer"),
         ({"samples": 10.0}, "samples is 10.0"),
-        ({"level": 95}, "level is 95, expected a share between 0 and 1"),
+        ({"level": 95}, "level is 95, expected a fraction between 0 and 1"),
         ({"level": 1}, "level is 1"),
     ],
 )

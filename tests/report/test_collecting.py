@@ -9,7 +9,6 @@ import shutil
 import pytest
 
 pytest.importorskip("torch", reason="what is found was computed with torch")
-pytest.importorskip("torchmetrics", reason="reports need it")
 pytest.importorskip("matplotlib", reason="reports need it")
 
 from densefield.errors import InputError

@@ -11,7 +11,6 @@ from html.parser import HTMLParser
 import pytest
 
 pytest.importorskip("torch", reason="what the page shows is computed with torch")
-pytest.importorskip("torchmetrics", reason="reports need it")
 pytest.importorskip("jinja2", reason="reports need it")
 pytest.importorskip("matplotlib", reason="reports need it")
 pytest.importorskip("PIL", reason="reports need it")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="scores are tensors")
-pytest.importorskip("torchmetrics", reason="results are measured")
 pytest.importorskip("lightning_fabric", reason="training needs it")
 pytest.importorskip("pydantic", reason="training needs it")
 pytest.importorskip("PIL", reason="images are read by Pillow")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="scores are tensors")
-pytest.importorskip("torchmetrics", reason="the scenes of these tests are measured")
 
 import torch
 

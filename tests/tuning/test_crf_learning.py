@@ -8,15 +8,14 @@ from dataclasses import replace
 import pytest
 
 pytest.importorskip("torch", reason="learning needs torch")
-pytest.importorskip("torchmetrics", reason="measuring needs torchmetrics")
 
 import torch
 
 from densefield.crf.kernels import Bilateral, Spatial
 from densefield.errors import InputError
+from densefield.evaluation.evaluate import evaluate_images
 from densefield.nn.dense_crf import DenseCRF
 from densefield.tuning.lbfgs import SCALE, WEIGHTS, _accumulate, _bounded, _excess, learn_crf
-from densefield.tuning.measuring import measure
 from tests.support.scored_scenes import ScoredScenes
 
 KERNELS = (Spatial(2, weight=0.5), Bilateral(12, 15, weight=0.5))
@@ -33,12 +32,12 @@ class Doubles(ScoredScenes):
 
 def test_learning_lowers_the_loss_and_returns_it():
     source, crf = ScoredScenes(3), DenseCRF(2, KERNELS)
-    before = measure(source, crf).negative_log_likelihood
+    before = evaluate_images(source, crf).negative_log_likelihood
     losses = []
     loss = learn_crf(crf, source, evaluations=8, watch=lambda evaluation: losses.append(evaluation.loss))
     assert losses[0] == pytest.approx(before, rel=1e-5)  # the sums are in single precision
     assert loss == min(losses) < before - 0.02
-    assert measure(source, crf).negative_log_likelihood == pytest.approx(loss, rel=1e-5)
+    assert evaluate_images(source, crf).negative_log_likelihood == pytest.approx(loss, rel=1e-5)
 
 
 def test_all_images_together_have_the_gradient_of_finite_differences():

@@ -7,11 +7,10 @@ import itertools
 import pytest
 
 pytest.importorskip("torch", reason="tuning needs torch")
-pytest.importorskip("torchmetrics", reason="tuning needs torchmetrics")
 
 from densefield.errors import InputError
+from densefield.evaluation.evaluate import evaluate_images
 from densefield.nn.dense_crf import DenseCRF
-from densefield.tuning.measuring import measure
 from densefield.tuning.search import Trial, best, search
 from densefield.tuning.space import FAINT, Setting, Space
 from tests.support.scored_scenes import ScoredScenes
@@ -25,7 +24,7 @@ def run(settings, path, judged=None):
     def judge(crf):
         if judged is not None:
             judged.append(crf)
-        return measure(source, crf)
+        return evaluate_images(source, crf)
 
     return search(settings, judge, lambda setting: DenseCRF(2, setting.kernels()), path)
 

@@ -7,15 +7,14 @@ import json
 import pytest
 
 pytest.importorskip("torch", reason="tuning needs torch")
-pytest.importorskip("torchmetrics", reason="tuning needs torchmetrics")
 
 import torch
 
 from densefield.crf.model import CRF
 from densefield.errors import InputError
+from densefield.evaluation.evaluate import evaluate_images
 from densefield.nn.dense_crf import DenseCRF
 from densefield.runs.score_sources import Part
-from densefield.tuning.measuring import measure
 from densefield.tuning.options import Tuning
 from densefield.tuning.tune import halves, tune_crf
 from tests.support.scored_scenes import ScoredScenes
@@ -60,7 +59,7 @@ def test_what_is_told_of_the_held_out_images_is_what_measuring_the_written_crf_g
     crf = DenseCRF.load(folder / "crf.toml", num_classes=2)
     _, held_out = halves(ScoredScenes(12), QUICK)
     assert list(held_out.ids) == result["held_out_images"]
-    measured = measure(held_out, crf)
+    measured = evaluate_images(held_out, crf)
     # The file holds every parameter exactly.
     assert measured.negative_log_likelihood == result["methods"]["crf"]["negative_log_likelihood"]["value"]
 

@@ -8,8 +8,7 @@ from typing import Any
 
 def print_comparison(methods: Mapping[str, Any], comparisons: Mapping[str, Any], title: str) -> None:
     """Prints one row for each metric, one column for each method, and the gain of each method that is compared."""
-    from densefield.metrics.summary import HEADLINES, TITLES
-    from densefield.metrics.verdict import format_difference
+    from densefield.metrics.summary import HEADLINES, TITLES, format_difference
 
     columns = ["", *methods]
     for method in comparisons:
@@ -30,13 +29,13 @@ def print_comparison(methods: Mapping[str, Any], comparisons: Mapping[str, Any],
 
 
 def _number(name: str, value: float | None) -> str:
-    from densefield.metrics.verdict import format_difference
+    from densefield.metrics.summary import format_difference
 
     return "–" if value is None else format_difference(name, value, signed=False)
 
 
 def _end(name: str, value: float | None) -> str:
-    from densefield.metrics.verdict import format_difference
+    from densefield.metrics.summary import format_difference
 
     return "∞" if value is None else format_difference(name, value)
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from densefield.images.palette import overlay, side_by_side, voc_palette
 from densefield.images.writing import write_png
-from densefield.metrics.image_scores import ImageScores, confusion_matrix
+from densefield.metrics.counts import Counts, ImageCounts
+from densefield.metrics.metrics import pixel_accuracy
 from densefield.nn.dense_crf import DenseCRF
 from densefield.runs.score_sources import ScoredImage, ScoreSource
-from densefield.tuning.measuring import log_marginals
 
 CASES = "cases"
 Picture = np.ndarray[Any, np.dtype[np.uint8]]
@@ -22,11 +22,11 @@ Picture = np.ndarray[Any, np.dtype[np.uint8]]
 def draw_cases(
     source: ScoreSource,
     crf: DenseCRF,
-    images: Mapping[str, Mapping[str, ImageScores]],
+    images: Mapping[str, Mapping[str, ImageCounts]],
     count: int,
     folder: Path,
 ) -> list[dict[str, Any]]:
-    """Draws the images whose share of right pixels the CRF raises most, and those where it lowers it most."""
+    """Draws the images whose pixel accuracy the CRF raises most, and those where it lowers it most."""
     gains = {name: image_gain(counts, len(source.classes)) for name, counts in images.items()}
     cases = []
     for kind, name in [("best", name) for name in best_gains(gains, count)] + [
@@ -41,7 +41,7 @@ def draw_cases(
 
 
 def best_gains(gains: Mapping[str, float], count: int) -> list[str]:
-    """The names of so many of the largest gains, the largest first; those that gain nothing are not among them.
+    """The names of at most `count` positive gains, the largest first.
 
     >>> best_gains({"a": 0.1, "b": 0.0, "c": 0.3, "d": -0.2}, count=5)
     ['c', 'a']
@@ -50,21 +50,19 @@ def best_gains(gains: Mapping[str, float], count: int) -> list[str]:
     return sorted(gaining, key=lambda name: (-gains[name], name))[:count]
 
 
-def image_gain(counts: Mapping[str, ImageScores], num_classes: int) -> float:
-    """By how much the CRF raises the share of right pixels in an image; 0 where no pixel counts."""
+def image_gain(counts: Mapping[str, ImageCounts], num_classes: int) -> float:
+    """By how much the CRF raises the pixel accuracy of an image; 0 if all pixels are void."""
     gain = _accuracy(counts["crf"], num_classes) - _accuracy(counts["network"], num_classes)
     return 0.0 if np.isnan(gain) else gain
 
 
 def draw_case(scored: ScoredImage, crf: DenseCRF) -> Picture:
-    """Image, truth, network alone and CRF side by side, (H, 4 W + 6, 3); where the truth is void the image is bare."""
+    """Image, truth, network alone and CRF side by side, (H, 4 W + 6, 3); void pixels show the image."""
     photo = scored.image.movedim(0, -1).numpy()
     colours = voc_palette()
-    labels = [scored.label, *(log_marginals(scored, each).argmax(0) for each in (None, crf))]
+    labels = [scored.label, *(scored.log_marginals(each).argmax(0) for each in (None, crf))]
     return side_by_side([photo, *(overlay(photo, each.numpy(), colours) for each in labels)])
 
 
-def _accuracy(scores: ImageScores, num_classes: int) -> float:
-    confusion = confusion_matrix(scores.cells, scores.counts, num_classes)
-    pixels = confusion.sum()
-    return float(np.trace(confusion) / pixels) if pixels else float("nan")
+def _accuracy(counts: ImageCounts, num_classes: int) -> float:
+    return float(pixel_accuracy(Counts.from_confusion(counts.confusion(num_classes))))

@@ -1,1 +1,31 @@
-"""Measures of segmentations: how good, how near boundaries, how well calibrated, and how sure that is."""
+"""Metrics of segmentations: pixel counts → metrics → confidence intervals.
+
+* `densefield.metrics.counts`: pixel counts of images, which add up over images.
+* `densefield.metrics.metrics`: metrics of counts, and `SegmentationResult`.
+* `densefield.metrics.segmentation_metrics`: `SegmentationMetrics`, which counts batches of torch tensors.
+* `densefield.metrics.bootstrap`: confidence intervals, and two methods compared on the same images.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from densefield.metrics.bootstrap import Comparison as Comparison
+from densefield.metrics.bootstrap import Interval as Interval
+from densefield.metrics.bootstrap import bootstrap_interval as bootstrap_interval
+from densefield.metrics.bootstrap import compare_methods as compare_methods
+from densefield.metrics.boundaries import boundary_distance as boundary_distance
+from densefield.metrics.counts import Counts as Counts
+from densefield.metrics.metrics import METRICS as METRICS
+from densefield.metrics.metrics import SegmentationResult as SegmentationResult
+
+if TYPE_CHECKING:
+    from densefield.metrics.segmentation_metrics import SegmentationMetrics as SegmentationMetrics
+else:
+
+    def __getattr__(name: str) -> object:  # the only name that needs torch
+        if name == "SegmentationMetrics":
+            from densefield.metrics.segmentation_metrics import SegmentationMetrics
+
+            return SegmentationMetrics
+        raise AttributeError(f"module 'densefield.metrics' has no attribute {name!r}")

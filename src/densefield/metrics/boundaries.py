@@ -1,4 +1,7 @@
-"""How far each pixel is from the boundaries of the true labels."""
+"""Distances of pixels to the boundaries of the true labels.
+
+By hand, not by scipy.ndimage.distance_transform_cdt: metrics need NumPy alone, and a second path would not be shorter.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ BANDS = 20  # the widest trimap, in pixels
 
 
 def boundary_distance(truth: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """The distance of each pixel (H, W) to the nearest pixel of another label, from 1 to 20; 21 where it is more.
+    """The distance of each pixel (H, W) to the nearest pixel of another label, from 1 to 20; 21 if it is larger.
 
-    The trimap of width r is where this is r or less (Krähenbühl and Koltun, 2011). Distances are max(Δx, Δy), so that
-    it is what a square of side 2r + 1 reaches. Void is a label like others here: in PASCAL VOC it covers the boundaries
-    themselves. The frame of the image is no boundary.
+    The trimap of width r is the set of pixels at distance r or less (Krähenbühl and Koltun, 2011). Distances are
+    max(|Δx|, |Δy|). Void counts as a label here: in PASCAL VOC it covers the boundaries themselves. The edge of the
+    image is not a boundary.
 
     >>> import numpy as np
     >>> boundary_distance(np.array([[0, 0, 0, 0, 1, 1]]))
@@ -23,14 +26,13 @@ def boundary_distance(truth: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     >>> boundary_distance(np.zeros((1, 2)))
     array([[21, 21]], dtype=uint8)
     """
-    # A pixel has the distance 1 + its distance to the nearest pixel that touches another label. So the pixels at
-    # distance r or less are those that touch one, grown r - 1 times by a pixel to all sides.
+    # Pixels at distance r or less are those that touch another label, dilated r - 1 times by one pixel.
     near = _touches_another(truth)
     distance = np.full(truth.shape, BANDS + 1, np.uint8)
     for r in range(1, BANDS + 1):
         distance -= near
         if r < BANDS:
-            near = _grown(near)
+            near = _dilated(near)
     return distance
 
 
@@ -47,12 +49,12 @@ def _touches_another(truth: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     return touches
 
 
-def _grown(near: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """With the eight neighbours of every pixel."""
-    grown = near.copy()
-    grown[1:] |= near[:-1]
-    grown[:-1] |= near[1:]
-    wide: npt.NDArray[np.bool_] = grown.copy()
-    wide[:, 1:] |= grown[:, :-1]
-    wide[:, :-1] |= grown[:, 1:]
+def _dilated(near: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """The mask with the eight neighbours of each of its pixels."""
+    tall = near.copy()
+    tall[1:] |= near[:-1]
+    tall[:-1] |= near[1:]
+    wide: npt.NDArray[np.bool_] = tall.copy()
+    wide[:, 1:] |= tall[:, :-1]
+    wide[:, :-1] |= tall[:, 1:]
     return wide

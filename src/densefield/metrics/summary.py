@@ -1,4 +1,4 @@
-"""Results in plain numbers, for JSON and for tables."""
+"""Results as plain numbers for JSON and tables, and comparisons in words."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import numpy as np
 
 from densefield.errors import InputError
 from densefield.metrics.bootstrap import bootstrap_interval, compare_methods
-from densefield.metrics.measures import LOWER_IS_BETTER, MEASURES, Measure, trimap_iou
-from densefield.metrics.result import SegmentationResult
-from densefield.metrics.tally import Tally
+from densefield.metrics.counts import Counts
+from densefield.metrics.metrics import LOWER_IS_BETTER, METRICS, Metric, SegmentationResult, trimap_iou
 
 Numbers = dict[str, Any]
 
-TRIMAP = 3  # pixels: the band that single numbers are of
+TRIMAP = 3  # pixels: the band of the single trimap number
+_NEGLIGIBLE = 5e-5  # a difference that rounds to 0 in every table
 
 
-def trimap_iou_3px(tally: Tally) -> Any:
+def trimap_iou_3px(counts: Counts) -> Any:
     """The mean intersection over union within 3 pixels of the true boundaries."""
-    return trimap_iou(tally)[..., TRIMAP - 1]
+    return trimap_iou(counts)[..., TRIMAP - 1]
 
 
-# The measures that methods are compared by, and what people call them.
-HEADLINES: dict[str, Measure] = {
-    "mean_iou": MEASURES["mean_iou"],
-    "pixel_accuracy": MEASURES["pixel_accuracy"],
+# The metrics that methods are compared by, their titles, and those that are fractions, shown in percent.
+HEADLINES: dict[str, Metric] = {
+    "mean_iou": METRICS["mean_iou"],
+    "pixel_accuracy": METRICS["pixel_accuracy"],
     "trimap_iou_3px": trimap_iou_3px,
-    "negative_log_likelihood": MEASURES["negative_log_likelihood"],
-    "calibration_error": MEASURES["calibration_error"],
+    "negative_log_likelihood": METRICS["negative_log_likelihood"],
+    "calibration_error": METRICS["calibration_error"],
 }
 TITLES = {
     "mean_iou": "mean IoU",
@@ -39,10 +39,11 @@ TITLES = {
     "negative_log_likelihood": "NLL",
     "calibration_error": "calibration error",
 }
+FRACTIONS = ("mean_iou", "pixel_accuracy", "trimap_iou_3px")
 
 
 def lower_is_better(name: str) -> bool:
-    """Whether less of this measure is more.
+    """Whether a lower value of this headline is better.
 
     >>> lower_is_better("negative_log_likelihood"), lower_is_better("mean_iou")
     (True, False)
@@ -51,41 +52,84 @@ def lower_is_better(name: str) -> bool:
 
 
 def summarise(result: SegmentationResult) -> Numbers:
-    """Every measure of a result; the headlines and the IoU of each label with an interval, where there are images.
+    """Every metric of a result; headlines and the IoU of each label with a confidence interval.
 
-    What is NaN or infinite becomes None, which JSON knows.
+    NaN and infinity become None, since JSON has neither.
     """
-    reliability = result.reliability
     return {
         "images": result.images,
         "pixels": result.pixels,
-        **{name: _with_interval(result, measure) for name, measure in HEADLINES.items()},
+        **{name: _with_interval(result, metric) for name, metric in HEADLINES.items()},
         "iou": _with_interval(result, "iou"),
         "frequency_weighted_iou": _plain(result.frequency_weighted_iou),
         "trimap_iou": _plain(result.trimap_iou),
         "trimap_accuracy": _plain(result.trimap_accuracy),
-        "reliability": {name: _plain(value) for name, value in reliability._asdict().items()},
+        "reliability": {name: _plain(value) for name, value in result.reliability._asdict().items()},
         "confusion": result.confusion.tolist(),
     }
 
 
 def summarise_comparison(a: SegmentationResult, b: SegmentationResult) -> Numbers:
-    """a against b on the same images, by every headline: both values, a - b with its interval, how often a wins."""
+    """a against b on the same images, by every headline: the fields of `Comparison`."""
     if a.images < 2:
         raise InputError(f"there is {a.images} image, and comparing methods needs 2 or more.")
-    compared = {name: compare_methods(a, b, measure) for name, measure in HEADLINES.items()}
+    compared = {name: compare_methods(a, b, metric) for name, metric in HEADLINES.items()}
     return {
         name: {part: _plain(getattr(each, part)) for part in ("a", "b", "difference", "low", "high", "wins")}
         for name, each in compared.items()
     }
 
 
-def _with_interval(result: SegmentationResult, measure: str | Callable[[Tally], Any]) -> Numbers:
-    if result.images < 2:  # one image does not vary
-        chosen = MEASURES[measure] if isinstance(measure, str) else measure
+def verdict(comparison: Numbers) -> str:
+    """A comparison in words: by which metrics the CRF helps, by which it harms, and where the interval includes 0.
+
+    >>> gain = {"difference": 0.012, "low": 0.004, "high": 0.02}
+    >>> loss = {"difference": 0.02, "low": 0.01, "high": 0.03}
+    >>> print(verdict({"mean_iou": gain, "negative_log_likelihood": loss}))
+    The CRF helps in mean IoU (+1.20 points, 0.40 … 2.00); it harms NLL (+0.0200, 0.0100 … 0.0300).
+    """
+    found: dict[str, list[str]] = {"helps": [], "harms": [], "open": []}
+    for name in HEADLINES:
+        if name in comparison and comparison[name]["difference"] is not None:
+            found[_effect(name, comparison[name])].append(f"{TITLES[name]} {_gain(name, comparison[name])}")
+    parts = []
+    if found["helps"]:
+        parts.append(f"the CRF helps in {', '.join(found['helps'])}")
+    elif found["harms"] or found["open"]:
+        parts.append("the CRF does not help")
+    if found["harms"]:
+        parts.append(f"it harms {', '.join(found['harms'])}")
+    if found["open"]:
+        parts.append(f"no clear difference in {', '.join(found['open'])}")
+    text = "; ".join(parts) or "nothing could be compared"
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def format_difference(name: str, value: float, *, signed: bool = True) -> str:
+    """A difference of a headline: in percentage points for fractions."""
+    number, digits = (value * 100, 2) if name in FRACTIONS else (value, 4)
+    return f"{number:+.{digits}f}" if signed else f"{number:.{digits}f}"
+
+
+def _gain(name: str, numbers: dict[str, float]) -> str:
+    unit = " points" if name in FRACTIONS else ""
+    low, high = (format_difference(name, numbers[end], signed=False) for end in ("low", "high"))
+    return f"({format_difference(name, numbers['difference'])}{unit}, {low} … {high})"
+
+
+def _effect(name: str, numbers: dict[str, float]) -> str:
+    low, high = numbers["low"], numbers["high"]
+    if low is None or high is None or low <= 0 <= high or abs(numbers["difference"]) < _NEGLIGIBLE:
+        return "open"
+    return "helps" if (high < 0) == lower_is_better(name) else "harms"
+
+
+def _with_interval(result: SegmentationResult, metric: str | Callable[[Counts], Any]) -> Numbers:
+    if result.images < 2:  # one image has no variance
+        chosen = METRICS[metric] if isinstance(metric, str) else metric
         value = _plain(chosen(result.per_image.total()))
         return {"value": value, "low": value, "high": value}
-    interval = bootstrap_interval(result, measure)
+    interval = bootstrap_interval(result, metric)
     return {part: _plain(getattr(interval, part)) for part in ("value", "low", "high")}
 
 

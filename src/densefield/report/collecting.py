@@ -12,7 +12,7 @@ from densefield.errors import InputError
 from densefield.evaluation.evaluate import RESULT, read_evaluation
 from densefield.io.files import read_json
 from densefield.io.messages import cause
-from densefield.metrics.result import SegmentationResult
+from densefield.metrics.metrics import SegmentationResult
 from densefield.report.result_checks import check_evaluation, check_tuning
 from densefield.training.log import TABLE, read_log
 

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from densefield.metrics.bootstrap import compare_methods
-from densefield.metrics.summary import HEADLINES, TITLES, lower_is_better, summarise_comparison
-from densefield.metrics.verdict import SHARES, format_difference
+from densefield.metrics.summary import (
+    FRACTIONS,
+    HEADLINES,
+    TITLES,
+    format_difference,
+    lower_is_better,
+    summarise_comparison,
+)
 
 if TYPE_CHECKING:
     from densefield.report.collecting import Evaluated
@@ -105,13 +111,11 @@ def _gains(method: Evaluated, baseline: Evaluated) -> dict[str, Any]:
 def _same_images(one: Evaluated, other: Evaluated) -> bool:
     """Whether both saw the same images at the same size, and so many that they can be compared."""
     first, second = one.result, other.result
-    order, others = (np.argsort(result.keys, kind="stable") for result in (first, second))
-    return (
-        first.images > 1
-        and np.array_equal(first.keys[order], second.keys[others])
-        # Images of another size have other counts of true labels.
-        and np.array_equal(first.per_image.truth[order], second.per_image.truth[others])
-    )
+    if first.images < 2 or set(first.names) != set(second.names):
+        return False
+    order = [second.names.index(name) for name in first.names]
+    # Images of another size have other counts of true labels.
+    return np.array_equal(first.per_image.truth, second.per_image.truth[order])
 
 
 def _difference(method: Evaluated, other: Evaluated) -> Cell:
@@ -139,7 +143,7 @@ def _is_best(name: str, method: Evaluated, methods: Sequence[Evaluated]) -> bool
 def _text(name: str, value: float | None) -> str:
     if value is None:
         return "–"
-    return f"{100 * value:.1f}" if name in SHARES else f"{value:.3f}"
+    return f"{100 * value:.1f}" if name in FRACTIONS else f"{value:.3f}"
 
 
 def _interval(name: str, numbers: dict[str, float | None]) -> str:

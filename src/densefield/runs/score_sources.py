@@ -17,6 +17,8 @@ from densefield.datasets.sample import Dataset, Sample
 from densefield.errors import InputError
 from densefield.io.folders import list_files
 from densefield.io.messages import first_names
+from densefield.nn.dense_crf import DenseCRF
+from densefield.nn.segmenter import log_marginals
 from densefield.runs.score_files import FIRST, SUFFIXES, FileScores, find_score_files, read_scores, warn_of_sigmoid
 from densefield.runs.source_checks import check_names
 
@@ -25,12 +27,24 @@ KEPT_BYTES = 2**30  # of scores, in memory
 
 @dataclass(frozen=True)
 class ScoredImage:
-    """What the CRF sees of an image, and the truth."""
+    """The scores, colours and true labels of an image."""
 
     scores: Tensor  # (L, H, W) float32
     image: Tensor  # (3, H, W) uint8, colours 0…255
     label: Tensor  # (H, W) int64, 255 is void
     id: str
+
+    def log_marginals(self, crf: DenseCRF | None) -> Tensor:
+        """Log marginals (L, H, W) of the CRF; without one, the log-softmax of the scores."""
+        with torch.inference_mode():
+            try:
+                return log_marginals(self.scores[None], self.image[None], crf)[0]
+            except InputError as error:
+                raise Uncomputable(f"{self.id}: {error}") from error
+
+
+class Uncomputable(InputError):
+    """A CRF cannot be computed on an image, such as one whose widths are far too narrow."""
 
 
 class ScoreSource(Protocol):

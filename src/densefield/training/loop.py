@@ -19,6 +19,9 @@ from densefield.datasets.loading import evaluation_batches, training_batches
 from densefield.datasets.sample import Dataset
 from densefield.errors import DensefieldError, InputError
 from densefield.labels import VOID
+from densefield.metrics.counts import Counts
+from densefield.metrics.metrics import mean_iou
+from densefield.metrics.segmentation_metrics import confusion_matrix
 from densefield.nn.losses import log_likelihood_loss
 from densefield.nn.segmenter import Segmenter
 from densefield.runs.checkpoint import (
@@ -39,7 +42,6 @@ from densefield.runs.stopping import Terminated, naming_lost_processes, noticing
 from densefield.training.build import Part, augmentation, build_datasets, build_optimizer, build_segmenter
 from densefield.training.display import Display
 from densefield.training.log import RunLog
-from densefield.training.overlap import confusion, mean_iou
 
 DIVERGED = 10.0  # times the loss of guessing: where the truth has so little probability nothing is to be saved
 POWER = 0.9  # of the schedule "poly"
@@ -110,7 +112,7 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
                 if ends or at.step % training.validate_every == 0:
                     with _telling_where(folder, at.step, at.step, written):
                         iou = validate(fabric, segmenter, val_set, training.workers)
-                    scores = {"iou": iou, "train_iou": mean_iou(total(fabric, at.overlap))}
+                    scores = {"iou": iou, "train_iou": _mean_iou(fabric, at.overlap)}
                     better, at.best = iou > at.best, max(iou, at.best)
                     at.overlap.zero_()
                     display.validated(at.step, loss, iou, speed)
@@ -164,7 +166,7 @@ def training_step(
             # 4. Backward pass from ∂L/∂f down through the network, by the chain rule.
             fabric.backward(loss * fabric.world_size)
         mean += loss.detach()
-        overlap += confusion(log_q.detach(), label)
+        overlap += confusion_matrix(log_q.detach(), label)
     mean = total(fabric, mean)
     _check(float(mean), model, log_q.shape[1])
     # 5. Parameter update.
@@ -184,9 +186,14 @@ def validate(fabric: Fabric, segmenter: Segmenter, dataset: Dataset, workers: in
     for batch in evaluation_batches(Part(dataset, share), workers=workers):
         for image, label, padding in _split(batch, 1, fabric.device):
             with fabric.autocast():
-                counts += confusion(_marginals(segmenter, image, padding), label)
+                counts += confusion_matrix(_marginals(segmenter, image, padding), label)
     segmenter.train()
-    return mean_iou(total(fabric, counts))
+    return _mean_iou(fabric, counts)
+
+
+def _mean_iou(fabric: Fabric, confusion: Tensor) -> float:
+    """The mean IoU of the counts of all processes."""
+    return float(mean_iou(Counts.from_confusion(total(fabric, confusion).cpu().numpy())))
 
 
 def set_rates(optimizer: torch.optim.Optimizer, config: Config, step: int) -> None:

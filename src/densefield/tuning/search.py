@@ -10,10 +10,9 @@ from pathlib import Path
 
 from densefield.errors import InputError
 from densefield.io.files import write_atomically
-from densefield.metrics.measures import LOWER_IS_BETTER, MEASURES
-from densefield.metrics.result import SegmentationResult
+from densefield.metrics.metrics import LOWER_IS_BETTER, METRICS, SegmentationResult
 from densefield.nn.dense_crf import DenseCRF
-from densefield.tuning.measuring import Uncomputable
+from densefield.runs.score_sources import Uncomputable
 from densefield.tuning.space import CRITERIA, Criterion, Setting
 
 
@@ -29,12 +28,12 @@ class Trial:
     def better_than(self, other: Trial, criterion: Criterion) -> bool:
         """By that measure."""
         mine, others = getattr(self, criterion), getattr(other, criterion)
-        return bool(mine < others if MEASURES[criterion] in LOWER_IS_BETTER else mine > others)
+        return bool(mine < others if METRICS[criterion] in LOWER_IS_BETTER else mine > others)
 
 
 def search(
     settings: Sequence[Setting],
-    judge: Callable[[DenseCRF], SegmentationResult],
+    evaluate: Callable[[DenseCRF], SegmentationResult],
     make_crf: Callable[[Setting], DenseCRF],
     trials_file: Path,
     progress: Callable[[int, int], None] | None = None,
@@ -47,7 +46,7 @@ def search(
     trials = []
     for number, setting in enumerate(settings, start=1):
         if setting not in known:
-            known[setting] = _tried(setting, judge, make_crf)
+            known[setting] = _tried(setting, evaluate, make_crf)
             _append(trials_file, known[setting])
         trials.append(known[setting])
         if progress is not None:
@@ -70,10 +69,10 @@ def best(trials: Sequence[Trial], criterion: Criterion) -> Trial:
 
 
 def _tried(
-    setting: Setting, judge: Callable[[DenseCRF], SegmentationResult], make_crf: Callable[[Setting], DenseCRF]
+    setting: Setting, evaluate: Callable[[DenseCRF], SegmentationResult], make_crf: Callable[[Setting], DenseCRF]
 ) -> Trial:
     try:
-        result = judge(make_crf(setting))
+        result = evaluate(make_crf(setting))
     except Uncomputable:
         return Trial(setting, math.inf, 0.0, 0.0)
     return Trial(setting, result.negative_log_likelihood, result.mean_iou, result.pixel_accuracy)

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,16 @@ import numpy as np
 from densefield.crf.crf_file import write_crf
 from densefield.crf.kernels import Bilateral, Kernel, Spatial
 from densefield.errors import InputError
+from densefield.evaluation.evaluate import evaluate_images
 from densefield.io.files import read_json, write_atomically
 from densefield.io.messages import failure_line
-from densefield.metrics.names import image_key
-from densefield.metrics.result import SegmentationResult
-from densefield.metrics.summary import summarise, summarise_comparison
-from densefield.metrics.verdict import verdict
+from densefield.metrics.metrics import SegmentationResult
+from densefield.metrics.summary import summarise, summarise_comparison, verdict
 from densefield.nn.dense_crf import DenseCRF
 from densefield.runs.machine import describe_machine
 from densefield.runs.opening import identity
 from densefield.runs.score_sources import Kept, Part, ScoreSource, Shrunk
 from densefield.tuning.lbfgs import Evaluation, flat_values, learn_crf
-from densefield.tuning.measuring import measure
 from densefield.tuning.options import Tuning
 from densefield.tuning.search import Trial, best, search
 from densefield.tuning.space import CRITERIA, Criterion, Setting
@@ -66,8 +65,8 @@ def tune_crf(
         candidates["gradient"] = _learnt(learning_images, trial.setting, how, folder, tell)
     chosen, on_learning = _choose(candidates, learning_images, how.criterion, tell)
     crf = candidates[chosen]
-    alone = measure(held_out, None, lambda done, total: tell("evaluate the network alone", done, total))
-    with_crf = measure(held_out, crf, lambda done, total: tell("evaluate the CRF", done, total))
+    alone = evaluate_images(held_out, None, lambda done, total: tell("evaluate the network alone", done, total))
+    with_crf = evaluate_images(held_out, crf, lambda done, total: tell("evaluate the CRF", done, total))
     comparison = summarise_comparison(with_crf, alone)
     result = {
         "kind": "tuning",
@@ -122,7 +121,12 @@ def halves(source: ScoreSource, tuning: Tuning, left_out: Mapping[str, str] | No
 
 def _order(source: ScoreSource, tuning: Tuning) -> list[int]:
     """The numbers of the images in an order that the seed and their names decide."""
-    return sorted(range(len(source)), key=lambda number: image_key(f"{tuning.seed}/{source.ids[number]}"))
+
+    def key(number: int) -> int:
+        digest = blake2b(f"{tuning.seed}/{source.ids[number]}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little", signed=True)
+
+    return sorted(range(len(source)), key=key)
 
 
 def _searched(images: ScoreSource, how: Tuning, folder: Path, tell: Progress) -> Trial:
@@ -133,7 +137,7 @@ def _searched(images: ScoreSource, how: Tuning, folder: Path, tell: Progress) ->
 
     trials = search(
         how.settings(),
-        lambda crf: measure(small, crf),
+        lambda crf: evaluate_images(small, crf),
         make_crf,
         folder / "trials.csv",
         lambda done, total: tell("search", done, total),
@@ -193,7 +197,7 @@ def _scaled(crf: DenseCRF, factor: float) -> list[Kernel]:
 
 
 def _loss(crf: DenseCRF, images: ScoreSource) -> float:
-    return measure(images, crf).negative_log_likelihood
+    return evaluate_images(images, crf).negative_log_likelihood
 
 
 def _choose(
@@ -202,11 +206,11 @@ def _choose(
     """The best by the criterion on the learning images at their size, and how good all were there."""
     trials: dict[str, Trial] = {}
     for name, crf in {"network": None, **candidates}.items():
-        result = measure(images, crf, lambda done, total, name=name: tell(f"compare: {name}", done, total))  # type: ignore[misc]
+        result = evaluate_images(images, crf, lambda done, total, name=name: tell(f"compare: {name}", done, total))  # type: ignore[misc]
         trials[name] = _as_trial(result)
     chosen = best([trials[name] for name in candidates], criterion)
     name = next(name for name in candidates if trials[name] is chosen)
-    return name, {each: {measure: getattr(trial, measure) for measure in CRITERIA} for each, trial in trials.items()}
+    return name, {each: {metric: getattr(trial, metric) for metric in CRITERIA} for each, trial in trials.items()}
 
 
 def _as_trial(result: SegmentationResult) -> Trial:

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from densefield.errors import InputError
-from densefield.metrics.combining import combine_images, image_scores_to_bytes, read_image_scores
-from densefield.metrics.image_scores import score_image
-from densefield.metrics.summary import HEADLINES, summarise, summarise_comparison
-from densefield.metrics.verdict import verdict
+from densefield.metrics.counts import count_pixels, image_counts_to_bytes, read_image_counts
+from densefield.metrics.metrics import combine_images
+from densefield.metrics.summary import HEADLINES, summarise, summarise_comparison, verdict
 
 
 def gain(difference, low, high):
@@ -28,7 +27,7 @@ def images(wrong: int, count: int = 6, classes: int = 2):
         predicted.ravel()[: wrong + number] = 1
         confidence = np.full(truth.shape, 0.8)
         log_marginal = np.log(np.where(predicted == truth, 0.8, 0.2))
-        found[f"image {number}"] = score_image(
+        found[f"image {number}"] = count_pixels(
             predicted, truth, classes, true_log_marginal=log_marginal, confidence=confidence
         )
     return found
@@ -50,8 +49,8 @@ def test_the_words_follow_the_interval(comparison, words):
     assert verdict(comparison).startswith(words)
 
 
-def test_all_measures_of_a_summary_are_numbers_that_json_knows():
-    summary = summarise(combine_images(images(2, classes=3), num_classes=3))
+def test_all_metrics_of_a_summary_are_numbers_that_json_knows():
+    summary = summarise(combine_images(images(2, classes=3).items(), num_classes=3))
     assert summary["images"] == 6 and summary["iou"]["value"][2] is None  # label 2 is nowhere
     for name in HEADLINES:
         assert summary[name]["low"] <= summary[name]["value"] <= summary[name]["high"]
@@ -63,7 +62,7 @@ def test_all_measures_of_a_summary_are_numbers_that_json_knows():
 
 
 def test_a_comparison_has_every_headline():
-    better, worse = (combine_images(images(wrong), num_classes=2) for wrong in (1, 3))
+    better, worse = (combine_images(images(wrong).items(), num_classes=2) for wrong in (1, 3))
     comparison = summarise_comparison(better, worse)
     assert list(comparison) == list(HEADLINES)
     assert comparison["pixel_accuracy"]["difference"] == pytest.approx(2 / 32, rel=1e-12)
@@ -71,7 +70,7 @@ def test_a_comparison_has_every_headline():
 
 
 def test_one_image_cannot_be_compared():
-    one = combine_images(images(1, count=1), num_classes=2)
+    one = combine_images(images(1, count=1).items(), num_classes=2)
     with pytest.raises(InputError, match="comparing methods needs 2 or more"):
         summarise_comparison(one, one)
     assert summarise(one)["mean_iou"]["low"] == one.mean_iou
@@ -80,15 +79,15 @@ def test_one_image_cannot_be_compared():
 def test_counts_come_back_from_their_file_as_they_were(tmp_path):
     both = {"network": images(1)["image 0"], "crf": images(3)["image 0"]}
     path = tmp_path / "a.npz"
-    path.write_bytes(image_scores_to_bytes(both))
-    again = read_image_scores(path, ["network", "crf"])
-    for method, scores in both.items():
-        assert again[method].log_loss == scores.log_loss
+    path.write_bytes(image_counts_to_bytes(both))
+    again = read_image_counts(path, ["network", "crf"])
+    for method, counts in both.items():
+        assert again[method].log_loss == counts.log_loss
         for part in ("cells", "counts", "bins"):
-            np.testing.assert_array_equal(getattr(again[method], part), getattr(scores, part))
-    assert read_image_scores(path, ["other"]) is None and read_image_scores(tmp_path / "none.npz", ["crf"]) is None
+            np.testing.assert_array_equal(getattr(again[method], part), getattr(counts, part))
+    assert read_image_counts(path, ["other"]) is None and read_image_counts(tmp_path / "none.npz", ["crf"]) is None
 
 
 def test_without_images_there_is_nothing_to_put_together():
-    with pytest.raises(InputError, match="no images to put together"):
-        combine_images({}, num_classes=2)
+    with pytest.raises(InputError, match="no image was counted"):
+        combine_images([], num_classes=2)

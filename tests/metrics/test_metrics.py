@@ -13,17 +13,17 @@ from tests.support.segmentations import random_log_marginals, random_truth
 
 torch = pytest.importorskip("torch")
 torchmetrics = pytest.importorskip("torchmetrics")
-from densefield import SegmentationResult, SegmentationScores  # noqa: E402
+from densefield.metrics import SegmentationMetrics, SegmentationResult  # noqa: E402
 
 CLASSES = 6
 
 
 def scored(*pairs: tuple[Any, Any], classes: int = CLASSES) -> SegmentationResult:
     """The result of (prediction, truth) of each image."""
-    scores = SegmentationScores(classes)
+    metrics = SegmentationMetrics(classes)
     for prediction, truth in pairs:
-        scores.update(torch.as_tensor(prediction)[None], torch.as_tensor(truth)[None])
-    return scores.compute()
+        metrics.update(torch.as_tensor(prediction)[None], torch.as_tensor(truth)[None])
+    return metrics.compute()
 
 
 def some_images() -> list[tuple[Any, Any]]:
@@ -183,13 +183,13 @@ def test_on_real_scores_they_are_what_others_found(shared: Path):
     files = sorted((shared / "data/logits").glob("*.npz"))[:100]
     if len(files) < 100:
         pytest.skip("the scores of a network are not in the folder")
-    scores = SegmentationScores(21)
+    metrics = SegmentationMetrics(21)
     for path in files:
         mask = shared / "data/VOCdevkit/VOC2012/SegmentationClass" / f"{path.stem}.png"
         truth = torch.from_numpy(np.array(image.open(mask)))
         logits = torch.from_numpy(np.load(path)["logits"]).float()[None]
         full = torch.nn.functional.interpolate(logits, truth.shape, mode="bilinear", align_corners=False)
-        scores.update(torch.log_softmax(full, dim=1), truth[None], [path.stem])
-    result = scores.compute()
+        metrics.update(torch.log_softmax(full, dim=1), truth[None], [path.stem])
+    result = metrics.compute()
     assert round(100 * result.mean_iou, 1) == 57.9
     assert (np.diff(result.trimap_accuracy) > 0).all()  # the nearer to a boundary, the worse

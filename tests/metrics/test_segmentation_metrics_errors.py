@@ -1,4 +1,4 @@
-"""SegmentationScores and wrong input: what came, what was expected, what to do."""
+"""SegmentationMetrics and wrong input: what came, what was expected, what to do."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from densefield import InputError, InputTypeError
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("torchmetrics")
-from densefield import SegmentationScores  # noqa: E402
+from densefield.metrics import SegmentationMetrics  # noqa: E402
 
 
 def even(*shape: int, labels: int = 3) -> Any:
@@ -27,7 +26,7 @@ SCORES = torch.tensor(np.random.default_rng(4241).standard_normal((2, 3, 4, 5)),
 @pytest.mark.parametrize("classes", [0, -1, 256, 2.5, True, "21"])
 def test_classes_that_cannot_be_are_an_error(classes):
     with pytest.raises(InputError, match="expected an integer from 1 to 255"):
-        SegmentationScores(classes)
+        SegmentationMetrics(classes)
 
 
 @pytest.mark.parametrize(
@@ -35,13 +34,13 @@ def test_classes_that_cannot_be_are_an_error(classes):
     [
         (np.zeros((2, 4, 5)), TRUTH, "the prediction is a ndarray.* Use torch.from_numpy"),
         (LABELS, [np.zeros((4, 5))], "the truth is a ndarray"),
-        (LABELS, TRUTH.float(), r"the truth has dtype torch.float32, expected whole numbers. Use .long\(\)"),
+        (LABELS, TRUTH.float(), r"the truth has dtype torch.float32, expected integers. Use .long\(\)"),
         (LABELS.bool(), TRUTH, "the prediction has dtype torch.bool"),
     ],
 )
 def test_wrong_types_are_an_error(prediction, truth, message):
     with pytest.raises(InputTypeError, match=message):
-        SegmentationScores(3).update(prediction, truth)
+        SegmentationMetrics(3).update(prediction, truth)
 
 
 @pytest.mark.parametrize(
@@ -53,12 +52,12 @@ def test_wrong_types_are_an_error(prediction, truth, message):
         (torch.tensor(0), torch.tensor(0), r"the truth of an image has shape \(\)"),
         (LABELS[:, :2], TRUTH, r"shape \(2, 5\) and its truth \(4, 5\), expected the same. Resize"),
         (even(2, 3, 2, 3), TRUTH, r"shape \(3, 2, 3\), expected \(3, 4, 5\). Resize the prediction"),
-        (even(2, 4, 4, 5, labels=4), TRUTH, "Make SegmentationScores with 4 classes"),
-        (even(2, 4, 5, 3), TRUTH, r"labels come last: use movedim\(-1, 1\)"),
+        (even(2, 4, 4, 5, labels=4), TRUTH, "Use SegmentationMetrics with 4 classes"),
+        (even(2, 4, 5, 3), TRUTH, r"labels are the last axis: use movedim\(-1, 1\)"),
         (LABELS + 3, TRUTH, r"the prediction holds label 3, expected 0 to 2 at every pixel.* scores.argmax\(1\)"),
         (LABELS + 255, TRUTH + 255, "the prediction holds label 255"),
         (LABELS - 1, TRUTH, "the prediction holds label -1"),
-        (LABELS, TRUTH + 3, "the truth holds label 3, expected 0 to 2, or 255 for void. Map .* or make Segmentation"),
+        (LABELS, TRUTH + 3, "the truth holds label 3, expected 0 to 2, or 255 for void. Map .* or use Segmentation"),
         (LABELS, TRUTH - 1, "the truth holds label -1"),
         (SCORES, TRUTH, r"sum to .* over the labels, expected 1. For scores use torch.log_softmax"),
         (SCORES + 200, TRUTH, "sum to inf … inf over the labels"),
@@ -70,7 +69,7 @@ def test_wrong_types_are_an_error(prediction, truth, message):
 )
 def test_wrong_values_are_an_error(prediction, truth, message):
     with pytest.raises(InputError, match=message):
-        SegmentationScores(3).update(prediction, truth)
+        SegmentationMetrics(3).update(prediction, truth)
 
 
 @pytest.mark.parametrize(
@@ -83,12 +82,12 @@ def test_wrong_values_are_an_error(prediction, truth, message):
 )
 def test_wrong_names_are_an_error(names, error, message):
     with pytest.raises(error, match=message):
-        SegmentationScores(3).update(LABELS, TRUTH, names)
+        SegmentationMetrics(3).update(LABELS, TRUTH, names)
 
 
 def test_a_batch_with_an_error_is_not_counted():
-    scores = SegmentationScores(3)
-    scores.update(LABELS, TRUTH)
+    metrics = SegmentationMetrics(3)
+    metrics.update(LABELS, TRUTH)
     with pytest.raises(InputError):
-        scores.update(LABELS, torch.stack([TRUTH[0], TRUTH[1] + 7]))
-    assert scores.compute().images == 2
+        metrics.update(LABELS, torch.stack([TRUTH[0], TRUTH[1] + 7]))
+    assert metrics.compute().images == 2
