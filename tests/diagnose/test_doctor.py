@@ -156,7 +156,7 @@ def test_a_finding_prints_as_what_seen_and_cure():
 
 
 def test_the_example_in_the_documentation_prints_what_it_shows(capsys):
-    page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
     code, shown = re.search(r"```python\n(.*?)```.*?```text\n(.*?)```", page, re.DOTALL).groups()
     exec(code, {})
     assert capsys.readouterr().out == shown

@@ -40,6 +40,8 @@ def loopy_belief_propagation(
         Stop once ``residual``, ``inconsistency`` and ``gap`` of ``Beliefs`` are at most this large. 0 makes all
         iterations. In float32, rounding alone is about 1e-6 if scores are strong.
 
+    Examples
+    --------
     >>> import torch
     >>> graph = FactorGraph([2] * 3, {"unary": [[0]], "pair": [[0, 1], [1, 2], [2, 0]]})
     >>> scores = {"unary": torch.tensor([[[1.0, 0.0]]]), "pair": torch.eye(2).reshape(1, 1, 2, 2)}
@@ -82,6 +84,8 @@ def convex_belief_propagation(
     iterations, schedule, damping, tolerance
         As in ``loopy_belief_propagation``.
 
+    Examples
+    --------
     >>> import torch
     >>> graph = FactorGraph([2] * 3, {"unary": [[0]], "pair": [[0, 1], [1, 2], [2, 0]]})
     >>> scores = {"unary": torch.tensor([[[1.0, 0.0]]]), "pair": -30 * torch.eye(2).reshape(1, 1, 2, 2)}
@@ -119,6 +123,8 @@ def tree_reweighted(
     iterations, schedule, damping, tolerance
         As in ``loopy_belief_propagation``.
 
+    Examples
+    --------
     >>> import torch
     >>> graph = FactorGraph([2] * 3, {"pair": [[0, 1], [1, 2], [2, 0]]})
     >>> scores = {"pair": torch.eye(2).reshape(1, 1, 2, 2)}

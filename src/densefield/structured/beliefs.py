@@ -39,6 +39,8 @@ class Beliefs:
         Difference per variable between ``log_partition``, the dual value, and the primal value of the marginals,
         E_b F + Σ_r ρ_r H(b_r) + Σ_i (1 − Σ_{r∋i} ρ_r) H(b_i).
 
+    Examples
+    --------
     >>> import torch
     >>> from densefield.structured import FactorGraph, junction_tree
     >>> graph = FactorGraph([2, 2], {"pair": [[0, 1]]})

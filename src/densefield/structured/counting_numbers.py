@@ -29,6 +29,8 @@ def bethe_weights(graph: FactorGraph) -> dict[str, Tensor]:
     graph
         The factor graph.
 
+    Examples
+    --------
     >>> bethe_weights(FactorGraph([2] * 3, {"pair": [[0, 1], [1, 2]]}))
     {'pair': tensor([1., 1.], dtype=torch.float64)}
     """
@@ -47,6 +49,8 @@ def convex_weights(graph: FactorGraph) -> dict[str, Tensor]:
     graph
         The factor graph.
 
+    Examples
+    --------
     >>> square = FactorGraph([2] * 5, {"pair": [[0, 1], [1, 2], [2, 3], [3, 0]], "tree": [[3, 4]]})
     >>> convex_weights(square)["pair"]
     tensor([0.5000, 0.5000, 0.3333, 0.3333], dtype=torch.float64)
@@ -75,6 +79,8 @@ def tree_weights(graph: FactorGraph) -> dict[str, Tensor]:
     graph
         The factor graph.
 
+    Examples
+    --------
     >>> cycle = FactorGraph([2] * 4, {"pair": [[0, 1], [1, 2], [2, 3], [3, 0]]})
     >>> tree_weights(cycle)["pair"]
     tensor([0.7500, 0.7500, 0.7500, 0.7500], dtype=torch.float64)
@@ -99,6 +105,8 @@ def forest_weights(graph: FactorGraph, forests: int = 32, seed: int = 0) -> dict
     seed
         Random seed.
 
+    Examples
+    --------
     >>> triples = FactorGraph([2] * 4, {"three": [[0, 1, 2], [1, 2, 3]], "two": [[0, 3]]})
     >>> {name: weights.tolist() for name, weights in forest_weights(triples).items()}
     {'three': [0.5, 0.5], 'two': [1.0]}

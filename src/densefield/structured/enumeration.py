@@ -25,6 +25,8 @@ def configuration_scores(graph: FactorGraph, scores: Scores) -> Tensor:
     scores
         The scores of each group of regions, as ``FactorGraph`` describes them.
 
+    Examples
+    --------
     >>> import torch
     >>> graph = FactorGraph([2, 2], {"pair": [[0, 1]], "unary": [[1]]})
     >>> configuration_scores(graph, {"pair": torch.eye(2)[None, None], "unary": torch.tensor([[[0.0, 5.0]]])})
@@ -55,6 +57,8 @@ def enumeration(graph: FactorGraph, scores: Scores) -> Beliefs:
     graph, scores
         As in ``configuration_scores``.
 
+    Examples
+    --------
     >>> import torch
     >>> graph = FactorGraph([2, 2], {"pair": [[0, 1]], "unary": [[1]]})
     >>> beliefs = enumeration(graph, {"pair": torch.eye(2)[None, None], "unary": torch.tensor([[[0.0, 5.0]]])})

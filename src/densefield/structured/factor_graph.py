@@ -27,6 +27,8 @@ class Potts:
     pairs
         The two variables of each pair, (R, 2) integers.
 
+    Examples
+    --------
     >>> FactorGraph([3, 3, 3], {"equal": Potts([[0, 1], [1, 2]])})
     FactorGraph(3 variables, equal: 2)
     """
@@ -72,6 +74,8 @@ class FactorGraph:
         Groups of regions by name. A group lists the variables of each of its regions, (R, k); all its regions have the
         same number of variables with the same numbers of states, in that order. ``Potts(pairs)`` is a group too.
 
+    Examples
+    --------
     >>> import torch
     >>> graph = FactorGraph([3, 3, 2], {"unary": [[0], [1]], "pair": [[0, 1]], "other": [[1, 2]]})
     >>> graph

@@ -41,6 +41,8 @@ class GridGraph:
     potts
         Whether pairs are scored by one weight for equal labels instead of a table.
 
+    Examples
+    --------
     >>> import torch
     >>> grid = GridGraph(2, 3, num_states=4, potts=True)
     >>> scores = {"pixel": torch.zeros(1, 4, 2, 3), "right": torch.ones(1, 1, 1), "down": torch.ones(1, 1, 1)}
@@ -137,6 +139,8 @@ def grid_tree_weights(grid: GridGraph) -> dict[str, Tensor]:
     grid
         The grid.
 
+    Examples
+    --------
     >>> grid_tree_weights(GridGraph(3, 3, num_states=2))["right"]
     tensor([[0.7500, 0.7500],
             [0.5000, 0.5000],

@@ -70,6 +70,8 @@ def grid_belief_propagation(
         Stop once ``residual``, ``inconsistency`` and ``gap`` of ``Beliefs`` are at most this large. 0 makes all
         iterations.
 
+    Examples
+    --------
     >>> import torch
     >>> grid = GridGraph(1, 3, num_states=2, potts=True)
     >>> pixel = torch.tensor([[[[2.0, 0.0, 0.0]], [[0.0, 0.0, 0.0]]]])

@@ -33,6 +33,8 @@ def junction_tree(graph: FactorGraph, scores: Scores) -> Beliefs:
     scores
         The scores of each group of regions, as ``FactorGraph`` describes them.
 
+    Examples
+    --------
     >>> import torch
     >>> graph = FactorGraph([2] * 50, {"unary": [[0]], "pair": [[i, i + 1] for i in range(49)]})
     >>> scores = {"unary": torch.tensor([[[3.0, 0.0]]]), "pair": 2 * torch.eye(2).reshape(1, 1, 2, 2)}
@@ -76,6 +78,8 @@ def exact_map(graph: FactorGraph, scores: Scores) -> Tensor:
     graph, scores
         As in ``junction_tree``.
 
+    Examples
+    --------
     >>> import torch
     >>> graph = FactorGraph([2, 2, 2], {"unary": [[0], [2]], "pair": [[0, 1], [1, 2]]})
     >>> unary = torch.tensor([[[0.0, 3.0], [1.0, 0.0]]])
@@ -101,6 +105,8 @@ def exact_samples(graph: FactorGraph, scores: Scores, count: int, generator: tor
     generator
         Source of random numbers; torch's default if None.
 
+    Examples
+    --------
     >>> import torch
     >>> graph = FactorGraph([2, 2], {"pair": [[0, 1]]})
     >>> equal = torch.tensor([[0.0, float("-inf")], [float("-inf"), 0.0]])

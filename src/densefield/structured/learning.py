@@ -60,6 +60,8 @@ def negative_log_likelihood(
     reduction
         "sum" over items, or "mean", the sum divided by the number of variables of all items.
 
+    Examples
+    --------
     >>> import torch
     >>> from densefield.structured import FactorGraph, junction_tree
     >>> graph = FactorGraph([2, 2], {"pair": [[0, 1]]})
@@ -100,6 +102,8 @@ def log_partition(
         stores no messages. "unrolled" differentiates the computation through every iteration and stores all messages;
         it is exact without convergence too.
 
+    Examples
+    --------
     >>> import torch
     >>> from densefield.structured import FactorGraph, junction_tree
     >>> graph = FactorGraph([2, 2], {"pair": [[0, 1]]})

@@ -39,6 +39,8 @@ def max_product(
     iterations, schedule, damping, tolerance
         As in ``loopy_belief_propagation``; the tolerance applies to the residual alone.
 
+    Examples
+    --------
     >>> import torch
     >>> graph = FactorGraph([2] * 4, {"unary": [[0], [1], [2], [3]], "ring": [[0, 1], [1, 2], [2, 3], [3, 0]]})
     >>> unary = torch.tensor([[[2.0, 0.0], [0.0, 1.0], [0.5, 0.0], [0.0, 0.3]]])
@@ -70,6 +72,8 @@ def icm(graph: FactorGraph, scores: Scores, *, start: Tensor | None = None, iter
     iterations
         Maximum number of iterations over all variables; it stops at a local maximum.
 
+    Examples
+    --------
     >>> import torch
     >>> graph = FactorGraph([2] * 3, {"unary": [[0], [1], [2]], "pair": [[0, 1], [1, 2]]})
     >>> unary = torch.tensor([[[2.0, 0.0], [0.0, 0.5], [2.0, 0.0]]])

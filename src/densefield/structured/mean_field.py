@@ -44,6 +44,8 @@ def mean_field(
     tolerance
         Stop once no marginal changes by more than this in an iteration. 0 makes all iterations.
 
+    Examples
+    --------
     >>> import torch
     >>> graph = FactorGraph([2, 2], {"unary": [[0], [1]], "pair": [[0, 1]]})
     >>> scores = {"unary": torch.tensor([[[1.0, 0.0], [0.0, 0.5]]]), "pair": torch.eye(2)[None, None]}
