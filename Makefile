@@ -3,7 +3,7 @@ PYTHON ?= python3
 
 VENV   := .venv
 BIN    := $(VENV)/bin
-NATIVE := CMakeLists.txt native $(wildcard native/*)
+NATIVE := CMakeLists.txt native $(wildcard native/* native/*/*)
 READY  := $(VENV)/.ready
 
 .DELETE_ON_ERROR:
@@ -54,7 +54,7 @@ soak: $(READY)
 SECONDS ?= 30
 stress:
 	for kind in address,undefined thread; do \
-		cmake -S native/stress -B build/stress-$$kind -DSANITIZE=$$kind && cmake --build build/stress-$$kind && \
+		cmake -S native/tests -B build/stress-$$kind -DSANITIZE=$$kind && cmake --build build/stress-$$kind && \
 		build/stress-$$kind/stress $(SECONDS) || exit 1; \
 	done
 

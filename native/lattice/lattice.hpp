@@ -1,0 +1,82 @@
+// The lattice of a set of points: which vertices there are, who touches them, who neighbours whom.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/buffer.hpp"
+#include "simd/dispatch.hpp"
+#include "lattice/keys.hpp"
+
+namespace densefield {
+
+struct Features {
+  const void* data;  // (points, dimension), float32 or float64
+  bool is_double;
+  std::int64_t points;
+
+  std::int64_t row_bytes(int dimension) const {
+    return dimension * static_cast<std::int64_t>(is_double ? sizeof(double) : sizeof(float));
+  }
+  const void* row(int dimension, std::int64_t point) const {
+    return static_cast<const char*>(data) + point * row_bytes(dimension);
+  }
+};
+
+// Where a lattice takes its features from: copy(first, count, to) writes rows of them.
+struct FeatureSource {
+  std::int64_t points;
+  bool is_double;
+  std::function<void(std::int64_t first, std::int64_t count, char* to)> copy;
+};
+
+// Vertices that follow each other along one axis, as the blur kernel reads them; those alone are left out.
+struct Chains {
+  std::vector<std::int32_t> vertices;  // the last of each chain as its complement
+  std::vector<std::int64_t> blocks;    // where blocks of whole chains begin, and the end
+};
+
+// Points are cut into chunks, the same for any number of threads. Each chunk numbers the vertices it touches by
+// itself (its slots), so that it splats without asking others; `slots_of_vertex` joins the chunks' sums.
+struct Lattice {
+  Embedding embedding;
+  Buffer<char> memory;  // of the features: a copy, so that whoever gave them may change them
+  Features features{nullptr, false, 0};
+  std::int64_t points = 0;
+  std::int64_t vertices = 0;
+  std::int64_t chunk_points = 0;
+
+  Buffer<std::uint16_t> ids;   // (points, d+1): slot within the chunk
+  Buffer<float> weights;       // (points, d+1)
+  Buffer<std::uint8_t> order;  // (points, d+1): coordinate of each rank, largest residual first
+
+  std::vector<std::int64_t> chunk_slots;      // first slot of each chunk, and the end
+  Buffer<std::int32_t> vertex_of_slot;        // (slots)
+  Buffer<std::int32_t> slots_begin;           // (vertices + 1)
+  Buffer<std::int32_t> slots_of_vertex;       // (slots), in order of chunks for each vertex
+  std::vector<Chains> chains;                 // one per axis
+  Buffer<Key> keys;                           // (vertices), and room for more
+  std::unique_ptr<KeyCode> code;
+
+  int corners() const { return embedding.dimension + 1; }
+  std::int64_t chunks() const { return static_cast<std::int64_t>(chunk_slots.size()) - 1; }
+  std::int64_t slots() const { return chunk_slots.back(); }
+  std::int64_t chunk_begin(std::int64_t chunk) const { return chunk * chunk_points; }
+  Chunk chunk(std::int64_t index) const;
+};
+
+// A thread takes up to 50 µs to wake; points fewer than these do not pay for it.
+inline int worth_starting(int threads, std::int64_t points) {
+  return static_cast<int>(std::clamp<std::int64_t>(points / 4096, 1, threads));
+}
+
+// Throws std::domain_error for features that are not finite, std::overflow_error where keys would overflow and
+// std::length_error where there are more points than 32-bit indices reach.
+// `halo`: rings of neighbours added around the vertices that points touch.
+Lattice build_lattice(const Embedding& embedding, const FeatureSource& source, int halo, const LatticeKernels& kernels,
+                      int threads);
+
+}  // namespace densefield

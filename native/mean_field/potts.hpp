@@ -1,0 +1,168 @@
+// Mean field for Potts kernels, in one number less for each point than there are classes. Softmax takes no notice of
+// what all classes have in common, so messages may be counted from those of the last class: with δ_l = q_l - q_L the
+// update z_l = f_l + Σ_m μ_m K̂_m δ_l, z_L = f_L is the same as that of all classes, whatever the marginals sum to.
+//
+// A tile stays in rows from one lattice to the next: no turning between classes-first and points-first.
+#pragma once
+
+#include "mean_field/score_rows.hpp"
+#include "mean_field/updates.hpp"
+
+namespace densefield {
+
+class PottsUpdates final : public Updates {
+ public:
+  // `tiling` is that of all classes, `channels` that of all but the last.
+  PottsUpdates(const std::vector<Coupling>& couplings, const Tiling& tiling, const Tiling& channels,
+              const Inference& task, const TileKernels& kernels, int threads)
+      : Updates(couplings, channels, task, kernels, threads),
+        tiling_(tiling),
+        scores_(task.rows),
+        out_of_range_(static_cast<std::size_t>(tiling.tiles()), 0),
+        last_q_(tiling, shows_changes()) {
+    if (!scores_.rows) {
+      own_rows_ = Buffer<float>(static_cast<std::size_t>(row_floats(channels)));
+      own_last_ = Buffer<float>(static_cast<std::size_t>(tiling.tiles() * kTile));
+      scores_ = {own_rows_.data(), own_last_.data()};
+    }
+    for (int worker = 0; worker < threads; ++worker) {
+      tiles_.emplace_back(static_cast<std::size_t>(2 * tiling.plane_floats() + kTile * channels.width));
+      // Points past the last are computed too, from numbers whatever they are.
+      std::fill_n(tiles_.back().data(), tiles_.back().size(), 0.0f);
+    }
+  }
+
+ private:
+  // A worker's memory for one tile: two of planes of all classes, one of rows of all but the last.
+  struct Tile {
+    float *z, *more, *rows;
+  };
+  // Marginals of a tile: those in rows and those of the last class, which are to be multiplied by `inverse`.
+  struct Exponentials {
+    float last[kTile], inverse[kTile];
+  };
+
+  float tile_pass(const Worker& worker, int pass, std::int64_t first, int points) override {
+    float* memory = tiles_[worker.index].data();
+    const Tile at{memory, memory + tiling_.plane_floats(), memory + 2 * tiling_.plane_floats()};
+    if (pass == 0 && !task_.rows.rows) store_scores(first, points, at.z);
+    // Where rows of an image follow each other no more, the processor does not foresee what will be written next.
+    const float* shown = task_.marginals ? task_.marginals : task_.log_marginals;
+    if (pass == task_.iterations && task_.order && shown) prefetch_planes(shown, tiling_, task_.order, first + kTile);
+    const float* z = scores_and_messages(pass, first, points, at.rows);
+    if (may_be_last(pass)) show(first, points, z, at);
+    if (pass == task_.iterations && !shows_changes()) return 0;
+    Exponentials exponentials;
+    prefetch_scores(first + 2 * kTile, 0);
+    softmax_in_rows(pass, first, points, z, at, exponentials);
+    const float change = store_marginals(pass, first, points, at, exponentials);
+    if (pass < task_.iterations) send(first, points, at.rows, exponentials);
+    return change;
+  }
+
+  void store_scores(std::int64_t first, int points, float* z) {
+    float largest[kTile];
+    load_tile(kernels_, tiling_, task_.order, task_.scores, first, points, z);
+    prefetch_planes(task_.scores, tiling_, task_.order, first + kTile);
+    kernels_.subtract_largest(z, tiling_.num_classes, largest);
+    to_score_rows(kernels_, channels_, z, own_rows_.data() + first * channels_.width, own_last_.data() + first);
+  }
+
+  // f + Σ_m K̂_m δ μ_m of all classes but the last, in `rows` or in scores_
+  const float* scores_and_messages(int pass, std::int64_t first, int points, float* rows) {
+    const float* sum = scores_.rows + first * channels_.width;
+    for (std::size_t m = 0; pass > 0 && m < couplings_.size(); ++m) {
+      corners(m, first, points).slice(fields_[m].rows(), couplings_[m].after, couplings_[m].mu[0], sum, rows);
+      sum = rows;
+    }
+    return sum;
+  }
+
+  // Marginals, and their logarithms, to whoever asked for them.
+  void show(std::int64_t first, int points, const float* z, const Tile& at) const {
+    if (!task_.marginals && !task_.log_marginals) return;
+    from_score_rows(kernels_, channels_, z, scores_.last + first, at.z);
+    if (task_.log_marginals) {
+      std::memcpy(at.more, at.z, tiling_.plane_floats() * sizeof(float));
+      kernels_.log_softmax(at.more, tiling_.num_classes);
+      store_tile(kernels_, tiling_, task_.order, at.more, first, points, task_.log_marginals);
+    }
+    if (!task_.marginals) return;
+    kernels_.softmax(at.z, tiling_.num_classes);
+    store_tile(kernels_, tiling_, task_.order, at.z, first, points, task_.marginals);
+  }
+
+  void softmax_in_rows(int pass, std::int64_t first, int points, const float* z, const Tile& at, Exponentials& exponentials) {
+    std::uint8_t& out_of_range = out_of_range_[first / kTile];
+    const bool starts = pass == 0 && task_.start;
+    if (!starts && !out_of_range) {
+      if (take_exponentials(first, points, z, at.rows, exponentials)) return;
+      out_of_range = true;
+      z = scores_and_messages(pass, first, points, at.rows);
+    }
+    if (starts) {
+      load_tile(kernels_, tiling_, task_.order, task_.start, first, points, at.z);
+    } else {
+      from_score_rows(kernels_, channels_, z, scores_.last + first, at.z);
+      kernels_.softmax(at.z, tiling_.num_classes);
+    }
+    kernels_.to_rows(at.z, channels_.num_classes, at.rows);
+    std::memcpy(exponentials.last, at.z + channels_.plane_floats(), sizeof exponentials.last);
+    std::fill_n(exponentials.inverse, kTile, 1.0f);
+  }
+
+  // exp(z) and one over its sums, without a maximum taken away: that would be a passage across rows. False where
+  // messages are so large that exponentials leave the range of float32.
+  bool take_exponentials(std::int64_t first, int points, const float* z, float* rows, Exponentials& exponentials) const {
+    float largest = min_exponent;
+    kernels_.exponentials(scores_.last + first, kTile, exponentials.last);
+    std::memcpy(exponentials.inverse, exponentials.last, sizeof exponentials.inverse);
+    for_columns(channels_.num_classes, [&](int before, int row) {
+      const int at = before * kTile;
+      largest = std::max(largest, kernels_.exponentials(z + at, points * row, rows + at));
+    });
+    prefetch_scores(first + 2 * kTile, 1);
+    for (int block = 0; block < channels_.blocks(); ++block)
+      kernels_.add_rows[row_kind(channels_.block_row(block))](
+          Columns<const float>::of(rows + block * max_row * kTile, kTile), points, exponentials.inverse);
+    const float least = kernels_.invert(exponentials.inverse, points);
+    return largest <= max_exponent && least >= min_sum;
+  }
+
+  // Returns by how much marginals changed, where that is of interest.
+  float store_marginals(int pass, std::int64_t first, int points, const Tile& at, const Exponentials& exponentials) {
+    float* states = state_of(tiling_, pass, first);
+    if (!states && !shows_changes()) return 0;
+    float* q = states ? states : at.z;
+    from_score_rows(kernels_, channels_, at.rows, exponentials.last, at.z);
+    kernels_.scale(at.z, exponentials.inverse, tiling_.num_classes, q);
+    return last_q_.replace(kernels_, tiling_, pass, first, points, q);
+  }
+
+  // δ to all lattices.
+  void send(std::int64_t first, int points, const float* rows, const Exponentials& exponentials) {
+    float factor[kTile], shift[kTile];
+    for (std::size_t m = 0; m < couplings_.size(); ++m) {
+      kernels_.weigh(couplings_[m].before + first, exponentials.inverse, exponentials.last, points, factor, shift);
+      corners(m, first, points).splat(rows, factor, shift, chunk_sums_[m].sums());
+      if (m < 2) prefetch_scores(first + 2 * kTile, 2 + static_cast<int>(m));
+    }
+  }
+
+  // Scores of the tile after the next, in four parts with work between them: a processor waits where more than some
+  // dozen lines of memory are on their way.
+  void prefetch_scores(std::int64_t first, int part) const {
+    if (first >= tiling_.points) return;
+    const int floats = kTile * channels_.width / 4;
+    prefetch(scores_.rows + first * channels_.width + part * floats, floats);
+  }
+
+  const Tiling& tiling_;
+  ScoreRows scores_;                        // whose ever they are
+  Buffer<float> own_rows_, own_last_;     // the same, unless they are given
+  std::vector<std::uint8_t> out_of_range_;  // (tiles): whether exponentials of a tile did, in this pass or an earlier one
+  LastMarginals last_q_;
+  std::deque<Buffer<float>> tiles_;
+};
+
+}  // namespace densefield

@@ -1,0 +1,213 @@
+// What forward and backward passes share: a lattice's own sums for all classes, and the way there and back for a tile.
+#pragma once
+
+#include <cstring>
+
+#include "base/compiler.hpp"
+#include "mean_field/mean_field.hpp"
+
+namespace densefield {
+
+// Rows of one coupling's lattice for all classes, block after block; `arrays` of them, for moments.
+class Field {
+ public:
+  Field(const Coupling& coupling, const Tiling& tiling, int arrays)
+      : coupling_(coupling),
+        tiling_(tiling),
+        rows_stride_(coupling.filter->lattice().vertices * tiling.width),
+        rows_(static_cast<std::size_t>(arrays * rows_stride_)) {}
+
+  float* rows(int array = 0) { return rows_.data() + array * rows_stride_; }
+  std::int64_t rows_stride() const { return rows_stride_; }
+  std::int64_t vertices() const { return coupling_.filter->lattice().vertices; }
+
+  // rows = factor · Σ of the chunks' sums; and the same in another field, where one is given
+  void gather(const Worker& worker, const float* local, float factor, int array, Field* copy = nullptr) {
+    const std::int64_t slots = coupling_.filter->lattice().slots();
+    for (int block = 0; block < tiling_.blocks(); ++block) {
+      const std::int64_t at = block * max_row * vertices();
+      coupling_.filter->gather(worker, row_kind(tiling_.block_row(block)), local + block * max_row * slots, factor,
+                               rows(array) + at, copy ? copy->rows() + at : nullptr);
+    }
+  }
+
+  void blur(const Worker& worker, bool adjoint, int array) {
+    for (int block = 0; block < tiling_.blocks(); ++block)
+      coupling_.filter->blur(worker, row_kind(tiling_.block_row(block)), rows(array) + block * max_row * vertices(),
+                             adjoint);
+  }
+
+ private:
+  const Coupling& coupling_;
+  const Tiling& tiling_;
+  std::int64_t rows_stride_;
+  Buffer<float> rows_;
+};
+
+// The chunks' own sums of one coupling, for all classes; `arrays` of them, for moments.
+class ChunkSums {
+ public:
+  ChunkSums(const Coupling& coupling, const Tiling& tiling, int arrays)
+      : lattice_(coupling.filter->lattice()),
+        tiling_(tiling),
+        stride_(lattice_.slots() * tiling.width),
+        sums_(static_cast<std::size_t>(arrays * stride_)) {}
+
+  float* sums(int array = 0) { return sums_.data() + array * stride_; }
+
+  // Zeroes the sums of a unit's chunks.
+  void clear(std::int64_t unit, int arrays) {
+    const std::int64_t per_unit = tiling_.unit_points / lattice_.chunk_points;
+    const std::int64_t first = lattice_.chunk_slots[unit * per_unit];
+    const std::int64_t last = lattice_.chunk_slots[std::min((unit + 1) * per_unit, lattice_.chunks())];
+    for (int array = 0; array < arrays; ++array)
+      for_columns(tiling_.num_classes, [&](int before, int row) {
+        std::memset(sums(array) + before * lattice_.slots() + first * row, 0, (last - first) * row * sizeof(float));
+      });
+  }
+
+ private:
+  const Lattice& lattice_;
+  const Tiling& tiling_;
+  std::int64_t stride_;
+  Buffer<float> sums_;
+};
+
+// A tile of points, and where it lies in one lattice.
+struct Place {
+  std::int64_t first;  // point
+  int points;
+  Chunk chunk;
+  std::int64_t within;  // first point of the tile, counted from the chunk's
+  std::int64_t chunk_slot;
+
+  Place(const Lattice& lattice, std::int64_t first_point, int count)
+      : first(first_point),
+        points(count),
+        chunk(lattice.chunk(first / lattice.chunk_points)),
+        within(first % lattice.chunk_points),
+        chunk_slot(lattice.chunk_slots[first / lattice.chunk_points]) {}
+};
+
+inline constexpr float zeros[kTile] = {};  // to be added to a tile's points
+
+// A tile in rows at the corners of one lattice.
+class Corners {
+ public:
+  Corners(const Coupling& coupling, const Tiling& tiling, const TileKernels& kernels, std::int64_t first, int points)
+      : place_(coupling.filter->lattice(), first, points),
+        lattice_(coupling.filter->lattice()),
+        tiling_(tiling),
+        kernels_(kernels) {}
+
+  // tile = base + scale · factor · S·rows; base is zero where it is null, and may be the tile
+  void slice(const float* rows, const float* factor, float scale, const float* base, float* tile) const {
+    for (int block = 0; block < tiling_.blocks(); ++block)
+      kernels_.slice_tile[kind(block)](place_.chunk, place_.within, place_.points, of_vertices(block, rows),
+                                    factor + place_.first, scale, base ? of_tile(block, base) : Columns<const float>{},
+                                    of_tile(block, tile));
+  }
+
+  // local += Sᵀ·(factor · tile + shift); `factor` and `shift` are of the tile's points
+  void splat(const float* tile, const float* factor, const float* shift, float* local) const {
+    for (int block = 0; block < tiling_.blocks(); ++block)
+      kernels_.splat_tile[kind(block)](place_.chunk, place_.within, place_.points, of_tile(block, tile), factor, shift,
+                                   of_slots(block, local));
+  }
+
+  // slope (points of the tile, arrays) += scale · factor · tile · S·rows of every array
+  void slice_slopes(const float* rows, std::int64_t stride, int arrays, const float* factor, float scale,
+                      const float* tile, float* slope) const {
+    for (int block = 0; block < tiling_.blocks(); ++block)
+      kernels_.slice_slopes[kind(block)](place_.chunk, place_.within, place_.points, of_vertices(block, rows), stride,
+                                           factor + place_.first, scale, of_tile(block, tile), arrays, slope);
+  }
+
+ private:
+  int kind(int block) const { return row_kind(tiling_.block_row(block)); }
+  template <class Float>
+  static Columns<Float> of_tile(int block, Float* tile) {
+    return Columns<Float>::of(tile + block * max_row * kTile, kTile);
+  }
+  Columns<const float> of_vertices(int block, const float* rows) const {
+    return Columns<const float>::of(rows + block * max_row * lattice_.vertices, lattice_.vertices);
+  }
+  // From the chunk's first slot on.
+  Columns<float> of_slots(int block, float* local) const {
+    return Columns<float>::of(local + block * max_row * lattice_.slots(), lattice_.slots())
+        .from(place_.chunk_slot, tiling_.block_row(block));
+  }
+
+  Place place_;
+  const Lattice& lattice_;
+  const Tiling& tiling_;
+  const TileKernels& kernels_;
+};
+
+// Calls task(first point, points) for every tile of a unit.
+template <class Task>
+void for_tiles(const Tiling& tiling, std::int64_t unit, const Task& task) {
+  const std::int64_t end = std::min((unit + 1) * tiling.unit_points, tiling.points);
+  for (std::int64_t first = unit * tiling.unit_points; first < end; first += kTile)
+    task(first, static_cast<int>(std::min<std::int64_t>(kTile, end - first)));
+}
+
+// From an array (classes, points) to a tile of planes, in the order of the order if there is one; points past the last are
+// zero.
+inline void load_tile(const TileKernels& kernels, const Tiling& tiling, const PixelOrder* order, const float* array,
+                      std::int64_t first, int points, float* planes) {
+  if (points < kTile) std::fill_n(planes, tiling.plane_floats(), 0.0f);
+  if (!order) return kernels.load(array + first, tiling.points, tiling.num_classes, points, planes);
+  order->for_runs(first, first + points, [&](const Run& run) {
+    kernels.load(array + run.pixel, tiling.points, tiling.num_classes, run.count, planes + run.place - first);
+  });
+}
+
+// And back.
+inline void store_tile(const TileKernels& kernels, const Tiling& tiling, const PixelOrder* order, const float* planes,
+                       std::int64_t first, int points, float* array) {
+  if (!order) return kernels.store(planes, tiling.num_classes, points, array + first, tiling.points);
+  order->for_runs(first, first + points, [&](const Run& run) {
+    kernels.store(planes + run.place - first, tiling.num_classes, run.count, array + run.pixel, tiling.points);
+  });
+}
+
+// And added to what is there.
+inline void add_tile(const TileKernels& kernels, const Tiling& tiling, const PixelOrder* order, const float* planes,
+                     std::int64_t first, int points, float* array) {
+  if (!order) return kernels.add(planes, tiling.num_classes, points, array + first, tiling.points);
+  order->for_runs(first, first + points, [&](const Run& run) {
+    kernels.add(planes + run.place - first, tiling.num_classes, run.count, array + run.pixel, tiling.points);
+  });
+}
+
+// Fetches the rows that a unit's points will ask for, which lie anywhere, before they do.
+inline void prefetch_rows(const Lattice& lattice, const Tiling& tiling, std::int64_t unit, const float* rows) {
+  if (lattice.vertices * tiling.width < 1 << 17) return;  // they all stay in the second cache
+  const std::int64_t per_unit = tiling.unit_points / lattice.chunk_points;
+  const std::int64_t first = lattice.chunk_slots[unit * per_unit];
+  const std::int64_t last = lattice.chunk_slots[std::min((unit + 1) * per_unit, lattice.chunks())];
+  for_columns(tiling.num_classes, [&](int before, int row) {
+    const float* of_column = rows + before * lattice.vertices;
+    for (std::int64_t slot = first; slot < last; ++slot) {
+      const float* at = of_column + std::int64_t{lattice.vertex_of_slot[slot]} * row;
+      DENSEFIELD_PREFETCH(at);
+      if (row > column) DENSEFIELD_PREFETCH(at + row - 1);
+    }
+  });
+}
+
+// The same for numbers side by side.
+inline void prefetch(const float* from, std::int64_t floats) {
+  for (std::int64_t i = 0; i < floats; i += 16) DENSEFIELD_PREFETCH(from + i);
+}
+
+// The same for a tile of an array (classes, points), whose classes lie far apart.
+inline void prefetch_planes(const float* from, const Tiling& tiling, const PixelOrder* order, std::int64_t place) {
+  if (place >= tiling.points) return;
+  const std::int64_t first = order ? order->pixel(place) : place;
+  for (int label = 0; label < tiling.num_classes; ++label)
+    for (int p = 0; p < kTile; p += 16) DENSEFIELD_PREFETCH(from + label * tiling.points + std::min(first + p, tiling.points - 1));
+}
+
+}  // namespace densefield

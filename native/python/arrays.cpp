@@ -1,0 +1,121 @@
+// Passes over whole arrays that NumPy would make one after the other on one thread.
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+#include "python/bindings.hpp"
+#include "base/buffer.hpp"
+#include "base/parallel.hpp"
+#include "image/pixel_order.hpp"
+
+namespace nb = nanobind;
+
+namespace densefield {
+
+namespace {
+
+using Part = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;  // (points, columns), any strides
+using Features = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+constexpr std::int64_t piece_points = 1 << 15;  // a multiple of kTile
+
+// Calls task(first point read, first point written, how many) for points that lie side by side in both.
+template <class Task>
+void for_points(std::int64_t points, const PixelOrder* order, int threads, const Task& task) {
+  const ReleasedGil released;
+  parallel_for(threads, (points + piece_points - 1) / piece_points, [&](std::int64_t piece, int) {
+    const std::int64_t first = piece * piece_points, last = std::min(first + piece_points, points);
+    if (!order) return task(first, first, last - first);
+    order->for_runs(first, last, [&](const Run& run) { task(run.pixel, run.place, run.count); });
+  });
+}
+
+void check(std::size_t points, const PixelOrder* order, int threads) {
+  if (order && static_cast<std::size_t>(order->num_pixels()) != points)
+    throw std::invalid_argument("the pixel order has another number of points");
+  if (threads < 1 || threads > 1024) throw std::invalid_argument("threads must be 1 to 1024");
+}
+
+template <class Number>
+void fill(const Part& part, const std::vector<float>& widths, const Features& out, std::int64_t offset,
+          const PixelOrder* order, int threads) {
+  const auto* from = static_cast<const Number*>(part.data());
+  const std::int64_t point = part.stride(0), column = part.stride(1);
+  const auto points = static_cast<std::int64_t>(part.shape(0)), stride = static_cast<std::int64_t>(out.shape(1));
+  float* to = out.data() + offset;
+  for_points(points, order, threads, [&](std::int64_t read, std::int64_t written, std::int64_t count) {
+    for (std::size_t c = 0; c < widths.size(); ++c)
+      for (std::int64_t i = 0; i < count; ++i)
+        to[(written + i) * stride + c] = static_cast<float>(from[(read + i) * point + c * column]) / widths[c];
+  });
+}
+
+// out[:, offset + c] = part[:, c] / widths[c], in pixel order if given.
+void fill_features(const Part& part, const std::vector<float>& widths, const Features& out, std::int64_t offset,
+                   const PixelOrder* order, int threads) {
+  if (part.shape(1) != widths.size()) throw std::invalid_argument("one width per column");
+  if (out.shape(0) != part.shape(0) || offset < 0 || offset + part.shape(1) > out.shape(1))
+    throw std::invalid_argument("out has no room for the columns");
+  check(part.shape(0), order, threads);
+  if (part.dtype() == nb::dtype<std::uint8_t>())
+    fill<std::uint8_t>(part, widths, out, offset, order, threads);
+  else if (part.dtype() == nb::dtype<float>())
+    fill<float>(part, widths, out, offset, order, threads);
+  else if (part.dtype() == nb::dtype<double>())
+    fill<double>(part, widths, out, offset, order, threads);
+  else
+    throw std::invalid_argument("columns must be uint8, float32 or float64");
+}
+
+using Flat = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// Calls task(first, last) on pieces of an array until one says no; true where none does.
+template <class Task>
+bool all_pieces(std::int64_t count, int threads, const Task& task) {
+  if (threads < 1 || threads > 1024) throw std::invalid_argument("threads must be 1 to 1024");
+  const std::int64_t piece = 1 << 18;
+  std::atomic<bool> good{true};
+  const ReleasedGil released;
+  parallel_for(threads, (count + piece - 1) / piece, [&](std::int64_t i, int) {
+    if (!task(i * piece, std::min((i + 1) * piece, count))) good.store(false, std::memory_order_relaxed);
+  });
+  return good;
+}
+
+// A number times zero is zero unless it is NaN or infinite; sums of such nothing vectorise.
+bool finite(const float* values, std::int64_t first, std::int64_t last) {
+  float sums[16] = {};
+  std::int64_t i = first;
+  for (; i + 16 <= last; i += 16)
+    for (int lane = 0; lane < 16; ++lane) sums[lane] += values[i + lane] * 0.0f;
+  for (; i < last; ++i) sums[0] += values[i] * 0.0f;
+  for (const float sum : sums)
+    if (!(sum == 0)) return false;
+  return true;
+}
+
+bool all_finite(const Flat& values, int threads) {
+  const float* from = values.data();
+  return all_pieces(static_cast<std::int64_t>(values.shape(0)), threads,
+                    [&](std::int64_t first, std::int64_t last) { return finite(from, first, last); });
+}
+
+// Memory for (rows, columns) floats, not set to anything, which goes back to where the next call finds it.
+nb::ndarray<nb::numpy, float, nb::ndim<2>> new_array(std::size_t rows, std::size_t columns) {
+  if (columns > 0 && rows > std::numeric_limits<std::size_t>::max() / sizeof(float) / columns) throw std::bad_alloc();
+  auto* buffer = new Buffer<float>(rows * columns);
+  const nb::capsule owner(buffer, [](void* given) noexcept { delete static_cast<Buffer<float>*>(given); });
+  return nb::ndarray<nb::numpy, float, nb::ndim<2>>(buffer->data(), {rows, columns}, owner);
+}
+
+}  // namespace
+
+void bind_arrays(nb::module_& module) {
+  module.def("release_memory", &release_blocks);
+  module.def("new_array", &new_array, nb::arg("rows"), nb::arg("columns"));
+  module.def("all_finite", &all_finite, array_arg("values"), nb::arg("threads"));
+  module.def("fill_features", &fill_features, array_arg("columns"), nb::arg("widths"), array_arg("out"), nb::arg("offset"),
+             nb::arg("order").none(), nb::arg("threads"));
+}
+
+}  // namespace densefield

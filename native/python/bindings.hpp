@@ -1,0 +1,92 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "base/interrupt.hpp"
+
+#if defined(__GLIBCXX__) && defined(__linux__)
+#include <cxxabi.h>
+#include <unistd.h>
+#define DENSEFIELD_FORCED_UNWIND 1
+#endif
+
+namespace densefield {
+
+// Ends the native calls of other threads: those that were begun on a thread while it had entered this.
+class Cancellation {
+ public:
+  void cancel() { requested_.store(true, std::memory_order_relaxed); }
+  bool requested() const { return requested_.load(std::memory_order_relaxed); }
+
+  void enter() { current_ = this; }
+  void leave() { current_ = nullptr; }
+  static const Cancellation* current() { return current_; }
+
+ private:
+  inline static thread_local const Cancellation* current_ = nullptr;
+  std::atomic<bool> requested_{false};
+};
+
+// Lets other Python threads run during a native call, and Ctrl-C end it.
+class ReleasedGil {
+ public:
+  ReleasedGil() : state_(PyEval_SaveThread()), interrupt_(&ReleasedGil::ask, this), outer_(current_interrupt) {
+    current_interrupt = &interrupt_;
+  }
+  ~ReleasedGil() {
+    current_interrupt = outer_;
+    restore(state_);
+  }
+  ReleasedGil(const ReleasedGil&) = delete;
+  ReleasedGil& operator=(const ReleasedGil&) = delete;
+
+ private:
+  // Python ends threads that ask for its lock while the interpreter shuts down. On Linux that unwinds the stack, which
+  // would end the process at the first destructor; such a thread sleeps instead until the process ends.
+  static void restore(PyThreadState* state) {
+#ifdef DENSEFIELD_FORCED_UNWIND
+    try {
+      PyEval_RestoreThread(state);
+    } catch (const abi::__forced_unwind&) {
+      for (;;) ::pause();
+    }
+#else
+    PyEval_RestoreThread(state);
+#endif
+  }
+
+  // Whether a signal handler raised an exception. Python runs them on its main thread alone: others need not ask again.
+  static bool ask(void* self) {
+    ReleasedGil& call = *static_cast<ReleasedGil*>(self);
+    if (call.cancellation_ && call.cancellation_->requested()) return true;
+    if (call.asks_no_more_) return false;
+    restore(call.state_);
+    const bool raised = PyErr_CheckSignals() != 0;
+    call.asks_no_more_ = raised || !on_main_thread();
+    call.state_ = PyEval_SaveThread();
+    return raised;
+  }
+
+  static bool on_main_thread();
+
+  PyThreadState* state_;
+  Interrupt interrupt_;
+  Interrupt* outer_;
+  const Cancellation* cancellation_ = Cancellation::current();
+  bool asks_no_more_ = false;
+};
+
+// An array as it is: one that had to be converted would be a copy, and what is written to it lost.
+inline auto array_arg(const char* name) { return nanobind::arg(name).noconvert(); }
+
+void bind_pixels(nanobind::module_& module);
+void bind_lattice(nanobind::module_& module);
+void bind_mean_field(nanobind::module_& module);
+void bind_arrays(nanobind::module_& module);
+
+}  // namespace densefield

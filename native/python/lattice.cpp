@@ -1,0 +1,192 @@
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+
+#include "python/pixels.hpp"
+#include "lattice/filter.hpp"
+
+namespace nb = nanobind;
+
+namespace densefield {
+
+namespace {
+
+using Values = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;  // (batch, points, channels)
+using Out = nb::ndarray<float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using Points = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;  // (points, dimension)
+using Vector = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Numbers = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Moments = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Slope = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+void check_threads(int threads) {
+  if (threads < 1) throw std::invalid_argument("threads must be at least 1");
+}
+
+Shape shape_of(const LatticeFilter& filter, const Values& values) {
+  if (static_cast<std::int64_t>(values.shape(1)) != filter.lattice().points)
+    throw std::invalid_argument("values are for another number of points");
+  return {static_cast<std::int64_t>(values.shape(0)), static_cast<std::int64_t>(values.shape(2))};
+}
+
+template <class A, class B>
+void check_same_shape(const A& a, const B& b) {
+  for (int axis = 0; axis < 3; ++axis)
+    if (a.shape(axis) != b.shape(axis)) throw std::invalid_argument("arrays differ in shape");
+}
+
+void check_points(const LatticeFilter& filter, const Numbers& numbers) {
+  if (static_cast<std::int64_t>(numbers.shape(0)) != filter.lattice().points)
+    throw std::invalid_argument("values are for another number of points");
+}
+
+Features features_of(const Points& points) {
+  const bool is_double = points.dtype() == nb::dtype<double>();
+  if (!is_double && points.dtype() != nb::dtype<float>()) throw std::invalid_argument("points must be floats");
+  return {points.data(), is_double, static_cast<std::int64_t>(points.shape(0))};
+}
+
+std::unique_ptr<LatticeFilter> make_filter(const FeatureSource& source, int dimension, const std::vector<double>& scale,
+                                           const std::vector<int>& axes, const std::vector<double>& taps,
+                                           bool single_precision, int halo, int threads, const std::string& simd) {
+  check_threads(threads);
+  if (dimension < 1 || dimension > max_dimension) throw std::invalid_argument("dimension must be 1 to 16");
+  if (source.is_double && single_precision) throw std::invalid_argument("single precision takes float32 points");
+  if (static_cast<int>(scale.size()) != dimension) throw std::invalid_argument("one scale per dimension");
+  if (axes.size() != taps.size()) throw std::invalid_argument("one tap per axis");
+  if (halo < 0 || halo > 8) throw std::invalid_argument("halo must be 0 to 8");
+  Embedding embedding{dimension, single_precision, {}};
+  std::copy(scale.begin(), scale.end(), embedding.scale);
+  std::vector<Pass> passes;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] < 0 || axes[i] > dimension) throw std::invalid_argument("axes must be 0 to dimension");
+    passes.push_back({axes[i], static_cast<float>(taps[i])});
+  }
+  const LatticeKernels& chosen = kernels(simd).lattice;
+  const ReleasedGil released;
+  return std::make_unique<LatticeFilter>(build_lattice(embedding, source, halo, chosen, threads), std::move(passes),
+                                         chosen);
+}
+
+std::unique_ptr<LatticeFilter> filter_of_points(const Points& points, const std::vector<double>& scale,
+                                                const std::vector<int>& axes, const std::vector<double>& taps,
+                                                bool single_precision, int halo, int threads, const std::string& simd) {
+  const Features given = features_of(points);
+  const auto dimension = static_cast<int>(std::min<std::size_t>(points.shape(1), max_dimension + 1));
+  const auto copy = [&](std::int64_t first, std::int64_t count, char* to) {
+    std::memcpy(to, given.row(dimension, first), count * given.row_bytes(dimension));
+  };
+  return make_filter({given.points, given.is_double, copy}, dimension, scale, axes, taps, single_precision, halo,
+                     threads, simd);
+}
+
+std::unique_ptr<LatticeFilter> filter_of_pixels(const BoundPixels& pixels, const std::vector<double>& scale,
+                                                const std::vector<int>& axes, const std::vector<double>& taps,
+                                                bool single_precision, int halo, int threads, const std::string& simd) {
+  const PixelFeatures& given = pixels.features;
+  const auto copy = [&](std::int64_t first, std::int64_t count, char* to) {
+    given.copy(first, count, reinterpret_cast<float*>(to));
+  };
+  return make_filter({given.points(), false, copy}, given.dimension(), scale, axes, taps, single_precision, halo,
+                     threads, simd);
+}
+
+void apply(const LatticeFilter& filter, const Values& values, const Out& out, bool adjoint, double magnitude,
+           int threads) {
+  check_threads(threads);
+  const Shape shape = shape_of(filter, values);
+  check_same_shape(values, out);
+  const ReleasedGil released;
+  filter.apply(values.data(), out.data(), shape, adjoint, static_cast<float>(magnitude), threads);
+}
+
+void gradients(const LatticeFilter& filter, const Values& cotangent, const Values& values, const Out& back,
+               const Slope& slope, double magnitude, int threads) {
+  check_threads(threads);
+  const Shape shape = shape_of(filter, values);
+  check_same_shape(values, cotangent);
+  check_same_shape(values, back);
+  if (static_cast<std::int64_t>(slope.shape(0)) != filter.lattice().points ||
+      static_cast<int>(slope.shape(1)) != filter.lattice().embedding.dimension)
+    throw std::invalid_argument("to_features must be (points, dimension)");
+  const ReleasedGil released;
+  filter.gradients(cotangent.data(), values.data(), shape, back.data(), slope.data(),
+                   static_cast<float>(magnitude), threads);
+}
+
+void point_moments(const LatticeFilter& filter, const Numbers& sums, std::optional<Numbers> more,
+                  std::optional<Numbers> present, const Moments& moments, double factor, double magnitude, int threads) {
+  check_threads(threads);
+  check_points(filter, sums);
+  if (more) check_points(filter, *more);
+  if (present) check_points(filter, *present);
+  const auto d = static_cast<std::size_t>(filter.lattice().embedding.dimension);
+  if (moments.shape(0) != d || moments.shape(1) != d) throw std::invalid_argument("moments must be (d, d)");
+  const ReleasedGil released;
+  filter.point_moments(sums.data(), more ? more->data() : nullptr, present ? present->data() : nullptr, factor,
+                      static_cast<float>(magnitude), moments.data(), threads);
+}
+
+double calibrated_magnitude(const LatticeFilter& filter, int threads) {
+  check_threads(threads);
+  const ReleasedGil released;
+  return filter.calibrated_magnitude(threads);
+}
+
+// The features the lattice was built from, as a view on its own memory.
+nb::ndarray<nb::numpy, nb::ro> features(const LatticeFilter& filter) {
+  const Lattice& lattice = filter.lattice();
+  const std::size_t shape[2] = {static_cast<std::size_t>(lattice.points),
+                                static_cast<std::size_t>(lattice.embedding.dimension)};
+  return nb::ndarray<nb::numpy, nb::ro>(lattice.features.data, 2, shape, nb::handle(), nullptr,
+                                        lattice.features.is_double ? nb::dtype<double>() : nb::dtype<float>());
+}
+
+void diagonal(const LatticeFilter& filter, const Vector& out, double magnitude, int threads) {
+  check_threads(threads);
+  if (static_cast<std::int64_t>(out.shape(0)) != filter.lattice().points)
+    throw std::invalid_argument("out is for another number of points");
+  const ReleasedGil released;
+  filter.diagonal(out.data(), static_cast<float>(magnitude), threads);
+}
+
+std::vector<double> time_phases(const LatticeFilter& filter, const Values& values, const Out& out, int threads) {
+  check_threads(threads);
+  const Shape shape = shape_of(filter, values);
+  check_same_shape(values, out);
+  const ReleasedGil released;
+  LatticeFilter::Times times;
+  filter.apply(values.data(), out.data(), shape, false, 1.0f, threads, &times);
+  return {times.splat, times.blur, times.slice};
+}
+
+}  // namespace
+
+void bind_lattice(nb::module_& module) {
+  nb::class_<LatticeFilter>(module, "Lattice")
+      .def(nb::new_(&filter_of_pixels), array_arg("features"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
+           nb::arg("single_precision"), nb::arg("halo"), nb::arg("threads"), nb::arg("simd"))
+      .def(nb::new_(&filter_of_points), array_arg("features"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
+           nb::arg("single_precision"), nb::arg("halo"), nb::arg("threads"), nb::arg("simd"))
+      .def_prop_ro("num_vertices", [](const LatticeFilter& filter) { return filter.lattice().vertices; })
+      .def_prop_ro("features", &features, nb::rv_policy::reference_internal)
+      .def("apply", &apply, array_arg("values"), array_arg("out"), nb::arg("adjoint"), nb::arg("magnitude"),
+           nb::arg("threads"))
+      .def("gradients", &gradients, array_arg("cotangent"), array_arg("values"), array_arg("to_values"), array_arg("to_features"),
+           nb::arg("magnitude"), nb::arg("threads"))
+      .def("point_moments", &point_moments, array_arg("row_sums"), array_arg("extra").none(), array_arg("present").none(),
+           array_arg("moments"), nb::arg("factor"), nb::arg("magnitude"), nb::arg("threads"))
+      .def("calibrated_magnitude", &calibrated_magnitude, nb::arg("threads"))
+      .def("diagonal", &diagonal, array_arg("out"), nb::arg("magnitude"), nb::arg("threads"))
+      .def("time_phases", &time_phases, array_arg("values"), array_arg("out"), nb::arg("threads"));
+  module.def(
+      "calibration_samples",
+      [](const Points& points, int threads) {
+        check_threads(threads);
+        return calibration_samples(features_of(points), static_cast<int>(points.shape(1)), threads);
+      },
+      array_arg("features"), nb::arg("threads"));
+}
+
+}  // namespace densefield
