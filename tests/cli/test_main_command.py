@@ -94,11 +94,6 @@ def test_without_a_verb_help_is_shown():
     assert answer.returncode == 2 and "Usage: densefield" in answer.stdout + answer.stderr
 
 
-def test_the_installed_command_is_main():
-    project = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
-    assert '[project.scripts]\ndensefield = "densefield.cli.main:main"\n' in project
-
-
 def test_python_m_does_what_the_command_does(tmp_path):
     command = Path(sys.executable).with_name("densefield")
     if not command.exists():

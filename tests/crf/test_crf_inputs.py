@@ -133,6 +133,6 @@ def test_features_that_are_too_many_for_a_lattice_are_refused():
 def test_a_refused_image_leaves_the_crf_as_it_was():
     crf = CRF([Spatial(2), Bilateral(2, 3)])
     before = crf.solve(SCORES, IMAGE).marginals
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="no image was given"):
         crf.solve(SCORES)
     assert np.array_equal(crf.solve(SCORES, IMAGE).marginals, before)

@@ -18,9 +18,9 @@ def test_output_arrays_of_another_type_or_order_are_refused_not_lost():
         np.empty((1, 4, 30), np.float32).swapaxes(1, 2),
         np.empty((1, 30, 8), np.float32)[..., ::2],
     ):
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match="incompatible function arguments"):
             k.native.apply(values, out, False, 1.0, 1)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="incompatible function arguments"):
         k.native.diagonal(np.empty(30), 1.0, 1)
 
 
@@ -30,7 +30,7 @@ def test_mean_field_writes_to_the_arrays_it_is_given_or_refuses_them():
     couplings = [native_coupling(bound) for bound in problem.kernels]
     for name, wrong in (("marginals", np.empty((3, 20))), ("residuals", np.empty(2))):
         arguments = {"marginals": None, "log_marginals": None, "states": None, "residuals": None, name: wrong}
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match="incompatible function arguments"):
             _core.mean_field(
                 couplings,
                 problem.scores,

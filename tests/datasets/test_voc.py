@@ -40,9 +40,9 @@ def test_samples_can_be_written_to(voc_root):
 def test_indices_are_those_of_sequences(voc_root):
     dataset = VOC2012(voc_root)
     assert dataset[-1].id == dataset[np.int64(2)].id == TRAIN[2]
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="out of range"):
         dataset[3]
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="slice"):
         dataset[0:2]
 
 

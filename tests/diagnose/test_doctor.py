@@ -134,7 +134,7 @@ def test_input_that_refine_refuses_is_refused_alike():
         explain(IMAGE, labels=MASK[:9, :9])
     with pytest.raises(InputError, match="'depth'"):
         explain(IMAGE, labels=MASK, kernels=[Custom(feature="depth")])
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="at least one pixel"):
         explain(IMAGE[:0], logits=np.zeros((2, 0, WIDTH)))
 
 

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 from densefield import TorchLatticeFilter, apply_filter  # noqa: E402
 from densefield.errors import InputError, InputTypeError  # noqa: E402
 from densefield.filters.lattice_geometry import elevate, vertex_features  # noqa: E402
+from tests.support.misuse import WRONG_TYPE  # noqa: E402
 
 
 def random(*shape: int, seed: int) -> Any:
@@ -194,24 +195,25 @@ def test_no_points_have_no_moments() -> None:
     assert torch.equal(twin.second_moments(empty, empty), torch.zeros(2, 2, dtype=torch.float64))
 
 
-UNFIT: tuple[Any, ...] = (
-    np.zeros(4, np.float32),
-    np.zeros(6, np.float32),
-    np.zeros((5, 1), np.float32),
-    np.zeros(5, np.complex64),
-)
+OTHER_SIZES = np.zeros(4, np.float32), np.zeros(6, np.float32)
+OTHER_TYPES = np.zeros((5, 1), np.float32), np.zeros(5, np.complex64)
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "value", "error", "message"),
     [
-        *product(("row_sums", "extra", "present"), UNFIT),
-        *product(("moments",), (np.zeros((2, 3)), np.zeros((2, 2), np.float32), np.zeros(4))),
-        ("threads", 0),
-        ("row_sums", None),
+        *product(("row_sums", "extra", "present"), OTHER_SIZES, [ValueError], ["another number of points"]),
+        *((*row, *WRONG_TYPE) for row in product(("row_sums", "extra", "present"), OTHER_TYPES)),
+        ("moments", np.zeros((2, 3)), ValueError, "moments must be"),
+        ("moments", np.zeros((2, 2), np.float32), *WRONG_TYPE),
+        ("moments", np.zeros(4), *WRONG_TYPE),
+        ("threads", 0, ValueError, "threads must be"),
+        ("row_sums", None, *WRONG_TYPE),
     ],
 )
-def test_native_code_refuses_what_does_not_fit(name: str, value: Any) -> None:
+def test_point_moments_with_invalid_arguments_raises(
+    name: str, value: Any, error: type[Exception], message: str
+) -> None:
     lattice, numbers = LatticeFilter(np.zeros((5, 2), np.float32)).native, np.zeros(5, np.float32)
     fitting: dict[str, Any] = {
         "row_sums": numbers,
@@ -223,5 +225,5 @@ def test_native_code_refuses_what_does_not_fit(name: str, value: Any) -> None:
         "threads": 1,
     }
     lattice.point_moments(**fitting)
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises(error, match=message):
         lattice.point_moments(**{**fitting, name: value})

@@ -11,6 +11,7 @@ import pytest
 from densefield import LatticeFilter, _core
 from densefield.errors import InputError
 from densefield.filters.pixel_order import PixelFeatures, PixelOrder
+from tests.support.misuse import WRONG_TYPE
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -71,33 +72,36 @@ def test_more_channels_than_a_lattice_has_dimensions_are_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes",
+    "changes, error, message",
     [
-        {"pixels": None},
-        {"pixels": pixels_of(6, 3)[:, 0]},
-        {"pixels": pixels_of(6, 2)},
-        {"width": 0},
-        {"width": -1},
-        {"width": 7},
-        {"position_widths": [1.0]},
-        {"position_widths": [1.0, 1.0, 1.0]},
-        {"channel_widths": [1.0, 1.0]},
-        {"channel_widths": None},
-        {"order": _core.PixelOrder(3, 2)},
-        {"order": _core.PixelOrder(2, 4)},
-        {"order": 3},
+        ({"pixels": None}, *WRONG_TYPE),
+        ({"pixels": pixels_of(6, 3)[:, 0]}, *WRONG_TYPE),
+        ({"pixels": pixels_of(6, 2)}, ValueError, "one width per channel"),
+        ({"width": 0}, ValueError, "width must be 1 to the number of points"),
+        ({"width": -1}, ValueError, "width must be 1 to the number of points"),
+        ({"width": 7}, ValueError, "width must be 1 to the number of points"),
+        ({"position_widths": [1.0]}, ValueError, "one width for x, one for y"),
+        ({"position_widths": [1.0, 1.0, 1.0]}, ValueError, "one width for x, one for y"),
+        ({"channel_widths": [1.0, 1.0]}, ValueError, "one width per channel"),
+        ({"channel_widths": None}, *WRONG_TYPE),
+        ({"order": _core.PixelOrder(3, 2)}, ValueError, "the pixel order is of another image"),
+        ({"order": _core.PixelOrder(2, 4)}, ValueError, "the pixel order is of another image"),
+        ({"order": 3}, RuntimeError, "std::bad_cast"),
     ],
 )
-def test_what_does_not_fit_is_an_error(changes: dict[str, Any]) -> None:
+def test_invalid_pixel_features_raise(changes: dict[str, Any], error: type[Exception], message: str) -> None:
     given: dict[str, Any] = {"pixels": pixels_of(6, 3), "width": 3, "position_widths": [1.0, 1.0]}
     given |= {"channel_widths": [1.0, 1.0, 1.0], "order": _core.PixelOrder(2, 3)}
     _core.PixelFeatures(**given)
-    with pytest.raises((TypeError, ValueError, RuntimeError)):
+    with pytest.raises(error, match=message):
         _core.PixelFeatures(**{**given, **changes})
 
 
-@pytest.mark.parametrize("shape", [(6, 4), (5, 5), (30,)])
-def test_an_array_of_another_shape_is_not_filled(shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    "shape, error, message",
+    [((6, 4), ValueError, "out must be"), ((5, 5), ValueError, "out must be"), ((30,), *WRONG_TYPE)],
+)
+def test_an_array_of_another_shape_is_not_filled(shape: tuple[int, ...], error: type[Exception], message: str) -> None:
     features = PixelFeatures(pixels_of(6, 3), 3, (1.0, 1.0), (1.0, 1.0, 1.0))
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises(error, match=message):
         features.native.fill(np.empty(shape, np.float32))

@@ -88,6 +88,6 @@ def test_wrong_names_are_an_error(names, error, message):
 def test_a_batch_with_an_error_is_not_counted():
     metrics = SegmentationMetrics(3)
     metrics.update(LABELS, TRUTH)
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="the truth holds label 7"):
         metrics.update(LABELS, torch.stack([TRUTH[0], TRUTH[1] + 7]))
     assert metrics.compute().images == 2

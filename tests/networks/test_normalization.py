@@ -27,9 +27,11 @@ def test_an_image_without_three_channels_is_refused(shape):
         IMAGENET(torch.zeros(shape))
 
 
-@pytest.mark.parametrize("image", [torch.zeros(3, 4, 5, dtype=torch.bool), [[[0.0]]]])
-def test_what_is_no_image_is_refused(image):
-    with pytest.raises(InputTypeError):
+@pytest.mark.parametrize(
+    "image, message", [(torch.zeros(3, 4, 5, dtype=torch.bool), "dtype torch.bool"), ([[[0.0]]], "is a list")]
+)
+def test_an_image_of_the_wrong_type_raises(image, message):
+    with pytest.raises(InputTypeError, match=message):
         IMAGENET(image)
 
 

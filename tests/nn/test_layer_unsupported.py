@@ -115,7 +115,7 @@ def test_the_older_exporter_to_onnx_is_refused(tmp_path: Any) -> None:
 
 def test_the_newer_exporter_to_onnx_is_refused(tmp_path: Any) -> None:
     pytest.importorskip("onnxscript", reason="the newer exporter needs it")
-    with pytest.raises(Exception, match="cannot be exported to ONNX"):
+    with pytest.raises(torch.onnx.errors.OnnxExporterError, match="cannot be exported to ONNX"):
         torch.onnx.export(Network(), (IMAGE,), tmp_path / "network.onnx", dynamo=True)
 
 

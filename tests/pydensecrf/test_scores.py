@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from densefield.errors import InputError
 from densefield.filters.pixel_order import PixelOrder
 from densefield.pydensecrf.buffers import Float32
 from densefield.pydensecrf.inference import Scores
+from tests.support.misuse import WRONG_TYPE
 
 LABELS = [1, 2, 3, 4, 5, 21, 32, 33, 70]
 
@@ -63,7 +65,7 @@ def test_infinite_energies_rule_labels_out() -> None:
     q = Scores(np.array([[np.inf, 0.0], [0.0, np.inf], [0.0, 0.0]], np.float32)).infer([], 1)
     assert q.tolist() == [[0, 0.5], [0.5, 0], [0.5, 0.5]]
     for bad in (np.nan, -np.inf):
-        with pytest.raises(InputError):
+        with pytest.raises(InputError, match="energ"):
             Scores(np.array([[bad, 0.0], [0.0, 1.0]], np.float32))
 
 
@@ -72,33 +74,57 @@ def zeros(*shape: int) -> Float32:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "given, error, message",
     [
-        (None, None, 1, "auto"),
-        (zeros(6), None, 1, "auto"),
-        (zeros(0, 6), None, 1, "auto"),
-        (zeros(2, 6), _core.PixelOrder(2, 4), 1, "auto"),
-        (zeros(2, 6), 3, 1, "auto"),
-        (zeros(2, 6), None, 0, "auto"),
-        (zeros(2, 6), None, 1025, "auto"),
-        (zeros(2, 6), None, 1, "mmx"),
+        ((None, None, 1, "auto"), *WRONG_TYPE),
+        ((zeros(6), None, 1, "auto"), *WRONG_TYPE),
+        ((zeros(0, 6), None, 1, "auto"), ValueError, "labels must be 1 to 2^20"),
+        ((zeros(2, 6), _core.PixelOrder(2, 4), 1, "auto"), ValueError, "the pixel order has another number of points"),
+        ((zeros(2, 6), 3, 1, "auto"), RuntimeError, "std::bad_cast"),
+        ((zeros(2, 6), None, 0, "auto"), ValueError, "threads must be 1 to 1024"),
+        ((zeros(2, 6), None, 1025, "auto"), ValueError, "threads must be 1 to 1024"),
+        ((zeros(2, 6), None, 1, "mmx"), ValueError, "simd is 'mmx'"),
     ],
 )
-def test_rows_of_what_does_not_fit_are_an_error(given: tuple[Any, ...]) -> None:
-    with pytest.raises((TypeError, ValueError, RuntimeError)):
+def test_invalid_score_rows_raise(given: tuple[Any, ...], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
         _core.ScoreRows(*given)
 
 
-def test_arrays_that_do_not_fit_the_rows_are_an_error() -> None:
+@pytest.mark.parametrize(
+    "changes, error, message",
+    [
+        ({"marginals": zeros(2, 5)}, ValueError, "marginals must be (labels, points)"),
+        ({"marginals": zeros(3, 6)}, ValueError, "marginals must be (labels, points)"),
+        ({"marginals": zeros(12)}, *WRONG_TYPE),
+        ({"marginals": None}, *WRONG_TYPE),
+        ({"start": zeros(2, 5)}, ValueError, "arrays differ in shape"),
+        ({"iterations": -1}, ValueError, "iterations must be"),
+        ({"threads": 0}, ValueError, "threads must be"),
+        ({"simd": "mmx"}, ValueError, "simd is 'mmx'"),
+        ({"couplings": [3]}, *WRONG_TYPE),
+    ],
+)
+def test_inference_with_invalid_arguments_raises(changes: dict[str, Any], error: type[Exception], message: str) -> None:
     rows = _core.ScoreRows(zeros(2, 6), None, 1, "auto")
-    for out in (zeros(2, 5), zeros(3, 6), zeros(12), None):
-        with pytest.raises((TypeError, ValueError)):
-            rows.fill_scores(out, 1, "auto")  # type: ignore[arg-type]
-        with pytest.raises((TypeError, ValueError)):
-            rows.infer([], None, 1, out, 1, "auto")  # type: ignore[arg-type]
-    for changes in ({"start": zeros(2, 5)}, {"iterations": -1}, {"threads": 0}, {"simd": "mmx"}, {"couplings": [3]}):
-        given: dict[str, Any] = {"couplings": [], "start": None, "iterations": 1, "marginals": zeros(2, 6)}
-        with pytest.raises((TypeError, ValueError)):
-            rows.infer(**{**given, "threads": 1, "simd": "auto", **changes})
-    with pytest.raises(ValueError, match="threads"):
-        rows.fill_scores(zeros(2, 6), 0, "auto")
+    given: dict[str, Any] = {"couplings": [], "start": None, "iterations": 1, "marginals": zeros(2, 6)}
+    with pytest.raises(error, match=re.escape(message)):
+        rows.infer(**{**given, "threads": 1, "simd": "auto", **changes})
+
+
+@pytest.mark.parametrize(
+    "out, threads, error, message",
+    [
+        (zeros(2, 5), 1, ValueError, "out must be (labels, points)"),
+        (zeros(3, 6), 1, ValueError, "out must be (labels, points)"),
+        (zeros(12), 1, *WRONG_TYPE),
+        (None, 1, *WRONG_TYPE),
+        (zeros(2, 6), 0, ValueError, "threads must be"),
+    ],
+)
+def test_filling_scores_with_invalid_arguments_raises(
+    out: Any, threads: int, error: type[Exception], message: str
+) -> None:
+    rows = _core.ScoreRows(zeros(2, 6), None, 1, "auto")
+    with pytest.raises(error, match=re.escape(message)):
+        rows.fill_scores(out, threads, "auto")
