@@ -18,7 +18,7 @@ SEED, SIDE, COLUMNS, GAP = 2015, 160, 6, 4
 def draw_row(first: int) -> npt.NDArray[np.uint8]:
     """Some scenes side by side, their labels below."""
     scenes = [draw_scene(SEED, first + column, (SIDE, SIDE), 20) for column in range(COLUMNS)]
-    labels = [voc_palette()[scene.label] for scene in scenes if scene.label is not None]
+    labels = [voc_palette()[scene.labels] for scene in scenes if scene.labels is not None]
     return np.concatenate([beside([scene.image for scene in scenes]), beside(labels)])
 
 

@@ -62,7 +62,7 @@ def tensors(images: int, first: int) -> tuple[Tensor, Tensor]:
     """Colours 0…255 (N, 3, H, W) and labels (N, H, W) of scenes."""
     scenes = [*SceneDataset(images, size=(SIDE, SIDE), object_classes=CLASSES, seed=404, first=first)]
     colours = np.stack([scene.image for scene in scenes]).astype(np.float32)
-    return torch.tensor(colours).movedim(-1, 1), torch.tensor(np.stack([scene.label for scene in scenes])).long()
+    return torch.tensor(colours).movedim(-1, 1), torch.tensor(np.stack([scene.labels for scene in scenes])).long()
 
 
 def scores_of(network: nn.Module, image: Tensor) -> Tensor:

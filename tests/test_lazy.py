@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ["densefield.images"]
+PACKAGES = ["densefield.datasets", "densefield.images"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -98,7 +98,7 @@ def test_probabilities_of_a_folder_without_split_lists_are_evaluated_as_their_lo
     for name in "abcd":
         scene = draw_scene(5, ord(name), (96, 96), 2)
         Image.fromarray(scene.image).save(tmp_path / "data" / "images" / f"{name}.png")
-        Image.fromarray(scene.label).save(tmp_path / "data" / "masks" / f"{name}.png")
+        Image.fromarray(scene.labels).save(tmp_path / "data" / "masks" / f"{name}.png")
         logits = random.normal(size=(3, 96, 96))
         np.save(tmp_path / "logits" / f"{name}.npy", logits)
         np.save(tmp_path / "softmax" / f"{name}.npy", np.exp(logits) / np.exp(logits).sum(0))

@@ -7,7 +7,7 @@ import pytest
 
 Image = pytest.importorskip("PIL.Image", reason="data need Pillow")
 
-from densefield.datasets import sbd as sbd_module  # noqa: E402
+from densefield.datasets import reading  # noqa: E402
 from densefield.datasets.check import check_data  # noqa: E402
 from densefield.errors import DensefieldError, InputError  # noqa: E402
 from densefield.images.palette import voc_palette  # noqa: E402
@@ -36,8 +36,8 @@ def test_a_sound_copy_of_voc_has_no_problem(voc_root):
     assert report.problems == () and report.complete and report.checked == 5
     assert report.splits == ("PASCAL VOC 2012, train: 3 of 3 images", "PASCAL VOC 2012, val: 2 of 2 images")
     assert report.notes[:2] == (
-        "train_aug (5 images): the masks of SBD are not there.",
-        "test (1 images): not there.",
+        "train_aug (5 images): the masks of SBD do not exist.",
+        "test (1 images): does not exist.",
     )
 
 
@@ -78,10 +78,10 @@ def test_every_bad_file_is_listed_once_with_cause_and_cure(tmp_path, official):
         (f"{TRAIN[2]}.jpg has no mask", "Unpack"),
         (f"{VAL[1]}.png has no image", "Unpack"),
         (f"{TRAIN[0]}.png has pixels of mode RGB", "voc_labels"),
-        (f"{TRAIN[0]}.jpg cannot be read: image file is truncated", "Fetch it again"),
+        (f"{TRAIN[0]}.jpg cannot be read: image file is truncated", "Download it again"),
         (f"{TRAIN[1]}.png has 11 × ", "Take the mask that belongs"),
         (f"{VAL[0]}.png has label 21", "Renumber"),
-        (f"{EXTRA[0]}.mat cannot be read", "Fetch it again"),
+        (f"{EXTRA[0]}.mat cannot be read", "Download it again"),
     ]
     assert len(report.problems) == len(expected)
     for problem, (cause, cure) in zip(report.problems, expected, strict=True):
@@ -108,7 +108,7 @@ def test_a_list_that_is_missing_or_empty_is_a_problem(base, voc_root):
 def test_images_in_train_and_val_are_a_problem(base, voc_root):
     write_list(base / "ImageSets" / "Segmentation" / "val.txt", (VAL[0], TRAIN[1]))
     (problem,) = check_data(voc_root).problems
-    assert problem == f"train and val share images: {TRAIN[1]}. Take them out of one of the lists."
+    assert problem == f"train and val share images: {TRAIN[1]}. Remove them from one of the lists."
 
 
 def test_without_scipy_sbd_is_one_problem(voc_root, monkeypatch):
@@ -116,8 +116,8 @@ def test_without_scipy_sbd_is_one_problem(voc_root, monkeypatch):
         raise DensefieldError("the .mat files of SBD need scipy")
 
     write_sbd(voc_root)
-    monkeypatch.setattr("densefield.datasets.voc.need_scipy", refuse)
-    monkeypatch.setattr(sbd_module, "need_scipy", refuse)
+    monkeypatch.setattr("densefield.datasets.voc.require_scipy", refuse)
+    monkeypatch.setattr(reading, "require_scipy", refuse)
     report = check_data(voc_root)
     assert report.problems == ("the .mat files of SBD need scipy",) and report.checked == 5
 
@@ -163,13 +163,13 @@ def test_masks_of_0_and_255_alone_are_questioned(folder):
             values = np.asarray(picture)
         Image.fromarray((values > 0).astype(np.uint8) * np.uint8(255)).save(path)
     (problem,) = check_data(folder).problems
-    assert problem == "the masks have no label but 0 and 255, and 255 is void. If it is the object, save it as 1."
+    assert problem == "the masks have no labels but 0 and 255, and 255 is void. If it is the object, save it as 1."
 
 
 def test_bad_names_of_classes_are_a_problem_and_the_rest_is_still_read(folder):
     (folder / "classes.txt").write_text("sky\nsky\n", encoding="utf-8")
     report = check_data(folder)
-    assert len(report.problems) == 1 and "double names (sky)" in report.problems[0] and report.checked == 4
+    assert len(report.problems) == 1 and "duplicate names (sky)" in report.problems[0] and report.checked == 4
 
 
 @pytest.mark.parametrize("threads", [1, 3])

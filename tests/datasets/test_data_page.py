@@ -23,7 +23,7 @@ def index_voc_colours():
     return names["index_voc_colours"]
 
 
-def test_read_rgb_voc_become_labels_again(index_voc_colours, tmp_path):
+def test_colours_of_voc_become_labels_again(index_voc_colours, tmp_path):
     labels = np.random.default_rng(14563).permutation(np.r_[np.arange(21), [255] * 9]).reshape(5, 6)
     Image.fromarray(voc_palette()[labels]).save(tmp_path / "colours.png")
     index_voc_colours(str(tmp_path / "colours.png"), str(tmp_path / "labels.png"))

@@ -8,7 +8,7 @@ import pytest
 Image = pytest.importorskip("PIL.Image", reason="data need Pillow")
 
 from densefield import FolderDataset, InputError, InputTypeError  # noqa: E402
-from densefield.datasets.layout import list_split, open_dataset  # noqa: E402
+from densefield.datasets.folder import list_split, open_dataset  # noqa: E402
 from tests.support.tiny_voc import write_list, write_voc  # noqa: E402
 
 NAMES = ("ant", "bee", "cat")
@@ -36,8 +36,8 @@ def test_all_images_are_taken_in_the_order_of_their_names(root):
     dataset = FolderDataset(root)
     assert dataset.ids == NAMES and len(dataset) == 3
     for sample in dataset:
-        assert np.array_equal(sample.image, COLOURS) and np.array_equal(sample.label, LABELS[sample.id])
-        assert sample.label.dtype == np.uint8
+        assert np.array_equal(sample.image, COLOURS) and np.array_equal(sample.labels, LABELS[sample.id])
+        assert sample.labels.dtype == np.uint8
 
 
 def test_a_split_takes_the_images_of_its_list(root):
@@ -69,7 +69,7 @@ def test_without_names_the_highest_label_of_all_masks_says_how_many_there_are(ro
 def test_labels_up_to_254_are_classes(root):
     Image.fromarray(np.full((4, 5), 254, np.uint8)).save(root / "masks" / "ant.png")
     dataset = FolderDataset(root)
-    assert len(dataset.classes) == 255 and dataset[0].label[0, 0] == 254
+    assert len(dataset.classes) == 255 and dataset[0].labels[0, 0] == 254
 
 
 def test_a_label_beyond_the_names_is_refused_when_it_is_read(root):
@@ -81,8 +81,8 @@ def test_a_label_beyond_the_names_is_refused_when_it_is_read(root):
 @pytest.mark.parametrize(
     "names, message",
     [
-        (["a", "b", "a"], r"empty or double names \(a\)"),
-        (["a", ""], "empty or double names"),
+        (["a", "b", "a"], r"empty or duplicate names \(a\)"),
+        (["a", ""], "empty or duplicate names"),
         ([str(number) for number in range(256)], "has 256 names, expected 1 to 255"),
         ([], "has 0 names"),
     ],
@@ -133,7 +133,7 @@ def test_only_the_test_split_may_lack_masks(root):
     for split in ("val", "test"):
         write_list(root / "splits" / f"{split}.txt", ("dog",))
     dataset = FolderDataset(root, "test", classes=["a", "b", "c"])
-    assert dataset[0].label is None and dataset.summary.endswith("test: 1 images, no masks")
+    assert dataset[0].labels is None and dataset.summary.endswith("test: 1 images, no masks")
     with pytest.raises(InputError, match=r"dog\.png has no mask"):
         FolderDataset(root, "val")
     write_list(root / "splits" / "test.txt", ("dog", "ant"))  # some have masks, so one is missing
@@ -161,7 +161,7 @@ def test_other_files_are_left_alone(root):
 def test_folders_may_have_the_names_of_voc(tmp_path):
     base = write_voc(tmp_path)
     dataset = FolderDataset(base, "val", classes=[str(label) for label in range(21)])
-    assert dataset.ids == ("2007_000033", "2009_002239") and dataset[0].label[0, 0] == 255
+    assert dataset.ids == ("2007_000033", "2009_002239") and dataset[0].labels[0, 0] == 255
 
 
 def test_a_dataset_is_opened_by_what_is_in_its_folder(root, tmp_path, official):

@@ -10,10 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("PIL", reason="scaling needs Pillow")
 
-from densefield.datasets.examples import stack_samples, to_batch  # noqa: E402
-from densefield.datasets.loading import evaluation_batches, training_batches  # noqa: E402
-from densefield.datasets.order import Position  # noqa: E402
+from densefield.datasets.loading import evaluation_batches, stack_samples, to_batch, training_batches  # noqa: E402  # noqa: E402
 from densefield.datasets.sample import Sample  # noqa: E402
+from densefield.datasets.sampling import Position  # noqa: E402
 from densefield.datasets.transforms import Augmentation, augment  # noqa: E402
 from densefield.errors import InputError  # noqa: E402
 from densefield.scenes.scene import SceneDataset  # noqa: E402
@@ -41,7 +40,7 @@ class Photos:
 
 
 def same(one, two) -> bool:
-    tensors = all(torch.equal(getattr(one, name), getattr(two, name)) for name in ("image", "label"))
+    tensors = all(torch.equal(getattr(one, name), getattr(two, name)) for name in ("image", "labels"))
     if one.padding is not None and two.padding is not None:
         tensors = tensors and torch.equal(one.padding, two.padding)
     return (
@@ -56,13 +55,13 @@ class TestTraining:
     def test_a_batch_holds_what_augment_gives_in_the_order_of_the_epoch(self):
         batch = next(training_batches(SCENES, HOW, 4, seed=77))
         assert batch.image.shape == (4, 3, 48, 56) and batch.image.dtype == torch.uint8
-        assert batch.label.shape == (4, 48, 56) and batch.label.dtype == torch.int64
+        assert batch.labels.shape == (4, 48, 56) and batch.labels.dtype == torch.int64
         assert len(set(batch.ids)) == 4 and batch.position == Position(0, 4)
         for row, name in enumerate(batch.ids):
             index = SCENES.ids.index(name)
             seen = augment(SCENES[index], HOW, 77, 0, index)
             assert np.array_equal(batch.image[row].numpy().transpose(1, 2, 0), seen.image)
-            assert np.array_equal(batch.label[row].numpy(), seen.label)
+            assert np.array_equal(batch.labels[row].numpy(), seen.labels)
 
     @pytest.mark.parametrize("workers", [0, 2])
     def test_padding_is_where_crops_reach_beyond_the_image(self, workers):
@@ -71,7 +70,7 @@ class TestTraining:
         batches = list(islice(training_batches(SCENES, how, 3, seed=77, workers=workers), 4))
         for batch in batches:
             assert batch.padding.dtype == torch.bool
-            assert torch.equal(batch.padding, batch.label == 255)
+            assert torch.equal(batch.padding, batch.labels == 255)
         padded = torch.cat([batch.padding for batch in batches]).flatten(1).any(1)
         assert padded.any() and not padded.all()
 
@@ -124,18 +123,18 @@ class TestEvaluation:
         for index, batch in enumerate(batches):
             assert np.array_equal(batch.image[0].numpy().transpose(1, 2, 0), photos[index].image)
             assert batch.position is None
-        assert np.array_equal(batches[1].label[0].numpy(), photos[1].label) and batches[2].label is None
+        assert np.array_equal(batches[1].labels[0].numpy(), photos[1].labels) and batches[2].labels is None
 
 
 class TestBatches:
     def test_workers_hand_over_bytes_and_no_more(self):
         stack = stack_samples([SCENES[0], SCENES[1]])
-        assert stack.image.dtype == stack.label.dtype == torch.uint8
+        assert stack.image.dtype == stack.labels.dtype == torch.uint8
         assert stack.image.is_contiguous() and stack.ids == (SCENES.ids[0], SCENES.ids[1])
 
     def test_void_stays_void(self):
         sample = Sample(np.zeros((1, 2, 3), np.uint8), np.array([[255, 1]], np.uint8), "a")
-        assert to_batch(stack_samples([sample])).label.tolist() == [[[255, 1]]]
+        assert to_batch(stack_samples([sample])).labels.tolist() == [[[255, 1]]]
 
     def test_mixed_batches_are_refused(self):
         image = np.zeros((2, 2, 3), np.uint8)

@@ -57,13 +57,13 @@ def test_alpha_is_dropped_and_palettes_become_colours(tmp_path):
 def test_a_truncated_jpeg_is_named_with_the_cure(tmp_path):
     path = save(tmp_path / "photo.jpg", np.random.default_rng(77).integers(0, 256, (64, 64, 3)).astype(np.uint8))
     path.write_bytes(path.read_bytes()[:-300])
-    with pytest.raises(InputError, match=r"photo\.jpg cannot be read.*truncated.*Fetch it again, or take its name out"):
+    with pytest.raises(InputError, match=r"photo\.jpg cannot be read.*truncated.*Download it again, or remove its name"):
         read_photo(path)
 
 
 def test_other_unreadable_images_are_named(tmp_path):
     (tmp_path / "text.jpg").write_text("not found", encoding="utf-8")
-    with pytest.raises(InputError, match=r"text\.jpg is not an image.*Fetch it again"):
+    with pytest.raises(InputError, match=r"text\.jpg is not an image.*Download it again"):
         read_photo(tmp_path / "text.jpg")
     with pytest.raises(InputError, match=r"no file .*gone\.jpg"):
         read_photo(tmp_path / "gone.jpg")
@@ -137,7 +137,7 @@ def test_a_truncated_mask_is_named(tmp_path):
     random = np.random.default_rng(3301).integers(0, 21, (64, 64)).astype(np.uint8)
     path = save(tmp_path / "mask.png", random)
     path.write_bytes(path.read_bytes()[:-400])
-    with pytest.raises(InputError, match=r"mask\.png cannot be read.*Fetch it again"):
+    with pytest.raises(InputError, match=r"mask\.png cannot be read.*Download it again"):
         read_labels(path, 21)
 
 
@@ -162,4 +162,4 @@ def test_a_photo_that_lies_is_turned_if_its_mask_stands(tmp_path):
 def test_one_pixel_is_enough(tmp_path):
     image, mask = save(tmp_path / "photo.png", COLOURS[:1, :1]), save(tmp_path / "mask.png", LABELS[:1, :1])
     sample = read_sample(Entry("one", image, mask), 1)
-    assert sample.image.shape == (1, 1, 3) and sample.label.tolist() == [[0]]
+    assert sample.image.shape == (1, 1, 3) and sample.labels.tolist() == [[0]]

@@ -1,4 +1,4 @@
-"""Image and labels change in step, by the seed, the epoch and the sample alone."""
+"""Transforms change image and labels together, and depend only on seed, epoch and index."""
 
 from __future__ import annotations
 
@@ -9,53 +9,52 @@ Image = pytest.importorskip("PIL.Image", reason="scaling needs Pillow")
 
 from densefield.datasets.sample import Sample  # noqa: E402
 from densefield.datasets.transforms import (  # noqa: E402
-    VOID,
     Augmentation,
     Window,
     augment,
-    cut_out,
     jitter_colours,
-    mirror,
+    scaled_crop,
 )
 from densefield.errors import InputError, InputTypeError  # noqa: E402
+from densefield.labels import VOID  # noqa: E402
 
 FILL = (7, 130, 250)
 rng = np.random.default_rng(63211)
 PHOTO = rng.integers(0, 256, (47, 61, 3)).astype(np.uint8)
 
 
-def telling_sample(rows: int = 60, columns: int = 84) -> Sample:
-    """Blocks of labels 0…5, each in a colour that says its label: (40·label, 200, 0)."""
+def colour_coded_sample(rows: int = 60, columns: int = 84) -> Sample:
+    """Blocks of labels 0…5, each in a colour that encodes its label: (40·label, 200, 0)."""
     label = ((np.arange(rows)[:, None] // 20 + np.arange(columns) // 14 * 2) % 6).astype(np.uint8)
     image = np.zeros((rows, columns, 3), np.uint8)
     image[..., 0], image[..., 1] = 40 * label, 200
     return Sample(image, label, "blocks")
 
 
-class TestInStep:
+class TestScaledCrop:
     @pytest.mark.parametrize("index", range(8))
-    def test_without_scaling_every_pixel_tells_its_own_label(self, index):
-        seen = augment(telling_sample(), Augmentation((50, 90), (1, 1), jitter=0, fill=FILL), 17, 2, index)
-        inside = seen.label != VOID
-        assert np.array_equal(seen.image[inside][:, 0], 40 * seen.label[inside])
+    def test_without_scaling_colours_and_labels_stay_together(self, index):
+        seen = augment(colour_coded_sample(), Augmentation((50, 90), (1, 1), jitter=0, fill=FILL), 17, 2, index)
+        inside = seen.labels != VOID
+        assert np.array_equal(seen.image[inside][:, 0], 40 * seen.labels[inside])
         assert (seen.image[~inside] == FILL).all() and (seen.image[inside][:, 1] == 200).all()
 
     @pytest.mark.parametrize("index", range(12))
-    def test_scaled_pixels_tell_their_label_up_to_the_blend_at_borders(self, index):
-        seen = augment(telling_sample(), Augmentation((64, 64), (0.5, 2.0), jitter=0, fill=FILL), 17, 0, index)
-        inside = seen.label != VOID
+    def test_scaled_colours_and_labels_stay_together_away_from_borders(self, index):
+        seen = augment(colour_coded_sample(), Augmentation((64, 64), (0.5, 2.0), jitter=0, fill=FILL), 17, 0, index)
+        inside = seen.labels != VOID
         assert inside.any()
-        told = seen.image[..., 0].astype(int)
+        code = seen.image[..., 0].astype(int)
         # A pixel whose neighbours have its own label lies within a block of at least 7 × 10 pixels.
         core = inside.copy()
         for axis, step in ((0, 1), (0, -1), (1, 1), (1, -1), (0, 2), (0, -2), (1, 2), (1, -2)):
-            core &= np.roll(seen.label, step, axis) == seen.label
+            core &= np.roll(seen.labels, step, axis) == seen.labels
         core[:2], core[-2:], core[:, :2], core[:, -2:] = False, False, False, False
         assert core.sum() > 0.2 * inside.sum()
-        assert np.array_equal(told[core], 40 * seen.label[core].astype(int))
+        assert np.array_equal(code[core], 40 * seen.labels[core].astype(int))
 
-    def test_the_window_of_a_scaled_image_is_a_part_of_the_whole_scaled_image(self):
-        """The twin: scale everything, then cut."""
+    def test_a_scaled_crop_equals_a_crop_of_the_scaled_image(self):
+        """Reference: scale the complete image, then crop."""
         label = rng.integers(0, 9, PHOTO.shape[:2]).astype(np.uint8)
         for scaled, top, left, size in [
             ((30, 50), 5, 8, (20, 30)),
@@ -63,7 +62,7 @@ class TestInStep:
             ((47, 61), 3, 4, (9, 8)),
             ((33, 40), -10, -6, (50, 50)),
         ]:
-            image, labels = cut_out(PHOTO, label, Window(scaled, top, left, size), FILL)
+            image, labels = scaled_crop(PHOTO, label, Window(scaled, top, left, size), FILL)
             whole = np.asarray(Image.fromarray(PHOTO).resize(scaled[::-1], Image.Resampling.BILINEAR)).astype(int)
             whole_label = np.asarray(Image.fromarray(label).resize(scaled[::-1], Image.Resampling.NEAREST))
             first, second = max(-top, 0), max(-left, 0)
@@ -77,76 +76,71 @@ class TestInStep:
             assert (labels[outside] == VOID).all() and (image[outside] == FILL).all()
 
     @pytest.mark.parametrize("index", range(24))
-    def test_the_rectangle_inside_is_what_is_not_padding(self, index):
+    def test_inside_is_the_rectangle_without_padding(self, index):
         """No label of the sample is void, so padding is where labels are; some crops are mirrored, some not padded."""
-        seen = augment(telling_sample(), Augmentation((50, 60), (0.5, 1.5), jitter=0, fill=FILL), 17, 0, index)
+        seen = augment(colour_coded_sample(), Augmentation((50, 60), (0.5, 1.5), jitter=0, fill=FILL), 17, 0, index)
         expected = np.full((50, 60), False)
         top, bottom, left, right = seen.inside or (0, 50, 0, 60)
         expected[top:bottom, left:right] = True
-        assert np.array_equal(seen.label != VOID, expected)
-        assert (seen.inside is None) == (seen.label != VOID).all()
+        assert np.array_equal(seen.labels != VOID, expected)
+        assert (seen.inside is None) == (seen.labels != VOID).all()
 
     def test_a_window_beyond_the_image_is_void(self):
-        image, label = cut_out(PHOTO, PHOTO[..., 0], Window((47, 61), 60, 0, (4, 5)), FILL)
+        image, label = scaled_crop(PHOTO, PHOTO[..., 0], Window((47, 61), 60, 0, (4, 5)), FILL)
         assert (image == FILL).all() and (label == VOID).all()
 
-    def test_one_pixel_can_be_seen(self):
+    def test_an_image_of_one_pixel_can_be_augmented(self):
         sample = Sample(np.full((1, 1, 3), 9, np.uint8), np.full((1, 1), 3, np.uint8), "dot")
         seen = augment(sample, Augmentation((5, 6), (0.5, 2.0), jitter=0), 1, 0, 0)
-        assert seen.label.shape == (5, 6) and set(np.unique(seen.label)) == {3, VOID}
+        assert seen.labels.shape == (5, 6) and set(np.unique(seen.labels)) == {3, VOID}
 
 
-class TestChance:
-    def test_the_same_key_gives_the_same_and_another_epoch_something_else(self):
-        sample, how = Sample(PHOTO, PHOTO[..., 0], "a"), Augmentation((32, 32))
-        one, two = augment(sample, how, 5, 1, 9), augment(sample, how, 5, 1, 9)
-        assert np.array_equal(one.image, two.image) and np.array_equal(one.label, two.label) and one.id == "a"
+class TestRandomness:
+    def test_results_depend_only_on_seed_epoch_and_index(self):
+        sample, augmentation = Sample(PHOTO, PHOTO[..., 0], "a"), Augmentation((32, 32))
+        one, two = augment(sample, augmentation, 5, 1, 9), augment(sample, augmentation, 5, 1, 9)
+        assert np.array_equal(one.image, two.image) and np.array_equal(one.labels, two.labels) and one.id == "a"
         for other in ((6, 1, 9), (5, 2, 9), (5, 1, 8)):
-            assert not np.array_equal(one.image, augment(sample, how, *other).image)
+            assert not np.array_equal(one.image, augment(sample, augmentation, *other).image)
 
     def test_about_half_are_mirrored(self):
-        sample = telling_sample(20, 28)
-        sample.label[...] = np.arange(28)
-        how = Augmentation((20, 28), (1, 1), jitter=0)
-        swapped = [augment(sample, how, 3, 0, index).label[0, 0] == 27 for index in range(200)]
+        sample = colour_coded_sample(20, 28)
+        sample.labels[...] = np.arange(28)
+        augmentation = Augmentation((20, 28), (1, 1), jitter=0)
+        swapped = [augment(sample, augmentation, 3, 0, index).labels[0, 0] == 27 for index in range(200)]
         assert 65 < sum(swapped) < 135  # five deviations to either side
         assert not any(
-            augment(sample, Augmentation((20, 28), (1, 1), mirror=False), 3, 0, index).label[0, 0] == 27
+            augment(sample, Augmentation((20, 28), (1, 1), mirror=False), 3, 0, index).labels[0, 0] == 27
             for index in range(20)
         )
 
-    def test_crops_and_padding_reach_every_place(self):
+    def test_crops_and_padding_cover_all_positions(self):
         label = np.arange(12, dtype=np.uint8)[None] + np.zeros((4, 1), np.uint8)
         sample = Sample(np.zeros((4, 12, 3), np.uint8), label, "strip")
-        how = Augmentation((6, 5), (1, 1), mirror=False, jitter=0)
-        seen = [augment(sample, how, 8, 0, index) for index in range(200)]
-        tops = {int(np.flatnonzero((one.label != VOID).any(1))[0]) for one in seen}
-        lefts = {int(one.label[one.label != VOID].min()) for one in seen}
+        augmentation = Augmentation((6, 5), (1, 1), mirror=False, jitter=0)
+        seen = [augment(sample, augmentation, 8, 0, index) for index in range(200)]
+        tops = {int(np.flatnonzero((one.labels != VOID).any(1))[0]) for one in seen}
+        lefts = {int(one.labels[one.labels != VOID].min()) for one in seen}
         assert tops == {0, 1, 2} and lefts == set(range(8))
 
     def test_scales_fill_their_range(self):
         sample = Sample(np.zeros((100, 100, 3), np.uint8), np.zeros((100, 100), np.uint8), "square")
-        how = Augmentation((200, 200), (0.5, 1.5))
-        sides = [(augment(sample, how, 4, 0, index).label == 0).sum() ** 0.5 for index in range(100)]
+        augmentation = Augmentation((200, 200), (0.5, 1.5))
+        sides = [(augment(sample, augmentation, 4, 0, index).labels == 0).sum() ** 0.5 for index in range(100)]
         assert 50 <= min(sides) < 55 and 145 < max(sides) <= 150
 
 
 class TestColours:
-    def test_mirroring_twice_changes_nothing(self):
-        assert np.array_equal(mirror(mirror(PHOTO)), PHOTO)
-        assert np.array_equal(mirror(PHOTO)[:, 0], PHOTO[:, -1])
-
     def test_jitter_leaves_labels_and_padding_alone(self):
-        sample = telling_sample()
+        sample = colour_coded_sample()
         plain = augment(sample, Augmentation((70, 70), (1, 1), jitter=0, fill=FILL), 2, 0, 3)
         strong = augment(sample, Augmentation((70, 70), (1, 1), jitter=0.5, fill=FILL), 2, 0, 3)
-        assert np.array_equal(plain.label, strong.label)
-        assert (strong.image[strong.label == VOID] == FILL).all()
+        assert np.array_equal(plain.labels, strong.labels)
+        assert (strong.image[strong.labels == VOID] == FILL).all()
         assert not np.array_equal(plain.image, strong.image)
 
     @pytest.mark.parametrize("factors", [(1.2, 1.0, 1.0), (1.0, 0.6, 1.0), (1.0, 1.0, 1.4), (0.8, 1.3, 0.7)])
-    def test_jitter_does_what_it_says(self, factors):
-        """The twin, one step after the other in double precision."""
+    def test_jitter_equals_a_stepwise_reference_in_double_precision(self, factors):
         brightness, saturation, contrast = factors
         colours = PHOTO.astype(float)
         grey = np.rint(colours @ (77 / 256, 150 / 256, 29 / 256))[..., None]
@@ -192,6 +186,6 @@ def test_bad_settings_are_refused(settings, message):
         (PHOTO[:0], PHOTO[:0, :, 0], InputError, "night is empty"),
     ],
 )
-def test_samples_that_do_not_fit_are_named(image, label, error, message):
+def test_errors_name_the_invalid_sample(image, label, error, message):
     with pytest.raises(error, match=message):
         augment(Sample(image, label, "night"), Augmentation((4, 4)), 0, 0, 0)

@@ -23,18 +23,18 @@ def test_a_split_has_the_images_of_its_list_in_its_order(voc_root, split, ids):
     assert dataset.ids == ids and len(dataset) == len(ids) == len(list(dataset))
     for id, sample in zip(ids, dataset, strict=True):
         assert sample.id == id
-        assert sample.label.dtype == np.uint8 and np.array_equal(sample.label, labels_of(id))
+        assert sample.labels.dtype == np.uint8 and np.array_equal(sample.labels, labels_of(id))
         with Image.open(voc_root / "VOCdevkit" / "VOC2012" / "JPEGImages" / f"{id}.jpg") as image:
             assert np.array_equal(sample.image, np.asarray(image)) and sample.image.dtype == np.uint8
 
 
 def test_void_is_kept(voc_root):
-    assert all(sample.label[0, 0] == 255 for sample in VOC2012(voc_root))
+    assert all(sample.labels[0, 0] == 255 for sample in VOC2012(voc_root))
 
 
 def test_samples_can_be_written_to(voc_root):
     sample = VOC2012(voc_root)[0]
-    assert sample.image.flags.writeable and sample.label.flags.writeable
+    assert sample.image.flags.writeable and sample.labels.flags.writeable
 
 
 def test_indices_are_those_of_sequences(voc_root):
@@ -63,7 +63,7 @@ def test_the_folder_is_found_from_wherever_it_is_named(voc_root, below):
 def test_the_test_split_has_no_labels(tmp_path, official):
     write_voc(tmp_path, test=True)
     dataset = VOC2012(tmp_path, "test")
-    assert dataset.ids == TEST and dataset[0].label is None and dataset[0].image.ndim == 3
+    assert dataset.ids == TEST and dataset[0].labels is None and dataset[0].image.ndim == 3
 
 
 def test_a_whole_copy_says_nothing(voc_root, caplog):
@@ -92,7 +92,7 @@ def test_images_without_masks_and_masks_without_images_are_left_out_and_counted(
     (base / "SegmentationClass" / f"{TRAIN[2]}.png").unlink()
     assert VOC2012(voc_root).ids == TRAIN[:1]
     listing = voc.list_voc(voc_root, "train")
-    assert listing.summary.endswith("1 of 3 images (a partial copy; left out, since image or mask is missing: 2)")
+    assert listing.summary.endswith("1 of 3 images (a partial copy; skipped, since image or mask is missing: 2)")
     assert (
         f"{TRAIN[1]}.png has no image" in listing.problems[0] and f"{TRAIN[2]}.jpg has no mask" in listing.problems[1]
     )
@@ -108,7 +108,7 @@ def test_train_aug_is_train_and_what_sbd_adds_less_val(voc_root, caplog):
     dataset = VOC2012(voc_root, "train_aug")
     assert dataset.ids == (*TRAIN, *EXTRA) and caplog.records == []
     for sample in dataset:  # VOC's own masks where it has them
-        assert np.array_equal(sample.label, labels_of(sample.id, "sbd" if sample.id in EXTRA else "voc"))
+        assert np.array_equal(sample.labels, labels_of(sample.id, "sbd" if sample.id in EXTRA else "voc"))
 
 
 def test_sbd_may_be_elsewhere_and_bring_its_own_images(voc_root, tmp_path):
@@ -118,7 +118,7 @@ def test_sbd_may_be_elsewhere_and_bring_its_own_images(voc_root, tmp_path):
         dataset = VOC2012(voc_root, "train_aug", sbd=place)
         assert dataset.ids == (*TRAIN, *EXTRA)
         assert dataset.entries[3].image == sbd / "img" / f"{EXTRA[0]}.jpg"
-        assert np.array_equal(dataset[3].label, labels_of(EXTRA[0], "sbd"))
+        assert np.array_equal(dataset[3].labels, labels_of(EXTRA[0], "sbd"))
 
 
 def test_png_masks_of_sbd_will_do(voc_root):
@@ -127,10 +127,10 @@ def test_png_masks_of_sbd_will_do(voc_root):
         save_mask(converted / f"{id}.png", labels_of(id, "sbd"), indexed=False)
     dataset = VOC2012(voc_root, "train_aug")
     assert dataset.ids == (*TRAIN, *EXTRA)
-    assert np.array_equal(dataset[0].label, labels_of(TRAIN[0]))
-    assert np.array_equal(dataset[-1].label, labels_of(EXTRA[1], "sbd"))
+    assert np.array_equal(dataset[0].labels, labels_of(TRAIN[0]))
+    assert np.array_equal(dataset[-1].labels, labels_of(EXTRA[1], "sbd"))
     shutil.rmtree(voc_root / "VOCdevkit" / "VOC2012" / "SegmentationClass")
-    assert np.array_equal(VOC2012(voc_root, "train_aug")[0].label, labels_of(TRAIN[0], "sbd"))
+    assert np.array_equal(VOC2012(voc_root, "train_aug")[0].labels, labels_of(TRAIN[0], "sbd"))
 
 
 def test_part_of_sbd_works(voc_root, caplog):
@@ -148,7 +148,7 @@ def test_without_sbd_train_aug_says_what_it_needs(voc_root):
 def test_a_short_list_of_val_is_refused_for_train_aug_lest_val_be_trained_on(voc_root):
     write_sbd(voc_root)
     write_list(voc_root / "VOCdevkit" / "VOC2012" / "ImageSets" / "Segmentation" / "val.txt", VAL[1:])
-    with pytest.raises(InputError, match=r"val\.txt lists 1 ids, expected 2.*would be trained on"):
+    with pytest.raises(InputError, match=r"val\.txt lists 1 ids, expected 2.*would let them into training"):
         VOC2012(voc_root, "train_aug")
 
 
@@ -189,7 +189,7 @@ def test_lists_may_have_blank_lines_and_ends_of_windows(voc_root):
 
 def test_workers_can_be_given_a_copy(voc_root):
     dataset = pickle.loads(pickle.dumps(VOC2012(voc_root)))
-    assert dataset.ids == TRAIN and np.array_equal(dataset[1].label, labels_of(TRAIN[1]))
+    assert dataset.ids == TRAIN and np.array_equal(dataset[1].labels, labels_of(TRAIN[1]))
 
 
 def test_the_real_part_of_voc(shared, caplog):
@@ -198,11 +198,11 @@ def test_the_real_part_of_voc(shared, caplog):
     assert caplog.messages[0] == "PASCAL VOC 2012, train: 759 of 1464 images (a partial copy)"
     sample = train[train.ids.index("2007_000032")]  # two aeroplanes and two people on a runway
     assert sample.image.shape == (281, 500, 3)
-    assert np.unique(sample.label).tolist() == [0, 1, 15, 255]
+    assert np.unique(sample.labels).tolist() == [0, 1, 15, 255]
     with Image.open(shared / "data" / "VOCdevkit" / "VOC2012" / "SegmentationClass" / "2007_000032.png") as mask:
         colours = np.asarray(mask.convert("RGB"))
-    assert colours[sample.label == 15][0].tolist() == [192, 128, 128]  # the palette agrees with the indices
-    assert colours[sample.label == 255][0].tolist() == [224, 224, 192]
+    assert colours[sample.labels == 15][0].tolist() == [192, 128, 128]  # the palette agrees with the indices
+    assert colours[sample.labels == 255][0].tolist() == [224, 224, 192]
 
 
 def test_the_real_part_of_voc_has_each_class_in_as_many_images_as_its_own_list_says(shared):

@@ -110,7 +110,7 @@ def test_the_labels_of_soft_masks_are_the_best(save):
     assert read_mask(save(LABELS)).labels().tolist() == [[0, 1, 2], [3, -1, 0]]
 
 
-def test_read_rgb_voc_are_its_labels(save):
+def test_colours_of_voc_are_its_labels(save):
     labels = np.random.default_rng(6607).permutation(np.r_[np.arange(21), [255] * 9]).reshape(5, 6).astype(np.uint8)
     for mode in ("RGB", "RGBA"):
         path = save(np.asarray(Image.fromarray(voc_palette()[labels]).convert(mode)))

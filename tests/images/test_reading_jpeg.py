@@ -117,5 +117,5 @@ def test_errors_name_the_file_and_the_cure(photo, decoder):
         read_photo(photo.with_name("gone.jpg"))
     photo.write_bytes(photo.read_bytes()[:700])
     decoder.size = None
-    with pytest.raises(InputError, match=r"photo\.jpg cannot be read.*Fetch it again"):
+    with pytest.raises(InputError, match=r"photo\.jpg cannot be read.*Download it again"):
         read_photo(photo)

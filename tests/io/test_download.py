@@ -23,7 +23,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setattr(module, "PAUSE", 0.001)
-    monkeypatch.setattr(module, "PIECE", 1 << 14)
+    monkeypatch.setattr(module, "CHUNK", 1 << 14)
     with serve({"file.tar": CONTENT}) as served:
         yield served
 
@@ -185,7 +185,7 @@ def test_a_length_that_is_no_number_is_as_good_as_none(get, server, claim):
 
 
 def test_a_file_beyond_the_limit_is_refused_by_its_length_or_while_it_comes(get, server, part, monkeypatch):
-    monkeypatch.setattr(module, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(module, "MAX_BYTES", 100_000)
     with pytest.raises(DownloadError, match=r"gives 300007 bytes or more, expected at most 100000"):
         get()
     assert part.stat().st_size == 0

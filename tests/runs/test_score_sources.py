@@ -31,7 +31,7 @@ def test_saved_logits_are_stretched_to_the_image_as_torch_stretches(tmp_path):
     scored = source[0]
     stretched = torch.nn.functional.interpolate(torch.from_numpy(logits)[None].float(), (96, 104), mode="bilinear")
     torch.testing.assert_close(scored.scores, stretched[0], rtol=0, atol=0)
-    assert torch.equal(scored.label, torch.from_numpy(SCENES[1].label.astype(np.int64)))
+    assert torch.equal(scored.label, torch.from_numpy(SCENES[1].labels.astype(np.int64)))
     assert torch.equal(scored.image, torch.from_numpy(SCENES[1].image).movedim(-1, 0))
 
 

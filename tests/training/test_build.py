@@ -149,7 +149,7 @@ def test_held_out_images_are_not_trained_on(tiny, tmp_path):
     config = with_voc(tiny, write_voc(tmp_path), "data.held_out=2", "data.val=held_out", "data.longest_side=5")
     train, val = build_datasets(config)
     assert val.ids == (TRAIN[0], TRAIN[1]) and train.ids == (TRAIN[2],)
-    assert val[0].image.shape[1] == 5 and val[0].image.shape[:2] == val[0].label.shape
+    assert val[0].image.shape[1] == 5 and val[0].image.shape[:2] == val[0].labels.shape
     assert open_split(config.data, "val").ids == VAL  # what is judged by in the end stays whole
 
 

@@ -20,7 +20,7 @@ from lightning_fabric import Fabric
 
 from densefield.cli.failing import as_flags
 from densefield.cli.sources import FLAGS
-from densefield.datasets.examples import Batch
+from densefield.datasets.loading import Batch
 from densefield.errors import InputError
 from densefield.nn.losses import log_likelihood_loss
 from densefield.runs.checkpoint import load_segmenter, read_checkpoint
@@ -63,13 +63,13 @@ class TestStep:
         torch.manual_seed(41)
         twin = build_segmenter(config).double()
         optimizer = build_optimizer(config.optimizer, twin)
-        expected = log_likelihood_loss(twin(batch.image), batch.label)
+        expected = log_likelihood_loss(twin(batch.image), batch.labels)
         expected.backward()
         optimizer.step()
         assert loss == pytest.approx(float(expected.detach()), rel=1e-6)  # the loop adds up losses in float32
         for (name, one), two in zip(segmenter.named_parameters(), twin.parameters(), strict=True):
             assert torch.allclose(one, two, rtol=1e-11, atol=1e-13), name
-        assert int(overlap.sum()) == int((batch.label != 255).sum())
+        assert int(overlap.sum()) == int((batch.labels != 255).sum())
 
     def test_parts_of_a_batch_give_the_gradient_of_the_whole(self, tiny):
         config, batch = read_config(tiny, ["training.stage=2"]), a_batch()
@@ -84,14 +84,14 @@ class TestStep:
         config, batch = read_config(tiny, ["training.stage=2"]), a_batch()
         padding = torch.zeros(4, 16, 24, dtype=torch.bool)
         padding[1, :, 15:], padding[2, :6] = True, True
-        batch = replace(batch, padding=padding, label=batch.label.where(~padding, 255))
+        batch = replace(batch, padding=padding, labels=batch.labels.where(~padding, 255))
         loss, segmenter, _ = step_on(config, batch, parts)
         torch.manual_seed(41)
         twin = build_segmenter(config).double()
         scores = twin.scores(batch.image)
         for ignore, agrees in ((padding, True), (None, False)):
             twin.zero_grad()
-            expected = log_likelihood_loss(twin.crf(scores, batch.image, ignore=ignore), batch.label)
+            expected = log_likelihood_loss(twin.crf(scores, batch.image, ignore=ignore), batch.labels)
             expected.backward(retain_graph=True)
             assert (loss == pytest.approx(float(expected.detach()), rel=1e-6)) is agrees
             close = [
@@ -109,7 +109,7 @@ class TestStep:
 
     def test_a_batch_that_is_all_void_changes_nothing_but_by_decay(self, tiny):
         batch = a_batch()
-        batch.label.fill_(255)
+        batch.labels.fill_(255)
         loss, segmenter, _ = step_on(read_config(tiny), batch)
         assert loss == 0.0 and all(not each.grad.any() for each in segmenter.parameters())
 

@@ -14,7 +14,7 @@ from densefield.cli.failing import stop, tell
 from densefield.cli.stages import Stages
 
 if TYPE_CHECKING:
-    from densefield.datasets.check import Report
+    from densefield.datasets.check import DatasetReport
 
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all processors by default.")]
 
@@ -43,7 +43,7 @@ def voc2012_verb(
     archives = (replace(voc, url=voc_url or voc.url), replace(sbd, url=sbd_url or sbd.url))
     try:
         with Stages() as stages:
-            fetched = voc_download.fetch_voc2012(
+            downloaded = voc_download.download_voc2012(
                 folder,
                 archives=archives,
                 threads=threads,
@@ -51,10 +51,10 @@ def voc2012_verb(
             )
     except (DensefieldError, OSError) as error:
         raise stop(error) from error
-    _tell(fetched.report)
-    for failure in fetched.failures:
+    _tell(downloaded.report)
+    for failure in downloaded.failures:
         tell(f"missing: {failure}")
-    if fetched.failures or fetched.report.problems or not fetched.report.complete:
+    if downloaded.failures or downloaded.report.problems or not downloaded.report.complete:
         raise typer.Exit(1)
 
 
@@ -94,7 +94,7 @@ def check_verb(
         raise typer.Exit(1)
 
 
-def _tell(report: Report) -> None:
+def _tell(report: DatasetReport) -> None:
     for line in report.splits:
         tell(line)
     counts = ", ".join(f"{name} {count}" for name, count in report.images_per_class.items())

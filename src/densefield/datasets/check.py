@@ -1,4 +1,4 @@
-"""Reading all of a dataset once, to find what is wrong with it before training does."""
+"""Checking a dataset before training: every file is read once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from densefield.datasets.folder import MOST_CLASSES, list_folder, masks_alone, read_classes, split_names
-from densefield.datasets.layout import find_layout
-from densefield.datasets.listing import Listing
+from densefield.datasets.folder import (
+    MAX_CLASSES,
+    find_layout,
+    list_folder,
+    masks_without_image,
+    read_classes,
+    split_names,
+)
 from densefield.datasets.reading import check_size, read_labels, read_photo
-from densefield.datasets.sample import Entry
-from densefield.datasets.sbd import find_sbd
+from densefield.datasets.sample import Entry, Listing
 from densefield.datasets.voc import CLASSES as VOC_CLASSES
-from densefield.datasets.voc import OFFICIAL, list_voc
+from densefield.datasets.voc import OFFICIAL, find_sbd, list_voc
 from densefield.errors import DensefieldError, InputError
 from densefield.io.messages import first_names
 from densefield.labels import VOID
@@ -28,11 +32,24 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Report:
-    """What was found: a line for each split, a line for each thing that is wrong, and what is worth knowing.
+class DatasetReport:
+    """The result of checking a dataset.
 
-    `images_per_class` counts the images in which each class occurs; the dataset is complete where it has all that its
-    publisher put into train, val and, if SBD is there, train_aug.
+    Parameters
+    ----------
+    splits
+        A line for each split.
+    checked
+        The number of samples that were read.
+    images_per_class
+        The number of images in which each class occurs.
+    problems, notes
+        A line for each problem, and for each remark.
+    complete
+        The dataset has all published images of train, val and, if SBD exists, train_aug.
+
+    >>> DatasetReport(("train: 1 image",), 1, {"cat": 1}, ()).complete
+    True
     """
 
     splits: tuple[str, ...]
@@ -45,55 +62,65 @@ class Report:
 
 @dataclass
 class _Plan:
-    """What is to be read."""
+    """What to read, and what listing it found."""
 
-    classes: tuple[str, ...] | None  # None: as many as masks show
+    classes: tuple[str, ...] | None  # None: determined by the labels
     listings: dict[str, Listing] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     complete: bool = True
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """What one sample showed."""
-
-    problems: tuple[str, ...]
-    labels: npt.NDArray[np.bool_]  # (256,): which labels occur
-
-
 def check_data(
     root: Path, *, sbd: Path | None = None, threads: int | None = None, progress: Progress | None = None
-) -> Report:
-    """Reads every image and mask of every split: are they there, can they be read, do sizes and labels fit?
+) -> DatasetReport:
+    """Read every image and mask of every split, and check that they exist, fit each other and have valid labels.
 
-    `progress` is called with the number of samples read and of all.
+    Parameters
+    ----------
+    root
+        The folder of the dataset.
+    sbd
+        The folder of SBD, by default `root`.
+    threads
+        Number of threads, by default all processors.
+    progress
+        Called with the number of samples read and the total.
+
+    >>> check_data(Path("missing"))
+    Traceback (most recent call last):
+        ...
+    densefield.errors.InputError: there is no folder missing.
     """
     plan = _plan(root, root if sbd is None else sbd)
-    num_classes = MOST_CLASSES if plan.classes is None else len(plan.classes)
+    num_classes = MAX_CLASSES if plan.classes is None else len(plan.classes)
     # A sample may be in several splits, and train_aug may have another mask for it.
     entries = list(dict.fromkeys(entry for listing in plan.listings.values() for entry in listing.entries))
-    seen: list[_Seen] = []
+    counts = np.zeros(256, np.intp)  # images in which each label occurs
+    found: dict[str, None] = {}  # problems, without duplicates
     pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
     try:
-        for one in pool.map(lambda entry: _look_at(entry, num_classes), entries):
-            seen.append(one)
+        for done, (lines, occurs) in enumerate(pool.map(lambda entry: _check_sample(entry, num_classes), entries), 1):
+            found |= dict.fromkeys(lines)
+            counts += occurs
             if progress is not None:
-                progress(len(seen), len(entries))
+                progress(done, len(entries))
     finally:
         pool.shutdown(cancel_futures=True)
-    counts = np.zeros(256, np.intp)  # images in which each label occurs
-    for one in seen:
-        counts += one.labels
-    problems = [*plan.problems, *dict.fromkeys(line for one in seen for line in one.problems)]
-    problems += _only_void(counts, len(seen))
+    problems = [*plan.problems, *found]
+    if counts[VOID] and not counts[1:VOID].any():  # mostly meant as background and object
+        problems.append(
+            f"the masks have no labels but 0 and {VOID}, and {VOID} is void. If it is the object, save it as 1."
+        )
     classes = plan.classes or tuple(
         str(label) for label in range(int(np.flatnonzero(counts[:VOID]).max(initial=0)) + 1)
     )
     per_class = {name: int(count) for name, count in zip(classes, counts, strict=False)}
-    notes = [*plan.notes, *_absent(per_class)]
-    lines = tuple(listing.summary for listing in plan.listings.values())
-    return Report(lines, len(entries), per_class, tuple(problems), tuple(notes), plan.complete)
+    absent = [name for name, count in per_class.items() if count == 0]
+    if absent and len(absent) < len(per_class):
+        plan.notes.append(f"classes that occur in no mask: {first_names(absent)}.")
+    splits = tuple(listing.summary for listing in plan.listings.values())
+    return DatasetReport(splits, len(entries), per_class, tuple(problems), tuple(plan.notes), plan.complete)
 
 
 def _plan(root: Path, sbd: Path) -> _Plan:
@@ -107,11 +134,11 @@ def _voc_plan(base: Path, sbd: Path) -> _Plan:
     if find_sbd(sbd) is not None or (base / "SegmentationClassAug").is_dir():
         splits.append("train_aug")
     else:
-        plan.notes.append(f"train_aug ({OFFICIAL['train_aug']} images): the masks of SBD are not there.")
+        plan.notes.append(f"train_aug ({OFFICIAL['train_aug']} images): the masks of SBD do not exist.")
     if (base / "ImageSets" / "Segmentation" / "test.txt").exists():
         splits.append("test")
     else:
-        plan.notes.append(f"test ({OFFICIAL['test']} images): not there.")
+        plan.notes.append(f"test ({OFFICIAL['test']} images): does not exist.")
     _list_all(plan, {split: partial(list_voc, base, split, sbd) for split in splits})
     plan.complete = all(split in plan.listings and plan.listings[split].complete for split in splits)
     return plan
@@ -123,13 +150,13 @@ def _folder_plan(base: Path) -> _Plan:
         plan.classes = read_classes(base)
     except InputError as error:
         plan.problems.append(str(error))
-    plan.problems += masks_alone(base)
+    plan.problems += masks_without_image(base)
     _list_all(plan, {name or "all": partial(list_folder, base, name) for name in split_names(base) or (None,)})
     return plan
 
 
 def _list_all(plan: _Plan, splits: Mapping[str, Callable[[], Listing]]) -> None:
-    """Lists the splits; what cannot be listed, is empty or overlaps is a problem."""
+    """List the splits; errors, empty splits and overlaps are problems."""
     for split, list_split in splits.items():
         try:
             listing = list_split()
@@ -146,37 +173,21 @@ def _list_all(plan: _Plan, splits: Mapping[str, Callable[[], Listing]]) -> None:
         both = sorted(ids.get(one, set()) & ids.get(other, set()))
         if both:
             plan.problems.append(
-                f"{one} and {other} share images: {first_names(both)}. Take them out of one of the lists."
+                f"{one} and {other} share images: {first_names(both)}. Remove them from one of the lists."
             )
 
 
-def _look_at(entry: Entry, num_classes: int) -> _Seen:
-    """Reads both files, also where the first is bad."""
-    problems = []
-    image = label = None
+def _check_sample(entry: Entry, num_classes: int) -> tuple[list[str], npt.NDArray[np.bool_]]:
+    """Problems of a sample, and which labels occur in it, (256,); the image is read even if the mask is bad."""
+    problems, labels = [], None
     try:
-        label = None if entry.mask is None else read_labels(entry.mask, num_classes)
+        labels = None if entry.mask is None else read_labels(entry.mask, num_classes)
     except DensefieldError as error:
         problems.append(str(error))
     try:
-        image = read_photo(entry.image, None if label is None else label.shape)
-        if label is not None:
-            check_size(entry, image, label)
+        image = read_photo(entry.image, None if labels is None else labels.shape)
+        if labels is not None:
+            check_size(entry, image, labels)
     except DensefieldError as error:
         problems.append(str(error))
-    labels = np.zeros(256, np.bool_)
-    if label is not None:
-        labels = np.bincount(label.ravel(), minlength=256) > 0
-    return _Seen(tuple(problems), labels)
-
-
-def _only_void(counts: npt.NDArray[np.intp], samples: int) -> list[str]:
-    """Masks of 0 and 255 alone are mostly meant as background and object, but 255 is void."""
-    if samples and counts[VOID] and not counts[1:VOID].any():
-        return [f"the masks have no label but 0 and {VOID}, and {VOID} is void. If it is the object, save it as 1."]
-    return []
-
-
-def _absent(per_class: Mapping[str, int]) -> list[str]:
-    absent = [name for name, count in per_class.items() if count == 0]
-    return [f"classes that occur in no mask: {first_names(absent)}."] if absent and len(absent) < len(per_class) else []
+    return problems, np.bincount([] if labels is None else labels.ravel(), minlength=256) > 0

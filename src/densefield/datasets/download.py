@@ -1,24 +1,29 @@
-"""Fetching PASCAL VOC 2012 and SBD from where they are published."""
+"""Downloading PASCAL VOC 2012 and SBD from their publishers."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import tarfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import IO
 
-from densefield.datasets.check import Report, check_data
-from densefield.datasets.sbd import need_scipy
-from densefield.datasets.unpack import unpack
+from densefield.datasets.check import DatasetReport, check_data
+from densefield.datasets.reading import require_scipy
 from densefield.datasets.voc import find_voc, list_voc
-from densefield.errors import DensefieldError
+from densefield.errors import DensefieldError, InputError
 from densefield.io.download import download
+from densefield.io.folders import path_inside
 
-Progress = Callable[[str, int, int | None], None]  # what is done, how much of it, and of how much
+StageProgress = Callable[[str, int, int | None], None]  # name of the stage, done, total if known
 
 
 @dataclass(frozen=True)
 class Archive:
-    """A published archive, and the splits that want it."""
+    """A published archive, and the splits that need it."""
 
     name: str
     url: str
@@ -31,7 +36,7 @@ class Archive:
         return self.url.rpartition("/")[2]
 
 
-# The publishers give no checksums. These are the ones that torchvision's prototype of its datasets checks by.
+# The publishers give no checksums. These are from torchvision's prototype datasets.
 VOC_ARCHIVE = Archive(
     "PASCAL VOC 2012",
     "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/VOCtrainval_11-May-2012.tar",
@@ -47,28 +52,41 @@ SBD_ARCHIVE = Archive(
 
 
 @dataclass(frozen=True)
-class Fetched:
-    """What is there now, and why what is not there could not be fetched."""
+class Downloaded:
+    """The check of the dataset after the download, and a line for each archive that failed."""
 
-    report: Report
+    report: DatasetReport
     failures: tuple[str, ...]
 
 
-def fetch_voc2012(
+def download_voc2012(
     folder: Path,
     *,
     archives: tuple[Archive, ...] = (VOC_ARCHIVE, SBD_ARCHIVE),
     threads: int | None = None,
-    progress: Progress | None = None,
-) -> Fetched:
-    """Downloads PASCAL VOC 2012 and SBD to a folder, unpacks them there, and checks all of it.
+    progress: StageProgress | None = None,
+) -> Downloaded:
+    """Download PASCAL VOC 2012 and SBD, unpack and check them.
 
-    What is complete already is not fetched again. Archives stay in `folder/archives`. If one cannot be had, the other
-    is still fetched. The test split is not among them: it is given to registered users only.
+    Splits that are complete are not downloaded again. If one archive fails, the other is still downloaded. The test
+    split is not included: it is given to registered users only.
+
+    Parameters
+    ----------
+    folder
+        The folder to unpack to; archives are kept in `folder/archives`.
+    archives
+        The archives to download.
+    threads
+        Number of threads of the check, by default all processors.
+    progress
+        Called with the name of the stage, what is done (bytes, or samples of the check), and the total if known.
+
+    >>> downloaded = download_voc2012(Path("/data"))  # doctest: +SKIP
     """
 
-    def tell(what: str) -> Callable[[int, int | None], None]:
-        return lambda done, total: progress(what, done, total) if progress is not None else None
+    def stage(name: str) -> Callable[[int, int | None], None]:
+        return lambda done, total: progress(name, done, total) if progress is not None else None
 
     failures = []
     for archive in archives:
@@ -77,18 +95,75 @@ def fetch_voc2012(
         path = folder / "archives" / archive.file
         try:
             if "train_aug" in archive.splits:
-                need_scipy()  # before the download, not after it
-            download(archive.url, path, sha256=archive.sha256, progress=tell(f"download {archive.name}"))
-            unpack(path, folder, tell(f"unpack {archive.name}"))
+                require_scipy()  # before the download, not after it
+            download(archive.url, path, sha256=archive.sha256, progress=stage(f"download {archive.name}"))
+            unpack(path, folder, stage(f"unpack {archive.name}"))
         except DensefieldError as error:
             failures.append(f"{archive.name}: {error}")
     if find_voc(folder) is None:
         raise DensefieldError("\n".join(failures) or f"the archives hold no VOCdevkit/VOC2012: {folder} has none.")
-    return Fetched(check_data(folder, threads=threads, progress=tell("check")), tuple(failures))
+    return Downloaded(check_data(folder, threads=threads, progress=stage("check")), tuple(failures))
 
 
 def _is_complete(folder: Path, split: str) -> bool:
     try:
         return list_voc(folder, split).complete
-    except DensefieldError:  # nothing is there yet
+    except DensefieldError:  # nothing is downloaded yet
         return False
+
+
+def unpack(archive: Path, folder: Path, progress: Callable[[int, int], None] | None = None) -> None:
+    """Unpack an untrusted tar archive, compressed or not; nothing is ever written outside the folder.
+
+    Links, devices and names that lead out of the folder are errors: tarfile's data filter is less strict, and missing
+    in early releases of Python 3.10. Files appear completely or not at all; existing files are replaced. `progress` is
+    called with the bytes read and their total.
+    """
+    if not archive.is_file():
+        raise InputError(f"there is no file {archive}.")
+    try:
+        total = archive.stat().st_size
+        # As a stream, since the members of a compressed archive are known only after it is read.
+        with archive.open("rb") as raw, tarfile.open(fileobj=raw, mode="r|*") as tar:
+            for member in tar:
+                target = _target(archive, member, folder)
+                if member.isdir():
+                    target.mkdir(parents=True, exist_ok=True)
+                else:
+                    content = tar.extractfile(member)
+                    assert content is not None
+                    _write(target, content, member.size)
+                if progress is not None:
+                    progress(raw.tell(), total)
+    except InputError:
+        raise
+    except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError) as error:
+        raise InputError(f"{archive} cannot be unpacked into {folder}: {error}.") from error
+
+
+def _target(archive: Path, member: tarfile.TarInfo, folder: Path) -> Path:
+    """The path of a member; raises if it is not allowed."""
+    if not (member.isfile() or member.isdir()):
+        raise InputError(f"{archive} has an entry {member.name!r} that is a link or a device: do not trust it.")
+    if not PurePosixPath(member.name).parts:  # "."
+        return folder
+    try:
+        return path_inside(folder, member.name)
+    except InputError as error:
+        raise InputError(
+            f"{archive} has an entry {member.name!r}, which leads out of {folder}: do not trust it."
+        ) from error
+
+
+def _write(target: Path, content: IO[bytes], size: int) -> None:
+    """Write a file atomically, without a sync to disk, which would take longer than unpacking."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.part")
+    try:
+        with part.open("wb") as file:
+            shutil.copyfileobj(content, file, 1 << 20)
+        if part.stat().st_size != size:
+            raise EOFError(f"{target.name} ends after {part.stat().st_size} of {size} bytes")
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)

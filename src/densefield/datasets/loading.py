@@ -1,18 +1,48 @@
-"""Batches for training and for evaluation, by worker processes or without."""
+"""Batches for training and evaluation, loaded by worker processes or in the main process."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader
 
-from densefield.datasets.examples import Batch, Stack, stack_samples, to_batch
-from densefield.datasets.order import BEGINNING, Position, batch_order
 from densefield.datasets.sample import Dataset, Sample
+from densefield.datasets.sampling import BEGINNING, Position, batch_order
 from densefield.datasets.transforms import Augmentation, augment
 from densefield.errors import DensefieldError, InputError
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Several samples of one size.
+
+    Parameters
+    ----------
+    image
+        Colours 0…255, (B, 3, H, W) uint8.
+    labels
+        Labels (B, H, W) int64 with 255 for void; None if unknown.
+    ids
+        The names of the samples.
+    position
+        The position in the stream of training samples after this batch.
+    padding
+        True at padded pixels, (B, H, W); None if no sample is padded.
+
+    >>> Batch(torch.zeros(1, 3, 4, 6, dtype=torch.uint8), None, ("a",)).image.shape
+    torch.Size([1, 3, 4, 6])
+    """
+
+    image: Tensor
+    labels: Tensor | None
+    ids: tuple[str, ...]
+    position: Position | None = None
+    padding: Tensor | None = None
 
 
 def training_batches(
@@ -25,11 +55,32 @@ def training_batches(
     start: Position = BEGINNING,
     shard: tuple[int, int] = (0, 1),
 ) -> Generator[Batch, None, None]:
-    """Batches without end, each sample once in every epoch, augmented afresh in each.
+    """Endless batches of augmented samples: each epoch visits every sample once, in its own random order.
 
-    They depend on the seed alone: not on the number of workers, nor on where the stream began. Each batch tells the
-    `position` after it; to go on from there, pass it as `start`. The shard (k, n) gives the k-th, from 0, of n equal
-    parts of every batch: together n processes see the same batches as one.
+    Batches depend only on the seed, not on the number of workers or on where the stream started.
+
+    Parameters
+    ----------
+    dataset
+        The samples.
+    augmentation
+        The random changes of each sample.
+    batch_size
+        The number of samples in a batch.
+    seed
+        The random seed.
+    workers
+        The number of worker processes; 0 loads in this process.
+    start
+        The position to start from; pass a batch's ``position`` to resume after it.
+    shard
+        (k, n) gives the k-th, from 0, of n equal parts of every batch, so that n processes together see the same
+        batches as one.
+
+    >>> from densefield.scenes import SceneDataset
+    >>> batch = next(training_batches(SceneDataset(9, size=(96, 96)), Augmentation(crop=(64, 64)), batch_size=2))
+    >>> batch.image.shape, batch.labels.shape, batch.position
+    (torch.Size([2, 3, 64, 64]), torch.Size([2, 64, 64]), Position(epoch=0, sample=2))
     """
     part, parts = shard
     if not 0 <= part < parts or batch_size % parts:
@@ -40,39 +91,94 @@ def training_batches(
     share = slice(part * batch_size // parts, (part + 1) * batch_size // parts)
     order = batch_order(len(dataset), batch_size, seed, start)
     keys = (batch[share] for batch, _ in batch_order(len(dataset), batch_size, seed, start))
-    stacks = _stacks(_Augmented(dataset, augmentation, seed), keys, workers)
+    stacks = _load(_Samples(dataset, augmentation, seed), keys, workers)
     return (to_batch(stack, position) for stack, (_, position) in zip(stacks, order, strict=False))
 
 
 def evaluation_batches(dataset: Dataset, *, workers: int = 0) -> Iterator[Batch]:
-    """Every sample in order and as it is, in a batch of its own, since sizes differ."""
+    """Every sample in order and unchanged, each in a batch of its own, since sizes differ.
+
+    Parameters
+    ----------
+    dataset
+        The samples.
+    workers
+        The number of worker processes; 0 loads in this process.
+
+    >>> from densefield.scenes import SceneDataset
+    >>> [batch.ids for batch in evaluation_batches(SceneDataset(2, size=(96, 96)))]
+    [('scene_000000',), ('scene_000001',)]
+    """
     keys = ([(0, index)] for index in range(len(dataset)))
-    return (to_batch(stack) for stack in _stacks(_Plain(dataset), keys, workers))
+    return (to_batch(stack) for stack in _load(_Samples(dataset), keys, workers))
 
 
-class _Augmented:
-    """Samples as training sees them, by (epoch, index)."""
+@dataclass(frozen=True)
+class _Samples:
+    """Samples by (epoch, index), augmented if requested."""
 
-    def __init__(self, dataset: Dataset, augmentation: Augmentation, seed: int) -> None:
-        self._dataset, self._augmentation, self._seed = dataset, augmentation, seed
+    dataset: Dataset
+    augmentation: Augmentation | None = None
+    seed: int = 0
 
     def __getitem__(self, key: tuple[int, int]) -> Sample:
         epoch, index = key
-        return augment(self._dataset[index], self._augmentation, self._seed, epoch, index)
+        sample = self.dataset[index]
+        return sample if self.augmentation is None else augment(sample, self.augmentation, self.seed, epoch, index)
 
 
-class _Plain:
-    """Samples as they are, by (anything, index)."""
+@dataclass(frozen=True)
+class Stack:
+    """Several samples of one size as uint8: what workers send, since sending int64 takes longer than converting."""
 
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
+    image: Tensor  # (B, 3, H, W) uint8
+    labels: Tensor | None  # (B, H, W) uint8
+    ids: tuple[str, ...]
+    inside: tuple[tuple[int, int, int, int] | None, ...]  # of each sample
 
-    def __getitem__(self, key: tuple[int, int]) -> Sample:
-        return self._dataset[key[1]]
+
+def stack_samples(samples: Sequence[Sample]) -> Stack:
+    """Stack samples of one size.
+
+    >>> stack = stack_samples([Sample(np.zeros((4, 6, 3), np.uint8), None, "a")])
+    >>> stack.image.shape, stack.labels
+    (torch.Size([1, 3, 4, 6]), None)
+    """
+    labels = [sample.labels for sample in samples if sample.labels is not None]
+    if 0 < len(labels) < len(samples):
+        raise InputError(f"{len(samples) - len(labels)} of {len(samples)} samples have no labels: expected none.")
+    # NumPy instead of torch, whose threads wait for each other on busy machines.
+    rows, columns = samples[0].image.shape[:2]
+    images = np.empty((len(samples), 3, rows, columns), np.uint8)
+    np.stack([sample.image.transpose(2, 0, 1) for sample in samples], out=images)
+    return Stack(
+        torch.from_numpy(images),
+        torch.from_numpy(np.stack(labels)) if labels else None,
+        tuple(sample.id for sample in samples),
+        tuple(sample.inside for sample in samples),
+    )
 
 
-def _stacks(samples: _Augmented | _Plain, keys: Iterator[list[tuple[int, int]]], workers: int) -> Iterator[Stack]:
-    """Stacks of samples; workers hand over bytes, since what passes between processes costs more than to convert it."""
+def to_batch(stack: Stack, position: Position | None = None) -> Batch:
+    """Convert labels to int64, and rectangles to a mask of padding.
+
+    >>> batch = to_batch(stack_samples([Sample(np.zeros((4, 6, 3), np.uint8), None, "a")]))
+    >>> batch.image.shape, batch.image.dtype, batch.labels
+    (torch.Size([1, 3, 4, 6]), torch.uint8, None)
+    """
+    labels = None if stack.labels is None else torch.from_numpy(stack.labels.numpy().astype(np.int64))
+    if all(inside is None for inside in stack.inside):
+        return Batch(stack.image, labels, stack.ids, position)
+    padding = np.zeros((len(stack.inside), *stack.image.shape[2:]), bool)
+    for mask, inside in zip(padding, stack.inside, strict=True):
+        if inside is not None:
+            top, bottom, left, right = inside
+            mask[...] = True
+            mask[top:bottom, left:right] = False
+    return Batch(stack.image, labels, stack.ids, position, torch.from_numpy(padding))
+
+
+def _load(samples: _Samples, keys: Iterator[list[tuple[int, int]]], workers: int) -> Iterator[Stack]:
     if workers < 0:
         raise InputError(f"workers is {workers}, expected 0 or more.")
     loader: DataLoader[Stack] = DataLoader(
@@ -80,18 +186,15 @@ def _stacks(samples: _Augmented | _Plain, keys: Iterator[list[tuple[int, int]]],
         batch_sampler=keys,
         num_workers=workers,
         collate_fn=stack_samples,
-        # Workers are seeded by a generator of their own, so that reading data leaves torch's state alone.
+        # A generator of its own, so that loading data does not change torch's random state.
         generator=torch.Generator().manual_seed(0),
-        worker_init_fn=_outlive_first_sigterm,
+        worker_init_fn=_ignore_first_sigterm,
     )
-    return _told_plainly(loader)
+    return _with_plain_errors(loader)
 
 
-def _outlive_first_sigterm(number: int) -> None:
-    """Has a worker ignore the first SIGTERM: a signal to all processes of a run is for the one that trains.
-
-    That one writes a checkpoint and then ends its workers. The second signal ends a worker as usual.
-    """
+def _ignore_first_sigterm(number: int) -> None:
+    """Have a worker ignore the first SIGTERM, so that the training process can write a checkpoint and then end it."""
 
     def ignore_once(signum: int, frame: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -99,10 +202,10 @@ def _outlive_first_sigterm(number: int) -> None:
     signal.signal(signal.SIGTERM, ignore_once)
 
 
-def _told_plainly(stacks: DataLoader[Stack]) -> Iterator[Stack]:
-    """torch hands on what a worker raised with the worker's whole traceback for a message: what was said is its end."""
+def _with_plain_errors(stacks: DataLoader[Stack]) -> Iterator[Stack]:
+    """Remove the worker's traceback, which torch adds to the message of an error."""
     try:
         yield from stacks
     except DensefieldError as error:
-        said = str(error).rpartition(f"{type(error).__name__}: ")[2].rstrip()
-        raise type(error)(said) from None
+        message = str(error).rpartition(f"{type(error).__name__}: ")[2].rstrip()
+        raise type(error)(message) from None

@@ -1,4 +1,4 @@
-"""Reading an image and its labels from files."""
+"""Reading samples: images, masks, and the .mat files of the Semantic Boundaries Dataset (SBD)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from densefield.datasets.sample import Entry, Sample
-from densefield.datasets.sbd import read_segmentation
-from densefield.errors import InputError
+from densefield.errors import DensefieldError, InputError
 from densefield.images.masks import not_labels
 from densefield.images.palette import voc_labels
 from densefield.images.reading import SIXTEEN_BITS, open_image, read_rgb
@@ -18,30 +17,30 @@ from densefield.labels import VOID
 
 Bytes = npt.NDArray[np.uint8]
 
-# Formats that do not keep labels. Programs that write GIF, Pillow too, renumber the palette.
-SPOILERS = {"JPEG": "blurs labels", "MPO": "blurs labels", "GIF": "renumbers labels"}
+# Formats that change labels. Programs that write GIF, Pillow too, renumber the palette.
+UNSUITABLE = {"JPEG": "blurs labels", "MPO": "blurs labels", "GIF": "renumbers labels"}
 
 
 def read_sample(entry: Entry, num_classes: int) -> Sample:
-    """The sample, checked: labels within 0, …, L-1 or 255, and of the image's size."""
+    """Read a sample and check that labels are within 0, …, L-1 or 255, and of the image's size."""
     if entry.mask is None:
         return Sample(read_photo(entry.image), None, entry.id)
-    label = read_labels(entry.mask, num_classes)
-    image = read_photo(entry.image, label.shape)
-    check_size(entry, image, label)
-    return Sample(image, label, entry.id)
+    labels = read_labels(entry.mask, num_classes)
+    image = read_photo(entry.image, labels.shape)
+    check_size(entry, image, labels)
+    return Sample(image, labels, entry.id)
 
 
 def read_photo(path: Path, size: tuple[int, ...] | None = None) -> Bytes:
-    """The colours of an image of a dataset."""
+    """Read an image of a dataset, (H, W, 3); `size` is that of its mask, (rows, columns)."""
     try:
         return read_rgb(path, size)
     except InputError as error:
-        raise InputError(f"{error} Fetch it again, or take its name out of the split.") from error
+        raise _unreadable(error) from error
 
 
 def read_labels(path: Path, num_classes: int) -> Bytes:
-    """Labels (H, W) of an indexed or grey picture, or of a .mat file of SBD; 255 is void."""
+    """Read labels (H, W) from an indexed or grey picture, or from a .mat file of SBD; 255 is void."""
     labels = read_segmentation(path) if path.suffix == ".mat" else _picture_labels(path)
     wrong = ((labels >= num_classes) | (labels < 0)) & (labels != VOID)
     if wrong.any():
@@ -53,11 +52,11 @@ def read_labels(path: Path, num_classes: int) -> Bytes:
     return labels.astype(np.uint8)
 
 
-def check_size(entry: Entry, image: Bytes, label: Bytes) -> None:
-    """Raises where image and mask differ in size."""
-    if image.shape[:2] != label.shape:
+def check_size(entry: Entry, image: Bytes, labels: Bytes) -> None:
+    """Raise if image and mask differ in size."""
+    if image.shape[:2] != labels.shape:
         raise InputError(
-            f"{entry.mask} has {label.shape[1]} × {label.shape[0]} pixels (width × height), but {entry.image} has "
+            f"{entry.mask} has {labels.shape[1]} × {labels.shape[0]} pixels (width × height), but {entry.image} has "
             f"{image.shape[1]} × {image.shape[0]}: expected the same size. Take the mask that belongs to this image, "
             "or resize the mask without blending its labels."
         )
@@ -67,19 +66,50 @@ def _picture_labels(path: Path) -> npt.NDArray[np.integer]:
     try:
         picture = open_image(path)
     except InputError as error:
-        raise InputError(f"{error} Fetch it again, or take its name out of the split.") from error
-    if picture.format in SPOILERS:
-        raise InputError(f"{path} is a {picture.format}, which {SPOILERS[picture.format]}: save masks as PNG.")
+        raise _unreadable(error) from error
+    if picture.format in UNSUITABLE:
+        raise InputError(f"{path} is a {picture.format}, which {UNSUITABLE[picture.format]}: save masks as PNG.")
     if picture.mode in ("P", "L", "1", *SIXTEEN_BITS):
         return np.asarray(picture).astype(np.uint8) if picture.mode == "1" else np.asarray(picture)
-    raise InputError(_colour_coded(path, picture))
+    raise InputError(_not_labels(path, picture))
 
 
-def _colour_coded(path: Path, picture: Image.Image) -> str:
-    """What is wrong with a mask of colours; those of VOC are numbered by its palette, not by their order."""
+def _unreadable(error: InputError) -> InputError:
+    return InputError(f"{error} Download it again, or remove its name from the split.")
+
+
+def _not_labels(path: Path, picture: Image.Image) -> str:
+    """Error message for a mask of colours; those of VOC are numbered by its palette, not by their order."""
     message = not_labels(path, picture)
     if picture.mode not in ("RGB", "RGBA"):
         return message
     if voc_labels(np.asarray(picture.convert("RGB"))) is not None:
-        return f"{message} They are colours of PASCAL VOC, so number them by voc_labels() of densefield.images.palette."
+        return f"{message} They are colours of PASCAL VOC, so number them with densefield.images.voc_labels()."
     return message
+
+
+def require_scipy() -> None:
+    """Raise if scipy is not installed."""
+    try:
+        import scipy.io  # type: ignore[import-untyped]  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise DensefieldError(
+            "the .mat files of SBD need scipy, which is not installed. Install it with: pip install scipy"
+        ) from error
+
+
+def read_segmentation(path: Path) -> npt.NDArray[np.integer]:
+    """Read the label of each pixel, (H, W), from SBD's cls/ID.mat; SBD has no void."""
+    require_scipy()
+    from scipy.io import loadmat
+
+    if not path.is_file():
+        raise InputError(f"there is no file {path}. Unpack SBD again.")
+    try:
+        labels = loadmat(path, variable_names=["GTcls"])["GTcls"][0, 0]["Segmentation"]
+    except Exception as error:  # damaged files raise errors of any type
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(f"{path} cannot be read as a .mat file of SBD ({reason}). Download it again.") from error
+    if not isinstance(labels, np.ndarray) or labels.ndim != 2 or not np.issubdtype(labels.dtype, np.integer):
+        raise InputError(f"{path} has no integer labels (rows, columns) in GTcls.Segmentation. Download it again.")
+    return labels

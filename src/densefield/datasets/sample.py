@@ -1,7 +1,8 @@
-"""One image of a dataset, and what a dataset is."""
+"""Samples, datasets, and the files of a split."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -9,40 +10,43 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from densefield.errors import InputError
+from densefield.io.messages import first_names
+
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One image (H, W, 3) of colours 0…255, its labels (H, W) from 0 to L-1 with 255 for void, and its name.
+    """An image with its labels.
 
-    The label is None where it is unknown, as in test splits. Where the image is padded, `inside` is the rectangle that
-    is not padding: its first row and the row after its last, its first column and the column after its last.
+    Parameters
+    ----------
+    image
+        Colours 0…255, (H, W, 3).
+    labels
+        The label of each pixel, (H, W), from 0 to L-1 with 255 for void; None if unknown, as in test splits.
+    id
+        The name of the sample.
+    inside
+        The rectangle of a padded image that is not padding: top, bottom, left, right, with bottom and right exclusive;
+        None if nothing is padding.
 
     >>> sample = Sample(np.zeros((2, 3, 3), np.uint8), np.array([[0, 1, 255]] * 2, np.uint8), "2007_000032")
-    >>> sample.image.shape[:2] == sample.label.shape
+    >>> sample.image.shape[:2] == sample.labels.shape
     True
     """
 
     image: npt.NDArray[np.uint8]
-    label: npt.NDArray[np.uint8] | None
+    labels: npt.NDArray[np.uint8] | None
     id: str
-    inside: tuple[int, int, int, int] | None = None  # top, bottom, left, right; None where nothing is padding
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Where one sample is: its image, and its mask unless it has none."""
-
-    id: str
-    image: Path
-    mask: Path | None
+    inside: tuple[int, int, int, int] | None = None
 
 
 class Dataset(Protocol):
-    """Samples that can be counted and taken by number; `ids` has the name of each, `classes` that of each label."""
+    """What training and evaluation need of a dataset: samples by number, their names, and the class names."""
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the labels 0, …, L-1."""
+        """Names of the classes 0, …, L-1."""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -53,6 +57,44 @@ class Dataset(Protocol):
     def __getitem__(self, index: int) -> Sample: ...
 
 
+@dataclass(frozen=True)
+class Entry:
+    """The files of one sample; the mask is None if it has none."""
+
+    id: str
+    image: Path
+    mask: Path | None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The samples of a split that exist, a summary, a line for each missing file and for each skipped one."""
+
+    entries: tuple[Entry, ...]
+    summary: str
+    problems: tuple[str, ...] = ()
+    complete: bool = True  # it has all samples of the published split
+    notes: tuple[str, ...] = ()
+
+
 def entries_of(dataset: Dataset) -> tuple[Entry, ...]:
-    """Where the samples are, in their order; none for those that are not in files, such as scenes."""
+    """The files of a dataset's samples; empty for samples that are not in files, such as scenes."""
     return tuple(getattr(dataset, "entries", ()))
+
+
+def read_ids(path: Path) -> tuple[str, ...]:
+    """Read the ids in a split's file, one per line."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}, which lists the ids of the split, one per line.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}. Expected text, one id per line.") from error
+    ids = tuple(line.strip() for line in lines if line.strip())
+    for id in ids:
+        if "/" in id or "\\" in id:
+            raise InputError(f"{path} lists {id!r}, expected names without folders and suffixes, such as 2007_000032.")
+    duplicates = [id for id, count in Counter(ids).items() if count > 1]
+    if duplicates:
+        raise InputError(f"{path} lists {first_names(duplicates)} more than once: remove the duplicates.")
+    return ids

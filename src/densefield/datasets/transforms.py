@@ -1,33 +1,40 @@
-"""Random changes of an image and its labels, in step: scale, mirror, crop, colours."""
+"""Transforms of an image together with its labels: random scale, mirror, crop and colours; shrinking."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from densefield.datasets.sample import Sample
+from densefield.datasets.sample import Dataset, Sample, entries_of
+from densefield.datasets.sampling import TRANSFORMS, random_generator, random_integer
 from densefield.errors import InputError, InputTypeError
-from densefield.scenes.random import Draws
+from densefield.labels import VOID
 
-Pixels = npt.NDArray[np.uint8]
-Labels = npt.NDArray[np.uint8]
-
-VOID = 255
-_TRANSFORMS = 2  # keeps the draws of transforms apart from other draws of the same seed
+Pixels = npt.NDArray[np.uint8]  # (H, W, 3)
+Labels = npt.NDArray[np.uint8]  # (H, W)
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What training does to an image before the network sees it.
+    """Random changes of training images.
 
-    * ``crop``: rows and columns of what comes out, whatever goes in.
-    * ``scales``: the image is scaled by a factor between these two.
-    * ``mirror``: left and right are swapped in half of the cases.
-    * ``jitter``: brightness, saturation and contrast are each multiplied by a factor within 1 ± this.
-    * ``fill``: the colour of padding, which should be the network's mean, ``network.normalization.fill``; by default
-      ImageNet's.
+    Parameters
+    ----------
+    crop
+        Rows and columns of the result; smaller images are padded.
+    scales
+        Minimum and maximum of the random scale factor.
+    mirror
+        Swap left and right with probability ½.
+    jitter
+        Brightness, saturation and contrast are each multiplied by a random factor within 1 ± this.
+    fill
+        The colour of padding: the network's mean, ``network.normalization.fill``, by default ImageNet's.
+
+    >>> Augmentation(crop=(321, 321), scales=(0.5, 2.0)).mirror
+    True
     """
 
     crop: tuple[int, int]
@@ -37,7 +44,6 @@ class Augmentation:
     fill: tuple[int, int, int] = (124, 116, 104)
 
     def __post_init__(self) -> None:
-        """Checks every setting."""
         if len(self.crop) != 2 or not all(isinstance(side, int) and side > 0 for side in self.crop):
             raise InputError(f"crop is {self.crop}, expected rows and columns, each 1 or more.")
         if len(self.scales) != 2 or not 0 < self.scales[0] <= self.scales[1] < float("inf"):
@@ -50,9 +56,9 @@ class Augmentation:
 
 @dataclass(frozen=True)
 class Window:
-    """A part of an image that has been scaled to (rows, columns): `size` pixels from (top, left) on.
+    """A crop of `size` pixels from (top, left) on of an image scaled to (rows, columns).
 
-    It may reach beyond the image, so top and left may be below 0.
+    It may extend beyond the image, so top and left may be negative.
 
     >>> Window((4, 6), -2, 1, (8, 5)).inside
     (2, 6, 0, 5)
@@ -65,124 +71,117 @@ class Window:
 
     @property
     def inside(self) -> tuple[int, int, int, int]:
-        """Which rows and columns of the window show the image: top, bottom, left, right."""
+        """Rows and columns of the window that show the image: top, bottom, left, right."""
         (rows, columns), (height, width) = self.scaled, self.size
         top, left = max(-self.top, 0), max(-self.left, 0)
         bottom, right = min(rows - self.top, height), min(columns - self.left, width)
         return top, max(bottom, top), left, max(right, left)
 
 
-def augment(sample: Sample, how: Augmentation, seed: int, epoch: int, index: int) -> Sample:
-    """The sample as it is seen in this epoch; it depends on the arguments alone.
+def augment(sample: Sample, augmentation: Augmentation, seed: int, epoch: int, index: int) -> Sample:
+    """Augment a sample; the result depends only on the arguments.
 
-    Padding, where the crop reaches beyond the image, has void labels and the colour ``how.fill``. `inside` of the
-    result says which part is not padding.
+    Padding has void labels and the colour ``augmentation.fill``. `inside` of the result is the part that is not
+    padding.
+
+    Parameters
+    ----------
+    sample
+        The image and its labels.
+    augmentation
+        The random changes.
+    seed, epoch, index
+        The random seed, the epoch, and the number of the sample.
 
     >>> sample = Sample(np.zeros((4, 6, 3), np.uint8), np.ones((4, 6), np.uint8), "a")
     >>> seen = augment(sample, Augmentation(crop=(8, 8), scales=(1, 1)), seed=3, epoch=0, index=0)
-    >>> seen.image.shape, int((seen.label == 1).sum()), int((seen.label == 255).sum())
+    >>> seen.image.shape, int((seen.labels == 1).sum()), int((seen.labels == 255).sum())
     ((8, 8, 3), 24, 40)
     >>> top, bottom, left, right = seen.inside
-    >>> bool((seen.label[top:bottom, left:right] == 1).all())
+    >>> bool((seen.labels[top:bottom, left:right] == 1).all())
     True
     """
-    label = known_label(sample)
-    draws = Draws(_TRANSFORMS, seed, epoch, index)
-    window = _drawn_window(label.shape[0], label.shape[1], how, draws)
-    swapped = how.mirror and draws.chance(0.5)
-    brightness, saturation, contrast = (draws.number(1 - how.jitter, 1 + how.jitter) for _ in range(3))
-    image, label = cut_out(sample.image, label, window, how.fill, (brightness, saturation, contrast))
+    labels = checked_labels(sample)
+    rng, crop, jitter = random_generator(TRANSFORMS, seed, epoch, index), augmentation.crop, augmentation.jitter
+    window = _random_window(labels.shape[0], labels.shape[1], augmentation, rng)
+    mirrored = augmentation.mirror and rng.random() < 0.5
+    brightness, saturation, contrast = (rng.uniform(1 - jitter, 1 + jitter) for _ in range(3))
+    image, labels = scaled_crop(sample.image, labels, window, augmentation.fill, (brightness, saturation, contrast))
     top, bottom, left, right = window.inside
-    if swapped:
-        image, label = mirror(image), mirror(label)
-        left, right = how.crop[1] - right, how.crop[1] - left
-    whole = (top, bottom, left, right) == (0, how.crop[0], 0, how.crop[1])
-    return Sample(image, label, sample.id, None if whole else (top, bottom, left, right))
+    if mirrored:
+        image, labels = (np.ascontiguousarray(values[:, ::-1]) for values in (image, labels))
+        left, right = crop[1] - right, crop[1] - left
+    inside = (top, bottom, left, right)
+    return Sample(image, labels, sample.id, None if inside == (0, crop[0], 0, crop[1]) else inside)
 
 
-def known_label(sample: Sample) -> Labels:
-    """The labels of a sample that fits together; raises where it has none, or of another size."""
-    image, label = sample.image, sample.label
+def checked_labels(sample: Sample) -> Labels:
+    """The labels of a sample; raises if it has none, or if types and sizes are not those of a sample."""
+    image, labels = sample.image, sample.labels
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         raise InputTypeError(f"{sample.id}: the image is {image.dtype} {image.shape}, expected uint8 (H, W, 3).")
-    if label is None:
+    if labels is None:
         raise InputError(f"{sample.id} has no labels, and cannot be trained on: use a split with masks.")
-    if label.dtype != np.uint8 or label.shape != image.shape[:2]:
+    if labels.dtype != np.uint8 or labels.shape != image.shape[:2]:
         raise InputError(
-            f"{sample.id}: labels are {label.dtype} {label.shape}, expected uint8 {image.shape[:2]} like the image."
+            f"{sample.id}: labels are {labels.dtype} {labels.shape}, expected uint8 {image.shape[:2]} like the image."
         )
-    if label.size == 0:
+    if labels.size == 0:
         raise InputError(f"{sample.id} is empty: it has the size {image.shape[:2]}.")
-    return label
+    return labels
 
 
-def _drawn_window(rows: int, columns: int, how: Augmentation, draws: Draws) -> Window:
-    """Any place where the crop lies within the image, or the image within the crop, on each axis by itself."""
-    scale = draws.number(*how.scales)
+def _random_window(rows: int, columns: int, augmentation: Augmentation, rng: np.random.Generator) -> Window:
+    """A random window: on each axis the crop lies within the image, or the image within the crop."""
+    scale = rng.uniform(*augmentation.scales)
     scaled = max(1, round(rows * scale)), max(1, round(columns * scale))
     corner = []
-    for side, wanted in zip(scaled, how.crop, strict=True):
+    for side, wanted in zip(scaled, augmentation.crop, strict=True):
         room = side - wanted
-        corner.append(draws.whole(room + 1) if room >= 0 else -draws.whole(1 - room))
-    return Window(scaled, corner[0], corner[1], how.crop)
+        corner.append(random_integer(rng, room + 1) if room >= 0 else -random_integer(rng, 1 - room))
+    return Window(scaled, corner[0], corner[1], augmentation.crop)
 
 
-def cut_out(
+def scaled_crop(
     image: Pixels,  # (H, W, 3)
-    label: Labels,  # (H, W)
+    labels: Labels,  # (H, W)
     window: Window,
-    fill: tuple[int, int, int],
-    factors: tuple[float, float, float] = (1.0, 1.0, 1.0),
+    fill: tuple[int, int, int] = (0, 0, 0),
+    factors: tuple[float, float, float] = (1.0, 1.0, 1.0),  # of jitter_colours()
 ) -> tuple[Pixels, Labels]:
-    """The window of the scaled image and labels; `fill` and void beyond them; colours changed as by jitter_colours().
+    """The window of the scaled image and labels, padded with `fill` and void, and with its colours changed.
 
-    Only what is seen is scaled. Colours are blended (Pillow's bilinear filter, which averages where it shrinks);
-    labels are those of the nearest pixel.
+    Colours are interpolated by Pillow's bilinear filter, which averages when it shrinks; labels by the nearest pixel.
     """
     (rows, columns), (height, width) = window.scaled, window.size
-    seen = np.empty((height, width, 3), np.uint8)
-    seen[...] = fill
-    labels = np.full((height, width), VOID, np.uint8)
+    crop = np.empty((height, width, 3), np.uint8)
+    crop[...] = fill
+    crop_labels = np.full((height, width), VOID, np.uint8)
     first_row, last_row, first_column, last_column = window.inside
     if first_row == last_row or first_column == last_column:
-        return seen, labels
+        return crop, crop_labels
     here = (slice(first_row, last_row), slice(first_column, last_column))
     top, bottom = first_row + window.top, last_row + window.top
     left, right = first_column + window.left, last_column + window.left
-    full = label.shape
+    full = labels.shape
     if window.scaled == full:
         part = image[top:bottom, left:right]
     else:
-        from PIL import Image  # here, so that the settings can be had without it
+        from PIL import Image  # here, so that this module does not need Pillow
 
         down, across = full[0] / rows, full[1] / columns
         box = (left * across, top * down, min(right * across, full[1]), min(bottom * down, full[0]))
         resized = Image.fromarray(image).resize((right - left, bottom - top), Image.Resampling.BILINEAR, box=box)
         part = np.asarray(resized)
-    seen[here] = jitter_colours(part, *factors)
-    row = _nearest(np.arange(top, bottom), rows, full[0])
-    column = _nearest(np.arange(left, right), columns, full[1])
-    labels[here] = label[row][:, column]  # in two steps: nine times as fast as by pairs of indices
-    return seen, labels
-
-
-def _nearest(at: npt.NDArray[np.intp], scaled: int, full: int) -> npt.NDArray[np.intp]:
-    """The pixel, of so many, that lies under the middle of a pixel of the scaled ones."""
-    result: npt.NDArray[np.intp] = (2 * at + 1) * full // (2 * scaled)
-    return result
-
-
-def mirror(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """An image (H, W, 3) or labels (H, W) with left and right swapped.
-
-    >>> mirror(np.array([[1, 2, 3]], np.uint8)).tolist()
-    [[3, 2, 1]]
-    """
-    return np.ascontiguousarray(values[:, ::-1])
+    crop[here] = jitter_colours(part, *factors)
+    row = (2 * np.arange(top, bottom) + 1) * full[0] // (2 * rows)  # the pixel under the centre of a scaled pixel
+    column = (2 * np.arange(left, right) + 1) * full[1] // (2 * columns)
+    crop_labels[here] = labels[row][:, column]  # in two steps: nine times as fast as by pairs of indices
+    return crop, crop_labels
 
 
 def jitter_colours(image: Pixels, brightness: float, saturation: float, contrast: float) -> Pixels:
-    """Colours (H, W, 3) times the brightness; then their distance from grey, and from the mean grey, multiplied.
+    """Multiply colours by the brightness, then their distance from grey and from the mean grey by the other factors.
 
     >>> jitter_colours(np.array([[[100, 100, 100], [200, 200, 200]]], np.uint8), 1.0, 1.0, 0.5)[0, :, 0].tolist()
     [125, 175]
@@ -191,10 +190,64 @@ def jitter_colours(image: Pixels, brightness: float, saturation: float, contrast
         return image
     red, green, blue = (image[..., channel].astype(np.int32) for channel in range(3))
     grey = (77 * red + 150 * green + 29 * blue + 128) >> 8
-    mean = brightness * (int(grey.sum()) / max(grey.size, 1))  # integers add up alike everywhere
+    mean = brightness * (int(grey.sum()) / max(grey.size, 1))
     own = contrast * brightness * saturation
     rest = grey.astype(np.float32) * (contrast * brightness * (1 - saturation)) + ((1 - contrast) * mean + 0.5)
     result: npt.NDArray[np.float32] = image * np.float32(own)
     result += rest[..., None]
     np.clip(result, 0, 255, out=result)
     return result.astype(np.uint8)
+
+
+class ShrunkDataset:
+    """A dataset whose larger images are shrunk, with their labels.
+
+    Parameters
+    ----------
+    dataset
+        The dataset to read from.
+    longest_side
+        Maximum height and width in pixels; smaller images stay as they are.
+
+    >>> from densefield.scenes import SceneDataset
+    >>> ShrunkDataset(SceneDataset(2, size=(96, 144)), longest_side=48)[0].image.shape
+    (32, 48, 3)
+    """
+
+    def __init__(self, dataset: Dataset, longest_side: int) -> None:
+        if longest_side < 1:
+            raise InputError(f"longest_side is {longest_side}, expected 1 or more.")
+        self._dataset, self._longest_side = dataset, longest_side
+        self.classes, self.ids, self.entries = dataset.classes, dataset.ids, entries_of(dataset)
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, index: int) -> Sample:
+        sample = self._dataset[index]
+        size = shrunk_size(sample.image.shape[:2], self._longest_side)
+        if size == sample.image.shape[:2]:
+            return sample
+        if sample.labels is None:
+            return replace(sample, image=shrunk_image(sample.image, self._longest_side))
+        image, labels = scaled_crop(sample.image, checked_labels(sample), Window(size, 0, 0, size))
+        return replace(sample, image=image, labels=labels)
+
+
+def shrunk_image(image: Pixels, longest_side: int) -> Pixels:
+    """The image shrunk so that no side is longer than this."""
+    size = shrunk_size(image.shape[:2], longest_side)
+    return scaled_crop(image, np.zeros(image.shape[:2], np.uint8), Window(size, 0, 0, size))[0]
+
+
+def shrunk_size(size: tuple[int, ...], longest_side: int) -> tuple[int, int]:
+    """Rows and columns of an image whose longer side is limited to `longest_side`.
+
+    >>> shrunk_size((375, 500), 288), shrunk_size((100, 80), 288), shrunk_size((500, 1), 50)
+    ((216, 288), (100, 80), (50, 1))
+    """
+    rows, columns = size
+    longest = max(rows, columns)
+    if longest <= longest_side:
+        return rows, columns
+    return max(1, round(rows * longest_side / longest)), max(1, round(columns * longest_side / longest))

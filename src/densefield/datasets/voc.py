@@ -1,4 +1,4 @@
-"""PASCAL VOC 2012 in its own layout, and with the masks of SBD as one dataset."""
+"""PASCAL VOC 2012 in its own layout, optionally with the masks of the Semantic Boundaries Dataset (SBD)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from densefield.datasets.listing import Listing, read_ids
-from densefield.datasets.reading import read_sample
-from densefield.datasets.sample import Entry, Sample
-from densefield.datasets.sbd import find_sbd, need_scipy
+from densefield.datasets.reading import read_sample, require_scipy
+from densefield.datasets.sample import Entry, Listing, Sample, read_ids
 from densefield.errors import InputError
 
 # fmt: off
@@ -20,7 +18,7 @@ CLASSES = (
     "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
 )
 # fmt: on
-# Images in each split as published. train_aug is train and what SBD adds, less val.
+# Number of images in each published split. train_aug is train and the images that SBD adds, without those of val.
 OFFICIAL = {"train": 1464, "val": 1449, "trainval": 2913, "test": 1456, "train_aug": 10582}
 
 _log = logging.getLogger(__name__)
@@ -29,13 +27,20 @@ _log = logging.getLogger(__name__)
 class VOC2012:
     """PASCAL VOC 2012, segmentation: 20 classes and background, 255 void.
 
-    `root` holds `VOCdevkit/VOC2012`, or is that folder. Splits are "train", "val", "trainval", "test" (without labels)
-    and "train_aug": train and the images that SBD adds, less those of val. SBD is looked for in `sbd`, or else in
-    `root`; PNG masks in a folder `SegmentationClassAug` will do as well. A copy that lacks images or masks works with
-    what is there: `summary` says how much that is, and so does one line in the log.
+    A copy that lacks images or masks works with those that exist; `summary` and one line in the log say how many.
+
+    Parameters
+    ----------
+    root
+        The folder that holds `VOCdevkit/VOC2012`, or that folder itself.
+    split
+        "train", "val", "trainval", "test" (without labels), or "train_aug": train and the images that SBD adds, without
+        those of val.
+    sbd
+        The folder of SBD, by default `root`. PNG masks in `SegmentationClassAug` of VOC2012 are used as well.
 
     >>> dataset = VOC2012("/data", "val")  # doctest: +SKIP
-    >>> len(dataset), dataset[0].image.shape, dataset[0].label.shape  # doctest: +SKIP
+    >>> len(dataset), dataset[0].image.shape, dataset[0].labels.shape  # doctest: +SKIP
     (1449, (366, 500, 3), (366, 500))
     """
 
@@ -44,9 +49,7 @@ class VOC2012:
     def __init__(
         self, root: str | PathLike[str], split: str = "train", *, sbd: str | PathLike[str] | None = None
     ) -> None:
-        listing = list_voc(Path(root), split, None if sbd is None else Path(sbd))
-        if not listing.entries:
-            raise InputError(f"{listing.summary} in {root}: the split is empty. Unpack the images and masks there.")
+        listing = checked_voc(Path(root), split, None if sbd is None else Path(sbd))
         if not listing.complete:
             _log.warning("%s", listing.summary)
         self.split = split
@@ -65,13 +68,27 @@ class VOC2012:
 
 
 def find_voc(root: Path) -> Path | None:
-    """The folder with JPEGImages/ in or below this one, as the archive has it."""
+    """The folder that has JPEGImages/: this one, or one below it as in the archive."""
     places = (root, root / "VOC2012", root / "VOCdevkit" / "VOC2012")
     return next((place for place in places if (place / "JPEGImages").is_dir()), None)
 
 
+def find_sbd(root: Path) -> Path | None:
+    """The folder that has SBD's cls/ and img/: this one, or one below it as in the archive."""
+    places = (root, root / "dataset", root / "benchmark_RELEASE" / "dataset")
+    return next((place for place in places if (place / "cls").is_dir()), None)
+
+
+def checked_voc(root: Path, split: str, sbd: Path | None = None) -> Listing:
+    """List a split; raises if it is empty."""
+    listing = list_voc(root, split, sbd)
+    if not listing.entries:
+        raise InputError(f"{listing.summary} in {root}: the split is empty. Unpack the images and masks there.")
+    return listing
+
+
 def list_voc(root: Path, split: str, sbd: Path | None = None) -> Listing:
-    """What is there of a split."""
+    """List the files of a split that exist."""
     if split not in OFFICIAL:
         raise InputError(f"the split is {split!r}, expected one of {', '.join(OFFICIAL)}.")
     base = find_voc(root)
@@ -83,46 +100,46 @@ def list_voc(root: Path, split: str, sbd: Path | None = None) -> Listing:
     images = _by_id(base / "JPEGImages", ".jpg")
     masks = _by_id(base / "SegmentationClass", ".png")
     if split == "train_aug":
-        return _augmented(base, root if sbd is None else sbd, images, masks)
-    return _what_is_there(split, _listed(base, split), images, None if split == "test" else masks)
+        return _list_augmented(base, root if sbd is None else sbd, images, masks)
+    return _existing(split, _split_ids(base, split), images, None if split == "test" else masks)
 
 
-def _listed(base: Path, split: str) -> tuple[str, ...]:
-    """The ids in a split's file; a copy may do without that of trainval."""
+def _split_ids(base: Path, split: str) -> tuple[str, ...]:
+    """The ids in a split's file; the file of trainval is optional."""
     files = base / "ImageSets" / "Segmentation"
     if split == "trainval" and not (files / "trainval.txt").exists():
         return tuple(sorted({*read_ids(files / "train.txt"), *read_ids(files / "val.txt")}))
     return read_ids(files / f"{split}.txt")
 
 
-def _augmented(base: Path, sbd_root: Path, own_images: dict[str, Path], own_masks: dict[str, Path]) -> Listing:
-    """The images of train, then those that SBD adds in the order of their names; VOC's own files go first."""
+def _list_augmented(base: Path, sbd_root: Path, voc_images: dict[str, Path], voc_masks: dict[str, Path]) -> Listing:
+    """The images of train, then those that SBD adds, sorted by name; VOC's own files have precedence."""
     converted, sbd = base / "SegmentationClassAug", find_sbd(sbd_root)
     if sbd is None and not converted.is_dir():
         raise InputError(
             f"train_aug needs the masks of SBD: neither {converted} nor cls/ in {sbd_root} (or in "
-            "benchmark_RELEASE/dataset below it) is there. `densefield data voc2012` downloads them."
+            "benchmark_RELEASE/dataset below it) exists. `densefield data voc2012` downloads them."
         )
-    train, val = _listed(base, "train"), _listed(base, "val")
+    train, val = _split_ids(base, "train"), _split_ids(base, "val")
     if len(val) != OFFICIAL["val"]:
         raise InputError(
             f"{base / 'ImageSets' / 'Segmentation' / 'val.txt'} lists {len(val)} ids, expected {OFFICIAL['val']}: SBD "
-            "has images of val, and with a list that is not whole they would be trained on. Take the published file."
+            "has images of val, and an incomplete list would let them into training. Use the published file."
         )
     masks = _by_id(converted, ".png")
-    images = own_images
+    images = voc_images
     if sbd is not None:
         masks = {**_by_id(sbd / "cls", ".mat"), **masks}
         images = {**_by_id(sbd / "img", ".jpg"), **images}
     ids = [*train, *sorted(masks.keys() - {*train, *val})]
-    masks = {**masks, **own_masks}
+    masks = {**masks, **voc_masks}
     if any(masks[id].suffix == ".mat" for id in ids if id in masks):
-        need_scipy()
-    return _what_is_there("train_aug", ids, images, masks)
+        require_scipy()
+    return _existing("train_aug", ids, images, masks)
 
 
-def _what_is_there(split: str, ids: Sequence[str], images: dict[str, Path], masks: dict[str, Path] | None) -> Listing:
-    """Samples with image and mask. Where one is missing something is wrong; where both are, the copy is partial."""
+def _existing(split: str, ids: Sequence[str], images: dict[str, Path], masks: dict[str, Path] | None) -> Listing:
+    """Samples with image and mask. A missing one of the two is a problem; if both are missing, the copy is partial."""
     entries, problems = [], []
     for id in ids:
         image, mask = images.get(id), None if masks is None else masks.get(id)
@@ -136,13 +153,13 @@ def _what_is_there(split: str, ids: Sequence[str], images: dict[str, Path], mask
     complete = len(ids) == len(entries) == official
     counts = f"{len(entries)} of {official} images"
     if not complete:
-        halves = f"; left out, since image or mask is missing: {len(problems)}" if problems else ""
-        counts += f" (a partial copy{halves})"
+        skipped = f"; skipped, since image or mask is missing: {len(problems)}" if problems else ""
+        counts += f" (a partial copy{skipped})"
     return Listing(tuple(entries), f"PASCAL VOC 2012, {split}: {counts}", tuple(problems), complete)
 
 
 def _by_id(folder: Path, suffix: str) -> dict[str, Path]:
-    """The files of a folder, listed at once, which is quicker than asking for each."""
+    """The files of a folder by id; one listing is faster than a check for each file."""
     if not folder.is_dir():
         return {}
     return {path.stem: path for path in folder.iterdir() if path.suffix == suffix and not path.name.startswith(".")}

@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from densefield.datasets.shrunk import shrunk_image
+from densefield.datasets.transforms import shrunk_image
 from densefield.errors import InputError
 from densefield.images.pairs import find_images
 from densefield.images.palette import overlay, voc_palette

@@ -1,4 +1,7 @@
-"""Files from the web: resumed where they were cut off, bounded in size, and checked by SHA-256."""
+"""Downloads that resume, are limited in size, and are checked by SHA-256.
+
+Written by hand, since urllib neither resumes nor limits, and a dependency for one function is not worth it.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,12 @@ from urllib.parse import urlsplit
 
 from densefield.errors import DensefieldError, InputError
 
-Progress = Callable[[int, "int | None"], None]  # bytes so far, and of how many, where the server tells
+DownloadProgress = Callable[[int, "int | None"], None]  # bytes done, and their total if the server sends it
 
-PIECE = 1 << 20
-MOST_BYTES = 1 << 33  # of a file; the largest that is downloaded here has 2 GB
+CHUNK = 1 << 20
+MAX_BYTES = 1 << 33  # of a file; the largest one used has 2 GB
 TIMEOUT = 60.0  # seconds without a byte
-ATTEMPTS = 5  # in a row that bring nothing new
+ATTEMPTS = 5  # consecutive attempts without progress
 PAUSE = 1.0  # seconds before the second attempt; doubled before each further one
 
 
@@ -31,7 +34,7 @@ class DownloadError(DensefieldError, OSError):
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: ``$DENSEFIELD_CACHE``, else ``densefield`` in the user's folder of caches."""
+    """The folder of downloads: ``$DENSEFIELD_CACHE``, by default ``densefield`` in the user's cache folder."""
     own = os.environ.get("DENSEFIELD_CACHE")
     if own:
         return Path(own)
@@ -39,19 +42,35 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "densefield"
 
 
-def download(url: str, path: Path, *, sha256: str, progress: Progress | None = None) -> Path:
-    """Downloads a file, whole and right or not at all, and returns its path.
+def download(url: str, path: Path, *, sha256: str, progress: DownloadProgress | None = None) -> Path:
+    """Download a file, unless it exists with the right checksum, and return its path.
 
-    Until all of it has come and its SHA-256 is right, it is `path` + ".part", and the next call resumes from there. A
-    file that is there already is kept if its checksum is right, and otherwise taken for the beginning of the download.
-    More than 2³³ bytes are refused. Several processes may fetch the same file at once.
+    An incomplete download is `path` + ".part", which the next call resumes. More than 2³³ bytes are refused. Several
+    processes may download the same file at once.
+
+    Parameters
+    ----------
+    url
+        An address that begins with https:// or http://.
+    path
+        The file to write. An existing file with another checksum is taken for the beginning of the download.
+    sha256
+        The expected SHA-256, in hexadecimal.
+    progress
+        Called with the bytes done, and their total if known.
+
+    >>> download("ftp://example.org/a", Path("a"), sha256="")
+    Traceback (most recent call last):
+        ...
+    densefield.errors.InputError: the address is 'ftp://example.org/a', expected one that begins with https:// or \
+http://.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise InputError(f"the address is {url!r}, expected one that begins with https:// or http://.")
     expected = sha256.lower()
     if path.is_file():
-        with path.open("rb") as whole:
-            if _digest(whole) == expected:
+        with path.open("rb") as existing:
+            if _digest(existing) == expected:
                 return path
     part = path.with_name(f"{path.name}.part")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,14 +81,14 @@ def download(url: str, path: Path, *, sha256: str, progress: Progress | None = N
         resumed = _size(file) > 0
         _fetch(url, file, part, progress)
         found = _digest(file)
-        if found != expected and resumed:  # what was there may have been of another file
+        if found != expected and resumed:  # the beginning may have been of another file
             file.truncate(0)
             _fetch(url, file, part, progress)
             found = _digest(file)
     if found != expected:
         part.unlink(missing_ok=True)
         raise DownloadError(
-            f"what {url} gave is not the file that was expected: its SHA-256 is {found}, expected {expected}. It was "
+            f"the download of {url} is not the expected file: its SHA-256 is {found}, expected {expected}. It was "
             f"deleted. Try again, or get the file elsewhere and put it at {path}."
         )
     try:
@@ -80,8 +99,8 @@ def download(url: str, path: Path, *, sha256: str, progress: Progress | None = N
     return path
 
 
-def _fetch(url: str, file: BinaryIO, part: Path, progress: Progress | None) -> None:
-    """Adds to the file until it is whole; a connection that breaks is made again as long as that brings something."""
+def _fetch(url: str, file: BinaryIO, part: Path, progress: DownloadProgress | None) -> None:
+    """Append to the file until it is complete; broken connections are retried as long as they make progress."""
     failures = 0
     while True:
         before = _size(file)
@@ -102,13 +121,13 @@ def _fetch(url: str, file: BinaryIO, part: Path, progress: Progress | None) -> N
         if failures >= ATTEMPTS:
             raise DownloadError(
                 f"{url} cannot be downloaded: {reason}. {_size(file)} bytes are in {part}; try again later, and the "
-                "download goes on from there."
+                "download resumes from there."
             )
         time.sleep(PAUSE * 2 ** (failures - 1))
 
 
-def _fetch_once(url: str, file: BinaryIO, part: Path, progress: Progress | None) -> None:
-    """One request for what is missing; raises where not all of it comes."""
+def _fetch_once(url: str, file: BinaryIO, part: Path, progress: DownloadProgress | None) -> None:
+    """Request the missing bytes once; raises if the connection ends early."""
     done = _size(file)
     headers = {"User-Agent": "densefield", "Accept-Encoding": "identity"}
     if done:
@@ -118,22 +137,22 @@ def _fetch_once(url: str, file: BinaryIO, part: Path, progress: Progress | None)
     except urllib.error.HTTPError as error:
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and done:
             error.close()
-            return  # nothing is left to send; the checksum tells whether that is so
+            return  # nothing is missing, or the checksum will differ
         raise
     with response:
-        begins_there = response.headers.get("Content-Range", "").startswith(f"bytes {done}-")
-        if response.status != http.client.PARTIAL_CONTENT or not begins_there:
-            done = 0  # a server that knows no ranges sends the whole file
+        resumes = response.headers.get("Content-Range", "").startswith(f"bytes {done}-")
+        if response.status != http.client.PARTIAL_CONTENT or not resumes:
+            done = 0  # a server without support for ranges sends the complete file
         length = response.headers.get("Content-Length", "")
-        # What is no number says nothing, as if it were missing; http.client reads the body the same way.
+        # Anything but a number counts as missing; http.client reads the body the same way.
         total = done + int(length) if length.isascii() and length.isdecimal() and len(length) < 20 else None
         _check_size(url, total or 0)
         _check_space(part, (total or 0) - done)
         file.seek(done)
-        while piece := response.read(PIECE):
-            done += len(piece)
+        while chunk := response.read(CHUNK):
+            done += len(chunk)
             _check_size(url, done)
-            file.write(piece)
+            file.write(chunk)
             if progress is not None:
                 progress(done, total)
         if total is not None and done < total:  # read() ends without an error when the connection does
@@ -142,9 +161,9 @@ def _fetch_once(url: str, file: BinaryIO, part: Path, progress: Progress | None)
 
 
 def _check_size(url: str, size: int) -> None:
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         raise DownloadError(
-            f"{url} gives {size} bytes or more, expected at most {MOST_BYTES}: it is not the file that was expected."
+            f"{url} gives {size} bytes or more, expected at most {MAX_BYTES}: it is not the expected file."
         )
 
 
@@ -161,6 +180,6 @@ def _size(file: BinaryIO) -> int:
 def _digest(file: BinaryIO) -> str:
     file.seek(0)
     digest = hashlib.sha256()
-    while piece := file.read(PIECE):
-        digest.update(piece)
+    while chunk := file.read(CHUNK):
+        digest.update(chunk)
     return digest.hexdigest()

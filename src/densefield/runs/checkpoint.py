@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from densefield.datasets.order import BEGINNING, Position
+from densefield.datasets.sampling import BEGINNING, Position
 from densefield.errors import DensefieldError, InputError
 from densefield.io.files import open_atomically, sync_folder
 from densefield.networks.weights import load_tensors, load_weights

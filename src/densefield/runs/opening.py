@@ -7,9 +7,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from densefield.datasets.layout import open_dataset
+from densefield.datasets.folder import open_dataset
 from densefield.datasets.sample import Dataset, entries_of
-from densefield.datasets.shrunk import ShrunkDataset
+from densefield.datasets.transforms import ShrunkDataset
 from densefield.errors import InputError
 from densefield.nn.dense_crf import DenseCRF
 from densefield.runs.score_sources import NetworkScores, SavedScores, ScoreSource

@@ -219,7 +219,7 @@ class Kept:
 
 
 def _scored(sample: Sample, scores: Tensor) -> ScoredImage:
-    if sample.label is None:
+    if sample.labels is None:
         raise InputError(f"the image {sample.id} has no true labels: take a split that has them, such as val.")
     image = torch.from_numpy(np.ascontiguousarray(sample.image.transpose(2, 0, 1)))
-    return ScoredImage(scores, image, torch.from_numpy(sample.label.astype(np.int64)), sample.id)
+    return ScoredImage(scores, image, torch.from_numpy(sample.labels.astype(np.int64)), sample.id)

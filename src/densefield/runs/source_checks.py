@@ -7,7 +7,7 @@ from pathlib import Path
 from densefield.crf.crf_file import read_crf
 from densefield.crf.kernels import Custom
 from densefield.crf.model import CRF
-from densefield.datasets.layout import list_split
+from densefield.datasets.folder import list_split
 from densefield.errors import InputError
 from densefield.runs.run_files import CHECKPOINTS, checkpoint_file
 from densefield.runs.score_files import FIRST, SUFFIXES, find_score_files, is_score_folder, read_scores

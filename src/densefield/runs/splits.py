@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from densefield.datasets.folder import FolderDataset, checked_folder, split_names
-from densefield.datasets.layout import find_layout
+from densefield.datasets.folder import FolderDataset, checked_folder, find_layout, split_names
 from densefield.datasets.sample import Dataset, Sample, entries_of
-from densefield.datasets.shrunk import ShrunkDataset
+from densefield.datasets.transforms import ShrunkDataset
 from densefield.datasets.voc import VOC2012, list_voc
 from densefield.errors import InputError
 from densefield.runs.config import HELD_OUT, Config, DataConfig
@@ -22,7 +21,7 @@ def build_datasets(config: Config) -> tuple[Dataset, Dataset]:
     check_splits(config.data)
     splits = {split: open_split(config.data, split) for split in (config.data.train, config.data.val)}
     for split, dataset in splits.items():
-        if len(dataset) and dataset[0].label is None:
+        if len(dataset) and dataset[0].labels is None:
             raise InputError(
                 f"the images of {split!r} have no masks: choose a split that has, by data.train and data.val."
             )

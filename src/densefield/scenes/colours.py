@@ -1,15 +1,15 @@
-"""Colours of a scene: 0…255, near enough to each other to be soft, far enough to be told apart."""
+"""Random colours 0…255 of a scene, with moderate contrast."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from densefield.scenes.random import Draws
+from numpy.random import Generator
 
 Colour = tuple[float, float, float]
 
-LEAST, MOST = 46.0, 105.0  # how far an object's colour is from that of the background
+MIN_CONTRAST, MAX_CONTRAST = 46.0, 105.0  # distance of an object's colour from that of the background
 _TRIES = 12
 
 
@@ -28,36 +28,37 @@ def mixed_colour(hue: float, saturation: float, value: float) -> Colour:
 
 
 def distance(a: Colour, b: Colour) -> float:
-    """How far two colours are from each other."""
+    """The Euclidean distance of two colours."""
     return math.sqrt(sum((p - q) * (p - q) for p, q in zip(a, b, strict=True)))
 
 
 def towards(a: Colour, b: Colour, share: float) -> Colour:
-    """A colour between a (at 0) and b (at 1), or beyond."""
+    """Interpolate between a (share 0) and b (share 1), or extrapolate."""
     red, green, blue = (p + (q - p) * share for p, q in zip(a, b, strict=True))
     return red, green, blue
 
 
-def any_colour(draws: Draws, hue: float | None = None) -> Colour:
-    """A colour of any hue, or near this one; neither glaring nor grey."""
-    at = draws.number() if hue is None else hue + draws.number(-0.1, 0.1) + draws.number(-0.1, 0.1)
-    return mixed_colour(at % 1.0, draws.number(0.15, 0.7), draws.number(0.35, 0.9))
+def any_colour(rng: Generator, hue: float | None = None) -> Colour:
+    """A colour of any hue, or near this one, of medium saturation."""
+    at = rng.random() if hue is None else hue + rng.uniform(-0.1, 0.1) + rng.uniform(-0.1, 0.1)
+    return mixed_colour(at % 1.0, rng.uniform(0.15, 0.7), rng.uniform(0.35, 0.9))
 
 
-def background_colour(draws: Draws) -> Colour:
-    """A colour of any hue, paler than those of objects for the most part."""
-    return mixed_colour(draws.number(), draws.number(0.08, 0.5), draws.number(0.35, 0.85))
+def background_colour(rng: Generator) -> Colour:
+    """A colour of any hue, mostly paler than those of objects."""
+    return mixed_colour(rng.random(), rng.uniform(0.08, 0.5), rng.uniform(0.35, 0.85))
 
 
-def object_colour(draws: Draws, hue: float, background: Colour, others: Sequence[Colour]) -> Colour:
-    """A colour for an object: near its hue in half of the cases, soft against the background, unlike the others."""
+def object_colour(rng: Generator, hue: float, background: Colour, others: Sequence[Colour]) -> Colour:
+    """A colour near the hue with probability ½, of moderate contrast to the background, different from the others."""
     best, gap = background, -1.0
     for _ in range(_TRIES):
-        colour = any_colour(draws, hue if draws.chance(0.5) else None)
-        reach, limit = distance(colour, background), draws.number(LEAST, MOST)
+        colour = any_colour(rng, hue if rng.random() < 0.5 else None)
+        reach, limit = distance(colour, background), rng.uniform(MIN_CONTRAST, MAX_CONTRAST)
         if reach > limit:
             colour = towards(background, colour, limit / reach)
-        apart = min([min(reach, limit) / LEAST, *(distance(colour, other) / (0.6 * LEAST) for other in others)])
+        to_others = (distance(colour, other) / (0.6 * MIN_CONTRAST) for other in others)
+        apart = min([min(reach, limit) / MIN_CONTRAST, *to_others])
         if apart > gap:
             best, gap = colour, apart
         if gap >= 1:

@@ -1,4 +1,4 @@
-"""Scenes in files, in the layout of PASCAL VOC."""
+"""Writing scenes to files, in the layout of PASCAL VOC."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from densefield.io.files import write_atomically
 from densefield.scenes.scene import (
     Size,
     checked_classes,
+    checked_integer,
     checked_size,
-    checked_whole,
     draw_scene,
     scene_classes,
     scene_id,
 )
 
-DRAWING = 1  # goes up when the same seed draws other scenes
-QUALITY = 95  # of JPEG, with colours as fine as brightness: borders stay where they are
-NOTES = "scenes.json"
+VERSION = 2  # increased when the same seed draws other scenes
+QUALITY = 95  # of JPEG, without chroma subsampling, so that borders stay sharp
+SETTINGS = "scenes.json"
 
 
 @dataclass(frozen=True)
-class _Recipe:
-    """All that scenes depend on, save their number."""
+class _Settings:
+    """Everything that scenes depend on except their number."""
 
     seed: int
     size: Size
     object_classes: int
-    drawing: int = DRAWING
+    drawing: int = VERSION
 
 
 def write_scenes(
@@ -50,25 +50,44 @@ def write_scenes(
     workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Writes the first so many scenes of a seed into a folder, and returns how many were not there yet.
+    """Write the first scenes of a seed into a folder, and return how many did not exist yet.
 
-    The layout is that of PASCAL VOC: JPEGImages/ID.jpg, SegmentationClass/ID.png with its palette, and the lists train,
-    val and trainval in ImageSets/Segmentation, which come last; classes.txt names the labels. Scenes that are there
-    already are kept, so a run that was interrupted can be gone on with, and a folder can grow. The same scenes are
-    written with any number of workers. `progress` is called with the number of scenes done and of all.
+    The layout is that of PASCAL VOC: JPEGImages/ID.jpg, SegmentationClass/ID.png, the lists train, val and trainval in
+    ImageSets/Segmentation, which are written last, and classes.txt. Existing scenes are kept, so that an interrupted
+    run can be resumed and a folder can grow.
+
+    Parameters
+    ----------
+    directory
+        A new or empty folder, or one with scenes of the same settings.
+    images
+        The number of scenes.
+    size, object_classes, seed
+        Those of `draw_scene`.
+    val_share
+        The share of scenes for validation.
+    workers
+        The number of processes; scenes do not depend on it.
+    progress
+        Called with the number of finished scenes and the total.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_scenes(folder, 3, size=(96, 96)), write_scenes(folder, 5, size=(96, 96))
+    (3, 2)
     """
     folder = Path(directory)
-    recipe = _Recipe(checked_whole(seed, "seed"), checked_size(size), checked_classes(object_classes))
-    checked_whole(images, "images", least=1)
+    settings = _Settings(checked_integer(seed, "seed"), checked_size(size), checked_classes(object_classes))
+    checked_integer(images, "images", least=1)
     if isinstance(val_share, bool) or not isinstance(val_share, int | float):
         raise InputTypeError(f"val_share is {val_share!r}, expected a number.")
     if not 0 <= val_share < 1:
         raise InputError(f"val_share is {val_share}, expected 0 or more, and less than 1.")
-    checked_whole(workers, "workers", least=1)
-    _check_recipe(folder, recipe)
+    checked_integer(workers, "workers", least=1)
+    _check_settings(folder, settings)
     missing = [index for index in range(images) if not all(path.exists() for path in _paths(folder, index))]
     done = images - len(missing)
-    for _ in _write(partial(_write_scene, folder, recipe), missing, workers):
+    for _ in _write(partial(_write_scene, folder, settings), missing, workers):
         done += 1
         if progress is not None:
             progress(done, images)
@@ -81,7 +100,7 @@ def write_scenes(
 
 
 def in_validation(index: int, share: float) -> bool:
-    """Whether a scene is for validation: evenly spread, and the same however many scenes there are.
+    """Whether a scene is for validation: evenly spread, and independent of the number of scenes.
 
     >>> [index for index in range(12) if in_validation(index, 0.25)]
     [3, 7, 11]
@@ -89,59 +108,58 @@ def in_validation(index: int, share: float) -> bool:
     return int((index + 1) * share + 1e-9) > int(index * share + 1e-9)  # 10 · 0.1 must count as 1
 
 
-def _check_recipe(folder: Path, recipe: _Recipe) -> None:
-    """Notes in the folder what its scenes depend on, or raises where they depend on something else."""
-    notes = folder / NOTES
-    wanted = json.loads(json.dumps(asdict(recipe)))  # as it comes back from the file
-    if notes.exists():
+def _check_settings(folder: Path, settings: _Settings) -> None:
+    """Write the settings to the folder; raise if it holds scenes of other settings, or other files."""
+    path = folder / SETTINGS
+    wanted = json.loads(json.dumps(asdict(settings)))  # as read back from the file
+    if path.exists():
         try:
-            found = json.loads(notes.read_text(encoding="utf-8"))
+            found = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
             found = None
         if found != wanted:
             raise InputError(
-                f"{folder} holds other scenes: {notes} says {found}, but {wanted} was asked for. Choose another "
+                f"{folder} holds other scenes: {path} says {found}, but {wanted} was asked for. Choose another "
                 "folder, or the same settings."
             )
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} holds something else than scenes: choose a new or empty folder.")
+        raise InputError(f"{folder} holds other files than scenes: choose a new or empty folder.")
     else:
-        write_atomically(notes, (json.dumps(wanted) + "\n").encode())
+        write_atomically(path, (json.dumps(wanted) + "\n").encode())
 
 
 def _paths(folder: Path, index: int) -> tuple[Path, Path]:
-    """Where the image and the labels of a scene are."""
+    """The files of the image and the labels of a scene."""
     name = scene_id(index)
     return folder / "JPEGImages" / f"{name}.jpg", folder / "SegmentationClass" / f"{name}.png"
 
 
-def _write_scene(folder: Path, recipe: _Recipe, index: int) -> None:
-    """Draws one scene and writes its two files."""
-    from PIL import Image  # here, so that the name can be had without it
+def _write_scene(folder: Path, settings: _Settings, index: int) -> None:
+    """Draw one scene and write its two files."""
+    from PIL import Image  # here, so that this module does not need Pillow
 
-    sample = draw_scene(recipe.seed, index, recipe.size, recipe.object_classes)
-    assert sample.label is not None
-    image, label = BytesIO(), BytesIO()
+    sample = draw_scene(settings.seed, index, settings.size, settings.object_classes)
+    assert sample.labels is not None
+    image, mask = BytesIO(), BytesIO()
     Image.fromarray(sample.image).save(image, "JPEG", quality=QUALITY, subsampling=0)
-    mask = Image.fromarray(sample.label)
-    mask.putpalette(voc_palette().tobytes())
-    mask.save(label, "PNG")
-    to_image, to_label = _paths(folder, index)
-    write_atomically(to_image, image.getvalue())
-    write_atomically(to_label, label.getvalue())
+    picture = Image.fromarray(sample.labels)
+    picture.putpalette(voc_palette().tobytes())
+    picture.save(mask, "PNG")
+    for path, content in zip(_paths(folder, index), (image, mask), strict=True):
+        write_atomically(path, content.getvalue())
 
 
 def _write(write: Callable[[int], None], indices: Sequence[int], workers: int) -> Iterator[None]:
-    """Writes scenes, here or in processes of their own."""
+    """Write scenes in this process or in worker processes."""
     if workers == 1 or len(indices) < 2 * workers:
         yield from map(write, indices)
         return
-    # Fresh processes: copies of one that runs threads, as torch does, can hang.
+    # Not forked: forks of a process with threads, such as torch's, can hang.
     pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
     try:
         yield from pool.map(write, indices, chunksize=max(1, min(16, len(indices) // (4 * workers))))
     finally:
-        pool.shutdown(cancel_futures=True)  # after Ctrl-C, what has begun is finished, and no more is begun
+        pool.shutdown(cancel_futures=True)  # after Ctrl-C, running scenes finish and no others start
 
 
 def _lines(lines: Sequence[str]) -> bytes:

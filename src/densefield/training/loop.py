@@ -14,8 +14,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from densefield.datasets.examples import Batch
-from densefield.datasets.loading import evaluation_batches, training_batches
+from densefield.datasets.loading import Batch, evaluation_batches, training_batches
 from densefield.datasets.sample import Dataset
 from densefield.errors import DensefieldError, InputError
 from densefield.labels import VOID
@@ -151,8 +150,8 @@ def training_step(
     The batch is this process's share; it is gone through in `parts`, whose gradients add up. `overlap` (L, L) counts
     true and predicted labels. Parameters are left alone where the loss or a gradient is not finite.
     """
-    assert batch.label is not None
-    pixels = total(fabric, (batch.label != VOID).sum().to(fabric.device)).clamp(min=1)
+    assert batch.labels is not None
+    pixels = total(fabric, (batch.labels != VOID).sum().to(fabric.device)).clamp(min=1)
     mean = torch.zeros((), device=fabric.device)
     optimizer.zero_grad()
     for number, (image, label, padding) in enumerate(_split(batch, parts, fabric.device), start=1):
@@ -205,12 +204,12 @@ def set_rates(optimizer: torch.optim.Optimizer, config: Config, step: int) -> No
 
 def _split(batch: Batch, parts: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
     """Image, label and padding of the batch in equal parts, on the device."""
-    assert batch.label is not None
-    size = len(batch.label) // parts
+    assert batch.labels is not None
+    size = len(batch.labels) // parts
     for start in range(0, parts * size, size):
         here = slice(start, start + size)
         padding = None if batch.padding is None else batch.padding[here].to(device)
-        yield batch.image[here].to(device), batch.label[here].to(device), padding
+        yield batch.image[here].to(device), batch.labels[here].to(device), padding
 
 
 def _marginals(model: Any, image: Tensor, padding: Tensor | None) -> Tensor:

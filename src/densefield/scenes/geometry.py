@@ -1,21 +1,51 @@
-"""Signed distances to simple figures: below 0 inside, above 0 outside.
+"""Signed distances to simple figures, negative inside, and the parts that shapes are made of.
 
-Here and in all files of scenes only sums, products, quotients, roots and comparisons are used. They round alike on
-every machine, which sines, powers and reductions do not.
+Scenes use only operations that round alike on every machine: sums, products, quotients and square roots in single
+precision. Angles are computed in double precision, so that rounding to single precision hides their last bits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 
 Floats = npt.NDArray[np.floating]  # float32
 Point = tuple[float, float]
+Tone = Literal["main", "accent", "dark", "light"]
 
 _TINY = 1e-6  # keeps quotients finite
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Pixel coordinates around an object in its own frame: x to the right, y down, the object's radius is about 1."""
+
+    x: Floats  # (h, w)
+    y: Floats  # (h, w)
+    pixel: float  # the side of a pixel
+
+    def thin(self, half: float) -> float:
+        """Half the width of a thin part, at least two thirds of a pixel, so that it stays visible."""
+        return max(half, 0.66 * self.pixel)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of an object: its signed distance (h, w), its colour, and whether it has the texture of the class."""
+
+    distance: Floats
+    tone: Tone = "main"
+    textured: bool = False
+
+
+# Returns the parts of an object, from back to front.
+Shape = Callable[[Plane, Generator], Sequence[Part]]
 
 
 def length(x: Floats, y: Floats) -> Floats:
@@ -24,7 +54,7 @@ def length(x: Floats, y: Floats) -> Floats:
 
 
 def ramp(values: Floats, start: float, end: float) -> Floats:
-    """0 up to `start`, 1 from `end` on, smooth between; start may be the larger.
+    """Smooth step: 0 up to `start`, 1 from `end` on; start may be the larger.
 
     >>> ramp(np.array([0.0, 1.0, 2.0], np.float32), 0, 2).tolist()
     [0.0, 0.5, 1.0]
@@ -34,7 +64,7 @@ def ramp(values: Floats, start: float, end: float) -> Floats:
 
 
 def wave(t: Floats) -> Floats:
-    """A smooth wave of period 1 between -1 and 1, which is 1 at whole numbers: much like a cosine.
+    """A smooth wave of period 1 between -1 and 1, which is 1 at integers, similar to a cosine.
 
     >>> wave(np.array([0.0, 0.25, 0.5, 1.0], np.float32)).tolist()
     [1.0, 0.0, -1.0, 1.0]
@@ -44,36 +74,23 @@ def wave(t: Floats) -> Floats:
 
 
 def turn(x: Floats, y: Floats) -> Floats:
-    """The angle from the first axis towards the second, in turns from -½ to ½, good to a thousandth.
+    """The angle from the x axis to the y axis, in turns from -½ to ½.
 
     >>> one = np.ones(1, np.float32)
     >>> [round(float(turn(x * one, y * one)[0]), 3) for x, y in ((1, 0), (1, 1), (0, 1), (-1, 0), (0, -1))]
     [0.0, 0.125, 0.25, 0.5, -0.25]
     """
-    ax, ay = np.abs(x), np.abs(y)
-    t = np.minimum(ax, ay) / (np.maximum(ax, ay) + _TINY)
-    angle = t * (0.158516 - t * t * (0.046518 - t * t * 0.013213))  # the arc tangent over 2π, on 0…1
-    angle = np.where(ay > ax, 0.25 - angle, angle)
-    return np.copysign(np.where(x < 0, 0.5 - angle, angle), y)
+    angle: Floats = np.arctan2(y, x, dtype=np.float64) * (0.5 / math.pi)
+    return angle.astype(np.float32)
 
 
 def direction(turns: float) -> Point:
-    """The unit vector at an angle in turns, without the sines of a library.
+    """The unit vector at an angle in turns.
 
     >>> [round(part, 6) for part in direction(0.125)]
     [0.707107, 0.707107]
     """
-    quarter = int(turns * 4 // 1)
-    t = (turns * 4 - quarter - 0.5) * 1.5707963267948966  # an eighth of a turn to either side
-    s, c = t, 1.0
-    term_s, term_c = t, 1.0
-    for k in range(1, 8):
-        term_c *= -t * t / ((2 * k - 1) * (2 * k))
-        term_s *= -t * t / ((2 * k) * (2 * k + 1))
-        c, s = c + term_c, s + term_s
-    root = 0.7071067811865476
-    c, s = (c - s) * root, (c + s) * root
-    return ((c, s), (-s, c), (-c, -s), (s, -c))[quarter % 4]
+    return math.cos(2 * math.pi * turns), math.sin(2 * math.pi * turns)
 
 
 def disc(x: Floats, y: Floats, at: Point, radius: float) -> Floats:
@@ -82,12 +99,12 @@ def disc(x: Floats, y: Floats, at: Point, radius: float) -> Floats:
 
 
 def ring(x: Floats, y: Floats, at: Point, radius: float, half: float) -> Floats:
-    """A circle of this radius, drawn by a pen of half this width."""
+    """A circle, drawn as a line of half width `half`."""
     return np.abs(disc(x, y, at, radius)) - half
 
 
 def ellipse(x: Floats, y: Floats, at: Point, rx: float, ry: float) -> Floats:
-    """An ellipse; the distance is exact at its border and close to it nearby."""
+    """An ellipse; the distance is exact at its border and approximate elsewhere."""
     px, py = (x - at[0]) * (1 / rx), (y - at[1]) * (1 / ry)
     k = length(px, py)
     steepness = length(px * (1 / rx), py * (1 / ry))
@@ -113,7 +130,7 @@ def stroke(x: Floats, y: Floats, a: Point, b: Point, half: float, end: float | N
 
 
 def path(x: Floats, y: Floats, points: Sequence[Point], half: float, end: float | None = None) -> Floats:
-    """A line through points, thinning evenly to `end`."""
+    """A line through points; its half width goes linearly from `half` to `end`."""
     count = len(points) - 1
     last = half if end is None else end
     widths = [half + (last - half) * k / count for k in range(count + 1)]
@@ -124,14 +141,14 @@ def path(x: Floats, y: Floats, points: Sequence[Point], half: float, end: float 
 
 
 def bow(a: Point, by: Point, b: Point, pieces: int = 4) -> list[Point]:
-    """Points of the curve from a to b that bends towards `by`."""
+    """Points of the quadratic Bézier curve from a to b with control point `by`."""
     ts = [k / pieces for k in range(pieces + 1)]
     weights = [((1 - t) * (1 - t), 2 * t * (1 - t), t * t) for t in ts]
     return [(u * a[0] + v * by[0] + w * b[0], u * a[1] + v * by[1] + w * b[1]) for u, v, w in weights]
 
 
-def sway(a: Point, b: Point, width: float, waves: float, pieces: int = 9) -> list[Point]:
-    """Points of a line from a to b that swings to and fro, so many times and so wide."""
+def wavy(a: Point, b: Point, width: float, waves: float, pieces: int = 9) -> list[Point]:
+    """Points of a sine wave from a to b, with this amplitude and number of periods."""
     dx, dy = b[0] - a[0], b[1] - a[1]
     points = []
     for k in range(pieces + 1):
@@ -142,7 +159,7 @@ def sway(a: Point, b: Point, width: float, waves: float, pieces: int = 9) -> lis
 
 
 def convex(x: Floats, y: Floats, corners: Sequence[Point], rounding: float = 0.0) -> Floats:
-    """A convex figure with these corners, in the order that has the inside to the right when y points down."""
+    """A convex polygon with these corners, clockwise when y points down."""
     result: Floats | None = None
     for (ax, ay), (bx, by) in zip(corners, [*corners[1:], corners[0]], strict=True):
         nx, ny = by - ay, ax - bx
@@ -154,7 +171,7 @@ def convex(x: Floats, y: Floats, corners: Sequence[Point], rounding: float = 0.0
 
 
 def join(*figures: Floats) -> Floats:
-    """All of them."""
+    """The union of figures."""
     result = figures[0]
     for figure in figures[1:]:
         result = np.minimum(result, figure)
@@ -162,11 +179,11 @@ def join(*figures: Floats) -> Floats:
 
 
 def blend(a: Floats, b: Floats, reach: float) -> Floats:
-    """Both, with the notch between them filled to this reach."""
+    """The union of two figures, blended smoothly within this distance."""
     near = np.maximum(reach - np.abs(a - b), 0) * (1 / reach)
     return np.minimum(a, b) - near * near * (reach / 4)
 
 
 def cut(figure: Floats, away: Floats) -> Floats:
-    """The first without the second."""
+    """The first figure without the second."""
     return np.maximum(figure, -away)

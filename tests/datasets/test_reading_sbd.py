@@ -1,4 +1,4 @@
-"""The .mat files of SBD are read, or named where they cannot be."""
+"""The .mat files of SBD are read; errors name the file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 pytest.importorskip("PIL", reason="data need Pillow")
 scipy_io = pytest.importorskip("scipy.io", reason=".mat files need scipy")
 
-from densefield.datasets.sbd import find_sbd, read_boundaries, read_segmentation  # noqa: E402
+from densefield.datasets.reading import read_segmentation  # noqa: E402
+from densefield.datasets.voc import find_sbd  # noqa: E402
 from densefield.errors import DensefieldError, InputError  # noqa: E402
 from tests.support.tiny_voc import EXTRA, labels_of, write_sbd  # noqa: E402
 
@@ -24,15 +25,8 @@ def test_segmentations_are_labels(mat):
     assert np.array_equal(read_segmentation(mat), labels_of(EXTRA[0], "sbd"))
 
 
-def test_boundaries_are_one_picture_for_each_class(mat):
-    labels = labels_of(EXTRA[0], "sbd")
-    boundaries = read_boundaries(mat)
-    assert boundaries.dtype == np.bool_ and boundaries.shape == (20, *labels.shape)
-    assert np.array_equal(boundaries, labels == np.arange(1, 21)[:, None, None])
-
-
 @pytest.mark.parametrize("below", ["", "benchmark_RELEASE", "benchmark_RELEASE/dataset"])
-def test_the_folder_is_found_from_wherever_it_is_named(mat, tmp_path, below):
+def test_sbd_is_found_from_each_folder_above_it(mat, tmp_path, below):
     assert find_sbd(tmp_path / below) == mat.parents[1]
 
 
@@ -42,7 +36,7 @@ def test_a_folder_without_masks_is_not_sbd(tmp_path):
 
 def test_truncated_files_are_named(mat):
     mat.write_bytes(mat.read_bytes()[:-40])
-    with pytest.raises(InputError, match=rf"{EXTRA[0]}\.mat cannot be read as a \.mat file of SBD.*Fetch it again"):
+    with pytest.raises(InputError, match=rf"{EXTRA[0]}\.mat cannot be read as a \.mat file of SBD.*Download it again"):
         read_segmentation(mat)
 
 
@@ -52,15 +46,13 @@ def test_other_mat_files_are_named(tmp_path):
     with pytest.raises(InputError, match=r"other\.mat cannot be read"):
         read_segmentation(path)
     scipy_io.savemat(path, {"GTcls": {"Segmentation": np.ones((2, 2)), "Boundaries": np.ones(3)}})
-    with pytest.raises(InputError, match=r"no whole labels \(rows, columns\) in GTcls\.Segmentation"):
+    with pytest.raises(InputError, match=r"no integer labels \(rows, columns\) in GTcls\.Segmentation"):
         read_segmentation(path)
-    with pytest.raises(InputError, match=r"no boundaries of 20 classes"):
-        read_boundaries(path)
     with pytest.raises(InputError, match=r"no file .*gone\.mat"):
         read_segmentation(tmp_path / "gone.mat")
 
 
-def test_without_scipy_the_error_names_the_cure(mat, monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy.io", None)  # what the import system takes for "not installed"
+def test_without_scipy_the_error_names_the_command_that_installs_it(mat, monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.io", None)  # means "not installed" to the import system
     with pytest.raises(DensefieldError, match=r"need scipy.*pip install scipy"):
         read_segmentation(mat)

@@ -37,7 +37,7 @@ def test_the_layout_is_that_of_voc(tmp_path):
     for index, name in enumerate(names):
         scene = draw_scene(index=index, **RECIPE)
         with Image.open(tmp_path / "s" / "SegmentationClass" / f"{name}.png") as mask:
-            assert mask.mode == "P" and np.array_equal(np.asarray(mask), scene.label)
+            assert mask.mode == "P" and np.array_equal(np.asarray(mask), scene.labels)
             assert np.array_equal(np.reshape(mask.getpalette(), (-1, 3)), voc_palette())
         with Image.open(tmp_path / "s" / "JPEGImages" / f"{name}.jpg") as image:
             error = np.asarray(image).astype(int) - scene.image
@@ -92,9 +92,9 @@ def test_other_scenes_in_the_folder_are_not_mixed_with(tmp_path):
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "holiday.txt").write_text("photos")
-    with pytest.raises(InputError, match="something else than scenes"):
+    with pytest.raises(InputError, match="other files than scenes"):
         write_scenes(tmp_path, 2, **RECIPE)
-    with pytest.raises(InputError, match="something else than scenes"):
+    with pytest.raises(InputError, match="other files than scenes"):
         write_scenes(tmp_path / "holiday.txt", 2, **RECIPE)
     assert [path.name for path in tmp_path.iterdir()] == ["holiday.txt"]
 

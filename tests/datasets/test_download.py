@@ -1,4 +1,4 @@
-"""PASCAL VOC 2012 and SBD are fetched, unpacked, counted and read."""
+"""PASCAL VOC 2012 and SBD are downloaded, unpacked, counted and read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytest.importorskip("PIL", reason="data need Pillow")
 pytest.importorskip("scipy", reason=".mat files need scipy")
 
 from densefield import VOC2012
-from densefield.datasets.download import SBD_ARCHIVE, VOC_ARCHIVE, fetch_voc2012
+from densefield.datasets.download import SBD_ARCHIVE, VOC_ARCHIVE, download_voc2012
 from densefield.errors import DensefieldError
 from densefield.io import download as download_module
 from tests.support.range_server import serve
@@ -36,28 +36,28 @@ def archives(tmp_path, official, monkeypatch):
 
 def test_all_splits_but_test_are_there_and_sound(archives, tmp_path):
     server, both = archives
-    fetched = fetch_voc2012(tmp_path / "data", archives=both)
-    assert fetched.failures == () and fetched.report.problems == () and fetched.report.complete
-    assert fetched.report.checked == 7 and fetched.report.notes[0] == "test (1 images): not there."
+    downloaded = download_voc2012(tmp_path / "data", archives=both)
+    assert downloaded.failures == () and downloaded.report.problems == () and downloaded.report.complete
+    assert downloaded.report.checked == 7 and downloaded.report.notes[0] == "test (1 images): does not exist."
     assert VOC2012(tmp_path / "data", "train_aug").ids == (*TRAIN, *EXTRA)
     assert len(server.asked) == 2
 
 
 def test_what_is_complete_is_not_fetched_again(archives, tmp_path):
     server, both = archives
-    fetch_voc2012(tmp_path / "data", archives=both)
+    download_voc2012(tmp_path / "data", archives=both)
     (tmp_path / "data" / "archives" / "benchmark.tgz").unlink()
-    fetch_voc2012(tmp_path / "data", archives=both)
+    download_voc2012(tmp_path / "data", archives=both)
     assert len(server.asked) == 2
 
 
 def test_a_file_that_was_removed_comes_back_from_the_archive(archives, tmp_path):
     server, both = archives
-    fetch_voc2012(tmp_path / "data", archives=both)
+    download_voc2012(tmp_path / "data", archives=both)
     mask = tmp_path / "data" / "VOCdevkit" / "VOC2012" / "SegmentationClass" / f"{TRAIN[1]}.png"
     mask.unlink()
-    fetched = fetch_voc2012(tmp_path / "data", archives=both)
-    assert mask.exists() and fetched.report.complete and len(server.asked) == 2
+    downloaded = download_voc2012(tmp_path / "data", archives=both)
+    assert mask.exists() and downloaded.report.complete and len(server.asked) == 2
 
 
 def test_an_interrupted_download_is_gone_on_with(archives, tmp_path):
@@ -65,35 +65,35 @@ def test_an_interrupted_download_is_gone_on_with(archives, tmp_path):
     part = tmp_path / "data" / "archives" / f"{VOC_ARCHIVE.file}.part"
     part.parent.mkdir(parents=True)
     part.write_bytes(server.files[VOC_ARCHIVE.file][:5000])
-    assert fetch_voc2012(tmp_path / "data", archives=both).report.complete
+    assert download_voc2012(tmp_path / "data", archives=both).report.complete
     assert server.asked == ["bytes=5000-", None]
 
 
 def test_if_one_archive_cannot_be_had_the_other_is_still_fetched(archives, tmp_path):
     server, both = archives
     del server.files[SBD_ARCHIVE.file]
-    fetched = fetch_voc2012(tmp_path / "data", archives=both)
-    assert len(fetched.failures) == 1 and "SBD: " in fetched.failures[0] and "404" in fetched.failures[0]
-    assert fetched.report.splits[0] == "PASCAL VOC 2012, train: 3 of 3 images"
+    downloaded = download_voc2012(tmp_path / "data", archives=both)
+    assert len(downloaded.failures) == 1 and "SBD: " in downloaded.failures[0] and "404" in downloaded.failures[0]
+    assert downloaded.report.splits[0] == "PASCAL VOC 2012, train: 3 of 3 images"
 
 
 def test_without_voc_nothing_can_be_checked(archives, tmp_path):
     server, both = archives
     server.files.clear()
     with pytest.raises(DensefieldError, match=r"PASCAL VOC 2012: .*404"):
-        fetch_voc2012(tmp_path / "data", archives=both)
+        download_voc2012(tmp_path / "data", archives=both)
 
 
 def test_a_changed_archive_is_refused(archives, tmp_path):
     server, both = archives
     server.files[VOC_ARCHIVE.file] += b"\0"
     with pytest.raises(DensefieldError, match="SHA-256"):
-        fetch_voc2012(tmp_path / "data", archives=both)
+        download_voc2012(tmp_path / "data", archives=both)
 
 
 def test_each_stage_tells_how_far_it_is(archives, tmp_path):
     stages = {}
-    fetch_voc2012(tmp_path / "data", archives=archives[1], progress=lambda what, *step: stages.update({what: step}))
+    download_voc2012(tmp_path / "data", archives=archives[1], progress=lambda what, *step: stages.update({what: step}))
     names = [f"{verb} {name}" for name in ("PASCAL VOC 2012", "SBD") for verb in ("download", "unpack")]
     assert list(stages) == [*names, "check"]
     assert stages["check"] == (7, 7) and stages[names[0]][0] == stages[names[0]][1]

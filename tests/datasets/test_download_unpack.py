@@ -8,7 +8,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from densefield.datasets.unpack import unpack
+from densefield.datasets.download import unpack
 from densefield.errors import InputError
 
 FILES = {"top.txt": b"top", "a/b/deep.bin": np.random.default_rng(881).bytes(50_000), "a/empty": b""}

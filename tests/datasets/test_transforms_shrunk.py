@@ -1,4 +1,4 @@
-"""Images made smaller as they are read."""
+"""Shrinking images and labels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("PIL", reason="images are shrunk by Pillow")
 
 from densefield.datasets.sample import Sample
-from densefield.datasets.shrunk import ShrunkDataset, shrunk_image, shrunk_size
+from densefield.datasets.transforms import ShrunkDataset, shrunk_image, shrunk_size
 from densefield.errors import InputError
 
 
@@ -30,33 +30,33 @@ class Blocks:
 
 def test_colours_and_labels_shrink_together():
     sample = ShrunkDataset(Blocks(), 2)[0]
-    assert sample.label.tolist() == [[0, 1], [1, 0]] and sample.id == "labelled"
+    assert sample.labels.tolist() == [[0, 1], [1, 0]] and sample.id == "labelled"
     # The filter reaches a little into the neighbouring blocks.
     assert sample.image.shape == (2, 2, 3)
-    assert (sample.image[sample.label == 0] < 100).all() and (sample.image[sample.label == 1] > 100).all()
+    assert (sample.image[sample.labels == 0] < 100).all() and (sample.image[sample.labels == 1] > 100).all()
 
 
-def test_images_without_labels_shrink_alike():
+def test_images_without_labels_shrink_like_those_with_labels():
     dataset = ShrunkDataset(Blocks(), 2)
-    assert dataset[1].label is None
+    assert dataset[1].labels is None
     np.testing.assert_array_equal(dataset[1].image, dataset[0].image)
     np.testing.assert_array_equal(shrunk_image(Blocks()[0].image, 2), dataset[0].image)
 
 
-def test_small_images_stay_as_they_are():
+def test_small_images_stay_unchanged():
     sample, dataset = Blocks()[2], ShrunkDataset(Blocks(), 3)
     np.testing.assert_array_equal(dataset[2].image, sample.image)
-    np.testing.assert_array_equal(dataset[2].label, sample.label)
+    np.testing.assert_array_equal(dataset[2].labels, sample.labels)
     assert len(dataset) == 3 and dataset.ids == Blocks.ids and dataset.classes == Blocks.classes
 
 
 @pytest.mark.parametrize(
     ("size", "longest", "wanted"), [((500, 375), 288, (288, 216)), ((1, 1), 1, (1, 1)), ((1000, 1), 10, (10, 1))]
 )
-def test_sizes_keep_their_shape_and_a_pixel(size, longest, wanted):
+def test_sizes_keep_their_proportions_and_at_least_one_pixel(size, longest, wanted):
     assert shrunk_size(size, longest) == wanted
 
 
-def test_no_pixels_are_refused():
+def test_a_longest_side_of_zero_raises():
     with pytest.raises(InputError, match="longest_side is 0, expected 1 or more"):
         ShrunkDataset(Blocks(), 0)
