@@ -41,7 +41,7 @@ def folder(tmp_path):
     return images
 
 
-def test_labels_are_indexed_pictures_with_the_read_rgb_voc(folder, tmp_path):
+def test_labels_are_indexed_pictures_with_the_colours_of_voc(folder, tmp_path):
     predicted = predict_files(PREDICTOR, [folder], tmp_path / "out")
     assert predicted.done == ["a", "b"] and not predicted.failures and not predicted.skipped
     with Image.open(tmp_path / "out" / "a.png") as picture:
