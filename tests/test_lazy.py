@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ["densefield.datasets", "densefield.images"]
+PACKAGES = ["densefield.datasets", "densefield.images", "densefield.networks"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from densefield.metrics.bootstrap import compare_methods as compare_methods
     from densefield.metrics.metrics import SegmentationResult as SegmentationResult
     from densefield.networks.adapter import as_network as as_network
-    from densefield.networks.deeplab_efficientnet_lite0 import deeplab_efficientnet_lite0 as deeplab_efficientnet_lite0
-    from densefield.networks.deeplab_vgg16 import deeplab_vgg16 as deeplab_vgg16
+    from densefield.networks.deeplab import deeplab_efficientnet_lite0 as deeplab_efficientnet_lite0
+    from densefield.networks.deeplab import deeplab_vgg16 as deeplab_vgg16
     from densefield.networks.fcn8s import fcn8s_vgg16 as fcn8s_vgg16
-    from densefield.networks.parameter_groups import parameter_groups as parameter_groups
+    from densefield.networks.groups import parameter_groups as parameter_groups
     from densefield.networks.small import small_network as small_network
     from densefield.networks.weights import load_weights as load_weights
     from densefield.nn.dense_crf import DenseCRF as DenseCRF
@@ -97,10 +97,10 @@ _HOMES = {
     "compare_methods": "densefield.metrics.bootstrap",
     "SegmentationResult": "densefield.metrics.metrics",
     "as_network": "densefield.networks.adapter",
-    "deeplab_efficientnet_lite0": "densefield.networks.deeplab_efficientnet_lite0",
-    "deeplab_vgg16": "densefield.networks.deeplab_vgg16",
+    "deeplab_efficientnet_lite0": "densefield.networks.deeplab",
+    "deeplab_vgg16": "densefield.networks.deeplab",
     "fcn8s_vgg16": "densefield.networks.fcn8s",
-    "parameter_groups": "densefield.networks.parameter_groups",
+    "parameter_groups": "densefield.networks.groups",
     "small_network": "densefield.networks.small",
     "load_weights": "densefield.networks.weights",
     "Segmenter": "densefield.nn.segmenter",

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from densefield.errors import InputError  # noqa: E402
-from densefield.networks.deeplab_efficientnet_lite0 import (  # noqa: E402
+from densefield.networks.deeplab import (  # noqa: E402
     DeepLabEfficientNetLite0,
     deeplab_efficientnet_lite0,
 )

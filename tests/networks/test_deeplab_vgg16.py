@@ -8,7 +8,7 @@ from torch import nn  # noqa: E402
 from torch.nn.functional import linear, relu  # noqa: E402
 
 from densefield.errors import InputError  # noqa: E402
-from densefield.networks.deeplab_vgg16 import DeepLabVGG16  # noqa: E402
+from densefield.networks.deeplab import DeepLabVGG16  # noqa: E402
 from densefield.networks.vgg16 import vgg16_features  # noqa: E402
 from tests.support.torchvision_weights import FEW, torchvision_weights  # noqa: E402
 

@@ -8,8 +8,7 @@ torch = pytest.importorskip("torch")
 
 from densefield.errors import InputError, InputTypeError  # noqa: E402
 from densefield.networks.adapter import as_network  # noqa: E402
-from densefield.networks.deeplab_efficientnet_lite0 import DeepLabEfficientNetLite0  # noqa: E402
-from densefield.networks.deeplab_vgg16 import DeepLabVGG16  # noqa: E402
+from densefield.networks.deeplab import DeepLabEfficientNetLite0, DeepLabVGG16  # noqa: E402
 from densefield.networks.fcn8s import FCN8sVGG16  # noqa: E402
 
 FEW = {"widths": (4, 4, 6, 6, 8), "fully_connected": 16}

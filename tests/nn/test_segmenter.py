@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from densefield.errors import InputError, InputTypeError  # noqa: E402
-from densefield.networks.normalization import Normalization  # noqa: E402
+from densefield.networks.inputs import Normalization  # noqa: E402
 from densefield.networks.small import small_network  # noqa: E402
 from densefield.nn.dense_crf import DenseCRF  # noqa: E402
 from densefield.nn.segmenter import Segmenter  # noqa: E402

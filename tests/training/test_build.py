@@ -17,7 +17,7 @@ from PIL import Image
 from densefield.crf.crf_file import write_crf
 from densefield.crf.kernels import Bilateral, Spatial
 from densefield.errors import InputError
-from densefield.networks.normalization import IMAGENET
+from densefield.networks.inputs import IMAGENET
 from densefield.nn.dense_crf import DenseCRF
 from densefield.runs.config import CRFConfig, DataConfig, NetworkConfig
 from densefield.runs.settings import read_config

@@ -1,4 +1,4 @@
-"""Any module that scores labels as a network like ours."""
+"""Using any segmentation module as a network."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from collections.abc import Mapping
 from torch import Tensor, nn
 
 from densefield.errors import InputError, InputTypeError
-from densefield.networks.inputs import checked_batch
-from densefield.networks.normalization import IMAGENET, Normalization, Triple
+from densefield.networks.inputs import IMAGENET, Normalization, Triple, checked_batch
 from densefield.networks.upsampling import resize
 
 
-def as_network(module: nn.Module, *, mean: Triple = IMAGENET.mean, std: Triple = IMAGENET.std) -> AsNetwork:
-    """The module with its scores brought to the image's size: (B, C, H, W) → (B, L, H, W).
+def as_network(module: nn.Module, *, mean: Triple = IMAGENET.mean, std: Triple = IMAGENET.std) -> NetworkAdapter:
+    """Wrap a module so that its scores have the image's size: (B, C, H, W) → (B, L, H, W).
 
-    The module may return a tensor (B, L, h, w), a dict that has it as "out", as torchvision's networks do, or an
-    object that has it as ``logits``, as those of transformers do; h and w may be anything. ``mean`` and ``std`` are
-    those it wants images normalised by, in colours 0…255; ImageNet's unless given.
+    Parameters
+    ----------
+    module
+        A module that returns scores (B, L, h, w) of any resolution: as a tensor, as "out" in a dict (torchvision), or
+        as the attribute ``logits`` of an object (transformers).
+    mean, std
+        The normalisation that the module expects, in colours 0…255; by default ImageNet's.
 
     >>> import torch
     >>> network = as_network(nn.Conv2d(3, 21, 4, stride=4))
@@ -29,11 +32,11 @@ def as_network(module: nn.Module, *, mean: Triple = IMAGENET.mean, std: Triple =
     normalization = Normalization(_checked_triple(mean, "mean"), _checked_triple(std, "std"))
     if min(normalization.std) <= 0:
         raise InputError(f"std is {std}, expected numbers above zero.")
-    return AsNetwork(module, normalization)
+    return NetworkAdapter(module, normalization)
 
 
-class AsNetwork(nn.Module):
-    """A module whose scores are brought to the image's size; its parameters are found under ``module``."""
+class NetworkAdapter(nn.Module):
+    """A module whose scores are resized to the image; its parameters are under ``module``."""
 
     def __init__(self, module: nn.Module, normalization: Normalization) -> None:
         super().__init__()
@@ -62,7 +65,7 @@ class AsNetwork(nn.Module):
 
 
 def _scores_in(output: object) -> Tensor:
-    """The tensor that is, or is found in, what a module returned."""
+    """The tensor of scores in the output of a module."""
     if isinstance(output, Mapping) and "out" in output:
         found = output["out"]
     else:

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0, the variant for small devices of Tan and Le's network: ReLU6, and no squeeze-and-excitation."""
+"""EfficientNet-Lite0, the variant of Tan and Le's network for small devices: ReLU6, no squeeze-and-excitation."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from densefield.errors import InputError
-from densefield.networks.inputs import check_enough_values, checked_image
-from densefield.networks.normalization import Normalization
+from densefield.networks.inputs import Normalization, check_enough_values, checked_image
 from densefield.networks.weights import Weights, checked_weights
 
-NORMALIZATION = Normalization(
-    mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0)
-)  # what the weights were trained with
-FEATURES = 320  # channels that the last block puts out
+# The normalisation that the weights were trained with.
+NORMALIZATION = Normalization(mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0))
+FEATURES = 320  # output channels of the last block
 
 
 class _Stage(NamedTuple):
@@ -82,15 +80,15 @@ class EfficientNetLite0(nn.Module):
         return scores
 
     def start_from(self, weights: Weights) -> None:
-        """Takes all layers from the package's weights; "imagenet" finds them."""
+        """Load all layers from the package's weights; "imagenet" finds them."""
         self.load_state_dict(_converted(weights, self.state_dict()))
 
 
 class Features(nn.Module):
     """All layers up to the last block: (B, 3, H, W) → (B, 320, ⌈H/s⌉, ⌈W/s⌉) for the output stride s = 8, 16 or 32.
 
-    Where a stride is left out, all later convolutions are dilated instead, so that with s = 8 every fourth row and
-    column is what s = 32 computes.
+    Beyond the output stride, convolutions are dilated instead of strided, so that with s = 8 every fourth row and
+    column equals the output for s = 32.
     """
 
     def __init__(self, output_stride: int = 32) -> None:
@@ -116,7 +114,7 @@ class Features(nn.Module):
         self.blocks = nn.Sequential(*blocks)
 
     def forward(self, image: Tensor) -> Tensor:
-        """What the last block puts out."""
+        """Output of the last block."""
         if self.training:
             rows, columns = (-(-n // self.output_stride) for n in image.shape[2:])
             check_enough_values(image, image.shape[0] * rows * columns)
@@ -124,12 +122,12 @@ class Features(nn.Module):
         return features
 
     def start_from(self, weights: Weights) -> None:
-        """Takes all layers from the package's weights; "imagenet" finds them."""
+        """Load all layers from the package's weights; "imagenet" finds them."""
         self.load_state_dict(_converted(weights, self.state_dict(), ignored=_CLASSIFYING))
 
 
 class Block(nn.Module):
-    """An inverted residual: expand the channels, filter each by itself, project; add the input where shapes agree."""
+    """An inverted residual: expand the channels, depthwise convolution, project; add the input if shapes agree."""
 
     def __init__(self, channels: int, out: int, kernel: int, stride: int, expansion: int, dilation: int) -> None:
         super().__init__()
@@ -137,7 +135,7 @@ class Block(nn.Module):
         self.expand = convolution(channels, wide, 1) if expansion > 1 else None
         self.depthwise = convolution(wide, wide, kernel, stride=stride, dilation=dilation, groups=wide)
         self.project = convolution(wide, out, 1, activation=False)
-        self.residual = channels == out  # never where there is a stride
+        self.residual = channels == out  # never with a stride
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, channels, H, W) → (B, out, ⌈H/stride⌉, ⌈W/stride⌉)."""
@@ -160,7 +158,7 @@ def convolution(
     """A convolution with symmetric padding, batch normalisation as TensorFlow sets it up, and ReLU6."""
     padding = dilation * (kernel - 1) // 2
     weights = nn.Conv2d(channels, out, kernel, stride, padding, dilation, groups, bias=False)
-    nn.init.normal_(weights.weight, std=(2 * groups / (out * kernel**2)) ** 0.5)  # of He et al., for one group
+    nn.init.normal_(weights.weight, std=(2 * groups / (out * kernel**2)) ** 0.5)  # He et al., for one group
     layers: list[nn.Module] = [weights, nn.BatchNorm2d(out, eps=1e-3, momentum=momentum)]
     if activation:
         layers.append(nn.ReLU6(inplace=True))

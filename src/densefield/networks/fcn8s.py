@@ -1,4 +1,4 @@
-"""FCN-8s on the 16-layer VGG network: the network under CRF-as-RNN."""
+"""FCN-8s on VGG-16, the network of CRF-as-RNN."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad, relu
 
-from densefield.networks.inputs import checked_image, checked_num_classes
-from densefield.networks.normalization import IMAGENET
+from densefield.networks.inputs import IMAGENET, checked_image, checked_num_classes
 from densefield.networks.upsampling import Size, upsample_cells
 from densefield.networks.vgg16 import (
     FULLY_CONNECTED,
@@ -25,16 +24,19 @@ from densefield.networks.weights import Weights
 
 
 def fcn8s_vgg16(num_classes: int = 21, weights: Weights | None = None) -> FCN8sVGG16:
-    """Normalised image (B, 3, H, W) → scores (B, L, H, W), added up at strides 32, 16 and 8 (Long et al., CVPR 2015).
-
-    ``weights``: where to start from: torchvision's vgg16 as a state dict or the name of its file, or "imagenet", which
-    downloads that file once. The layers that give scores are new.
+    """FCN-8s on VGG-16: scores are summed at strides 32, 16 and 8 (Long et al., CVPR 2015).
 
     Long et al. pad the image by 100 pixels so that fc6 fits into it; here fc6 itself is padded, for less than half of
-    the work. Away from the border that is the same network, on a grid that lies three pixels further.
+    the work. Away from the border that is the same network, on a grid shifted by three pixels.
 
-    >>> import torch
-    >>> from densefield.networks.fcn8s import FCN8sVGG16
+    Parameters
+    ----------
+    num_classes
+        The number of classes.
+    weights
+        Initial weights: torchvision's vgg16 as a state dict or a file, or "imagenet", which downloads that file once.
+        The layers that compute scores are new. By default, all weights are random.
+
     >>> small = FCN8sVGG16(num_classes=5, widths=(4, 4, 8, 8, 8), fully_connected=16)  # the same with few channels
     >>> small(torch.zeros(1, 3, 33, 50)).shape
     torch.Size([1, 5, 33, 50])
@@ -48,7 +50,14 @@ def fcn8s_vgg16(num_classes: int = 21, weights: Weights | None = None) -> FCN8sV
 class FCN8sVGG16(nn.Module):
     """VGG-16 as a fully convolutional network, with scores from fc7, pool4 and pool3.
 
-    ``widths`` and ``fully_connected`` are the channels of the five stages and of fc6 and fc7.
+    Parameters
+    ----------
+    num_classes
+        The number of classes.
+    widths
+        Channels of the five stages.
+    fully_connected
+        Channels of fc6 and fc7.
     """
 
     stride = 8
@@ -73,7 +82,7 @@ class FCN8sVGG16(nn.Module):
         self.top = new_top(fully_connected, self.num_classes)
         self.top_pool4 = nn.Conv2d(widths[3], self.num_classes, 1)
         self.top_pool3 = nn.Conv2d(widths[2], self.num_classes, 1)
-        for skip in (self.top_pool4, self.top_pool3):  # nothing at first: training starts from the coarse network
+        for skip in (self.top_pool4, self.top_pool3):  # zero, so that training starts from the coarse network
             for parameter in skip.parameters():
                 nn.init.zeros_(parameter)
         self.double_fc7 = Doubling(self.num_classes)
@@ -89,13 +98,13 @@ class FCN8sVGG16(nn.Module):
         return upsample_cells(scores, self.stride, _size(image))
 
     def start_from(self, weights: Weights) -> None:
-        """Takes the convolutions, fc6 and fc7 from torchvision's vgg16."""
+        """Load the convolutions, fc6 and fc7 from torchvision's vgg16."""
         new = converted_weights(weights, self.features, self.fc6, self.fc6.out_channels)
         self.load_state_dict(self.state_dict() | new)
 
 
 class Doubling(nn.Module):
-    """Upsampling by two with weights that are learnt, bilinear at first, each label by itself.
+    """Upsampling by two with learnt weights, which are bilinear at first.
 
     >>> Doubling(1)(torch.tensor([[[[0.0, 4.0]]]]), (1, 3)).flatten().tolist()
     [0.0, 1.0, 3.0]
@@ -111,10 +120,12 @@ class Doubling(nn.Module):
     def forward(
         self,
         scores: Tensor,  # (B, L, h, w)
-        size: Size,  # H, W, no more than twice h, w
+        size: Size,  # H, W, at most twice h, w
     ) -> Tensor:
         """Scores (B, L, H, W)."""
-        fine: Tensor = self.transposed(pad(scores, (1, 1, 1, 1), mode="replicate"))  # else they fade at the border
+        fine: Tensor = self.transposed(
+            pad(scores, (1, 1, 1, 1), mode="replicate")
+        )  # otherwise scores fade at the border
         return fine[..., 2 : 2 + size[0], 2 : 2 + size[1]]
 
 

@@ -1,15 +1,59 @@
-"""Checks of what networks are made with and called with."""
+"""Inputs of networks: normalisation of images, and checks."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from densefield.errors import InputError, InputTypeError
 
+Triple = tuple[float, float, float]
+
+
+class Normalization(NamedTuple):
+    """The normalisation that a network expects: (image - mean) / std by channel.
+
+    Parameters
+    ----------
+    mean, std
+        Mean and standard deviation of each channel, in colours 0…255.
+
+    >>> import torch
+    >>> normalize = Normalization(mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0))
+    >>> normalize(torch.full((1, 3, 1, 1), 255, dtype=torch.uint8)).flatten().tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    mean: Triple
+    std: Triple
+
+    @property
+    def fill(self) -> tuple[int, int, int]:
+        """The mean as a colour of integers 0…255; padding of this colour is about 0 after normalisation."""
+        red, green, blue = (min(max(round(value), 0), 255) for value in self.mean)
+        return red, green, blue
+
+    def __call__(self, image: Tensor) -> Tensor:
+        """Normalise colours 0…255, (…, 3, H, W), integer or floating point."""
+        if not isinstance(image, Tensor):
+            raise InputTypeError(f"the image is a {type(image).__name__}, expected a torch tensor (…, 3, H, W).")
+        if image.dtype == torch.bool or image.is_complex():
+            raise InputTypeError(f"the image has dtype {image.dtype}, expected colours 0…255.")
+        if image.ndim < 3 or image.shape[-3] != 3:
+            raise InputError(f"the image has shape {tuple(image.shape)}, expected (…, 3, H, W) in the order r, g, b.")
+        colours = image if image.is_floating_point() else image.float()
+        mean, std = (colours.new_tensor(values).view(3, 1, 1) for values in self)
+        return (colours - mean) / std
+
+
+# Mean and standard deviation of ImageNet's colours, with which torchvision's weights were trained.
+IMAGENET = Normalization(mean=(123.675, 116.28, 103.53), std=(58.395, 57.12, 57.375))
+
 
 def checked_num_classes(num_classes: object) -> int:
-    """The number of classes, a positive integer.
+    """The number of classes; raises unless it is a positive integer.
 
     >>> checked_num_classes(21)
     21
@@ -25,12 +69,12 @@ def checked_image(
     image: object,  # (B, 3, H, W)
     weight: Tensor,  # any parameter of the network
 ) -> Tensor:
-    """An image that a network with such a parameter can take: normalised, of its dtype, on its device."""
+    """The image; raises unless it has three channels, finite values, and the dtype and device of the parameter."""
     image = checked_batch(image)
     if image.shape[1] != 3:
         raise InputError(
             f"the image has shape {tuple(image.shape)}, {image.shape[1]} channels, expected (batch, 3, rows, columns) "
-            "in the order r, g, b." + _cure_for_channels(image)
+            "in the order r, g, b." + _channel_hint(image)
         )
     if image.device != weight.device:
         raise InputError(f"the image is on {image.device}, but the network is on {weight.device}: move one of them.")
@@ -44,14 +88,14 @@ def checked_image(
 
 
 def checked_batch(image: object) -> Tensor:
-    """An image (B, C, H, W) of floating point numbers with at least one pixel."""
+    """The image; raises unless it is (B, C, H, W), floating point, with at least one pixel."""
     if not isinstance(image, Tensor):
         raise InputTypeError(
             f"the image is a {type(image).__name__}, expected a torch tensor (batch, 3, rows, columns)."
         )
     if not image.is_floating_point():
         raise InputTypeError(
-            f"the image has dtype {image.dtype}, expected floating point numbers, normalised as the network wants it: "
+            f"the image has dtype {image.dtype}, expected floating point numbers, normalised for the network: "
             "use network.normalization(image)."
         )
     if image.ndim != 4:
@@ -63,7 +107,7 @@ def checked_batch(image: object) -> Tensor:
 
 
 def check_enough_values(image: Tensor, values: int) -> None:
-    """Raises if batch normalisation is to be trained on one value per channel, of which no variance can be taken."""
+    """Raise if batch normalisation would be trained on one value per channel, which has no variance."""
     if values < 2:
         raise InputError(
             f"the image has shape {tuple(image.shape)}, which leaves batch normalisation one value per channel to "
@@ -71,7 +115,7 @@ def check_enough_values(image: Tensor, values: int) -> None:
         )
 
 
-def _cure_for_channels(image: Tensor) -> str:
+def _channel_hint(image: Tensor) -> str:
     if image.shape[1] == 1:
         return " For a grey image use image.expand(-1, 3, -1, -1)."
     if image.shape[1] == 4:
@@ -83,9 +127,9 @@ def _cure_for_channels(image: Tensor) -> str:
 
 def _check_finite(image: Tensor) -> None:
     if image.is_meta or torch.compiler.is_compiling():
-        return  # there are no values to look at
+        return  # there are no values to check
     values = image.detach()
-    # The sum is finite only if every value is; most of the time one pass settles it.
+    # A finite sum means that every value is finite: usually one pass suffices.
     if bool(values.sum().isfinite()):
         return
     wrong = ~values.isfinite()

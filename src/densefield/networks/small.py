@@ -1,4 +1,4 @@
-"""A small network that trains from nothing on a CPU: for synthetic scenes, examples and tests."""
+"""A small network that trains from random weights on a CPU: for synthetic scenes, examples and tests."""
 
 from __future__ import annotations
 
@@ -8,21 +8,26 @@ from typing import Literal, get_args
 from torch import Tensor, nn
 
 from densefield.errors import InputError
-from densefield.networks.inputs import checked_image, checked_num_classes
-from densefield.networks.normalization import IMAGENET
+from densefield.networks.inputs import IMAGENET, checked_image, checked_num_classes
 from densefield.networks.upsampling import upsample_points
 
 Norm = Literal["batch", "group"]
 
-_GROUPS = 8  # of channels that are normalised together
+_GROUPS = 8  # of channels, for group normalisation
 
 
 def small_network(num_classes: int = 11, width: int = 96, norm: Norm = "batch") -> SmallNetwork:
-    """Normalised image (B, 3, H, W) → scores (B, L, H, W), by a score for every eighth pixel.
+    """A small atrous network with a score for every eighth pixel.
 
-    * ``width``: channels at full depth, a multiple of 32.
-    * ``norm``: "batch" normalises channels over the batch, which learns fastest; "group" groups of channels within each
-      image, so that what an image gives does not depend on the batch it is in, nor on how that is shared out.
+    Parameters
+    ----------
+    num_classes
+        The number of classes.
+    width
+        Maximum number of channels, a multiple of 32.
+    norm
+        "batch" for batch normalisation, which learns fastest; "group" for group normalisation, with which an image's
+        scores do not depend on the batch or on how processes share it.
 
     >>> import torch
     >>> network = small_network(num_classes=5).eval()
@@ -33,7 +38,7 @@ def small_network(num_classes: int = 11, width: int = 96, norm: Norm = "batch") 
 
 
 class SmallNetwork(nn.Module):
-    """Three strides of two, then 3×3 convolutions with holes, each added to what it was given."""
+    """Three strides of two, then atrous 3×3 convolutions with residual connections."""
 
     stride = 8
     normalization = IMAGENET
@@ -48,7 +53,7 @@ class SmallNetwork(nn.Module):
             raise InputError(f"norm is {norm!r}, expected one of {', '.join(get_args(Norm))}.")
         widths = (3, width // 4, width // 2, width)
         self.stem = nn.Sequential(*(_layer(here, out, norm, stride=2) for here, out in pairwise(widths)))
-        self.blocks = nn.ModuleList([_layer(width, width, norm, dilation=holes) for holes in (1, 2, 4, 1)])
+        self.blocks = nn.ModuleList([_layer(width, width, norm, dilation=dilation) for dilation in (1, 2, 4, 1)])
         self.top = nn.Conv2d(width, self.num_classes, 1)
 
     def forward(self, image: Tensor) -> Tensor:

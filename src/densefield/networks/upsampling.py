@@ -1,8 +1,8 @@
-"""Bilinear upsampling of coarse scores to the image's size, with coarse and fine pixels in register.
+"""Bilinear upsampling of coarse scores to the image's size, aligned with its pixels.
 
-Where a coarse score lies on the image depends on the network. Convolutions and poolings of odd size with symmetric
-padding put score i on pixel s·i, for the stride s. Poolings of size 2 without padding put it in the middle of the
-pixels s·i … s·i + s - 1. Upsampling by the wrong rule shifts all scores by up to half a stride.
+The place of a coarse score on the image depends on the network. With convolutions and poolings of odd size and
+symmetric padding, score i lies on pixel s·i, for the stride s. With poolings of size 2 without padding it lies in the
+middle of the pixels s·i … s·i + s - 1. Upsampling by the wrong rule shifts all scores by up to half a stride.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ def upsample_points(
     stride: int,
     size: Size,  # H, W
 ) -> Tensor:
-    """Scores (B, L, H, W) of an image whose pixel (s·i, s·j) has the score (i, j); beyond the last it stays the same.
+    """Scores (B, L, H, W) of an image whose pixel (s·i, s·j) has the score (i, j); the last score is repeated.
 
     >>> import torch
     >>> upsample_points(torch.tensor([[[[0.0, 4.0]]]]), stride=4, size=(1, 7)).flatten().tolist()
     [0.0, 1.0, 2.0, 3.0, 4.0, 4.0, 4.0]
     """
-    rows, columns = (-(-n // stride) + 1 for n in size)  # enough for the last pixel to lie between two
+    rows, columns = (-(-n // stride) + 1 for n in size)  # so that the last pixel lies between two scores
     h, w = scores.shape[-2:]
     wider = pad(scores, (0, max(columns - w, 0), 0, max(rows - h, 0)), mode="replicate")
     h, w = wider.shape[-2:]
@@ -35,9 +35,9 @@ def upsample_points(
 def upsample_cells(
     scores: Tensor,  # (B, L, h, w)
     stride: int,
-    size: Size,  # H, W, no more than stride times h, w
+    size: Size,  # H, W, at most stride times h, w
 ) -> Tensor:
-    """Scores (B, L, H, W) of an image in which the score (i, j) is that of a square of s×s pixels.
+    """Scores (B, L, H, W) of an image in which the score (i, j) is the centre of a square of s×s pixels.
 
     >>> import torch
     >>> upsample_cells(torch.tensor([[[[0.0, 4.0]]]]), stride=2, size=(1, 3)).flatten().tolist()
@@ -49,7 +49,7 @@ def upsample_cells(
 
 
 def resize(scores: Tensor, size: Size) -> Tensor:
-    """Scores (B, L, H, W), stretched to the image's size: for a network of which no more is known.
+    """Scores resized to (B, L, H, W), for networks whose alignment is unknown.
 
     >>> import torch
     >>> resize(torch.tensor([[[[0.0, 4.0]]]]), (1, 4)).flatten().tolist()

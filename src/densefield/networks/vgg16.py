@@ -1,4 +1,4 @@
-"""The 16-layer network of Simonyan and Zisserman: its convolutions, and its weights as torchvision keeps them."""
+"""The convolutions of VGG-16 (Simonyan and Zisserman), and torchvision's weights for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from densefield.networks.weights import Weights, checked_weights
 
 WIDTHS = (64, 128, 256, 512, 512)  # channels of the five stages
 FULLY_CONNECTED = 4096  # channels of fc6 and fc7
-GRID = 7  # fc6 looks at 7×7 positions
+GRID = 7  # fc6 has 7×7 filters
 
 _CONVOLUTIONS = (2, 2, 3, 3, 3)  # of 3×3, in each stage
 _URL = "https://download.pytorch.org/models/vgg16-397923af.pth"  # the name has the first digits of the checksum
@@ -41,7 +41,7 @@ def vgg16_features(
 
 
 def pooled(features: nn.Sequential, image: Tensor) -> list[Tensor]:
-    """What each pooling puts out, the last of them being that of the whole.
+    """The output of each pooling; the last one is that of the network.
 
     >>> import torch
     >>> features = vgg16_features([nn.MaxPool2d(2, ceil_mode=True) for _ in range(5)], widths=(1, 1, 1, 1, 1))
@@ -57,7 +57,7 @@ def pooled(features: nn.Sequential, image: Tensor) -> list[Tensor]:
 
 
 def initialise(network: nn.Module) -> None:
-    """Draws weights of convolutions with which signals keep their size through rectifiers (He et al.); biases are 0."""
+    """Initialise convolutions by He et al., biases by 0."""
     for layer in network.modules():
         if isinstance(layer, nn.Conv2d):
             nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
@@ -66,7 +66,7 @@ def initialise(network: nn.Module) -> None:
 
 
 def new_top(channels: int, num_classes: int) -> nn.Conv2d:
-    """The layer that gives the scores, with small random weights, as Chen et al. start it."""
+    """The layer that computes the scores, with the small random weights of Chen et al."""
     top = nn.Conv2d(channels, num_classes, 1)
     nn.init.normal_(top.weight, std=0.01)
     nn.init.zeros_(top.get_parameter("bias"))
@@ -74,7 +74,7 @@ def new_top(channels: int, num_classes: int) -> nn.Conv2d:
 
 
 def imagenet_weights(progress: DownloadProgress | None = None) -> Path:
-    """The file of torchvision's weights for ImageNet, 528 MiB, downloaded into the cache where it is not there yet."""
+    """The file of torchvision's weights for ImageNet, 528 MiB, downloaded to the cache if missing."""
     return download(_URL, cache_folder() / _URL.rpartition("/")[2], sha256=_SHA256, progress=progress)
 
 
@@ -84,7 +84,7 @@ def converted_weights(
     fc6: nn.Conv2d,
     width: int = FULLY_CONNECTED,  # channels of fc6 and fc7 in the weights
 ) -> dict[str, Tensor]:
-    """Weights for ``features``, ``fc6`` and ``fc7``: fully connected layers as convolutions, decimated to fit fc6."""
+    """Weights for ``features``, ``fc6`` and ``fc7``: fully connected layers as decimated convolutions."""
     shapes = {f"features.{name}": tuple(value.shape) for name, value in features.state_dict().items()}
     shapes |= {
         "classifier.0.weight": (width, fc6.in_channels * GRID**2),
@@ -107,7 +107,7 @@ def converted_weights(
 
 
 def decimate(filters: Tensor, size: int) -> Tensor:
-    """Filters (…, 7, 7) with size×size of their taps, evenly spread from edge to edge: 0, 2, 4, 6 or 0, 3, 6.
+    """Filters (…, 7, 7) reduced to size×size evenly spaced taps: 0, 2, 4, 6 or 0, 3, 6.
 
     >>> import torch
     >>> decimate(torch.arange(49.0).view(7, 7), 3)

@@ -1,4 +1,4 @@
-"""Weights: read from files, compared with what a network expects, loaded."""
+"""Reading, checking and loading weights."""
 
 from __future__ import annotations
 
@@ -18,15 +18,19 @@ from densefield.errors import InputError, InputTypeError
 
 Weights = str | PathLike[str] | Mapping[str, Tensor]  # a file, or a state dict
 
-_LISTED = 40  # as many names as help; a wrong file has hundreds
+_MAX_NAMES = 40  # in a message; a wrong file has hundreds
 
 
 def load_weights(network: nn.Module, weights: Weights) -> None:
-    """Loads a state dict, or a file of one, into a network; keys that do not fit are listed and nothing is changed.
+    """Load a state dict, or a file of one, into a network; if a key does not fit, all such keys are listed.
 
-    A file is a pickle, of which only tensors are read, or in the format of safetensors.
+    Parameters
+    ----------
+    network
+        The network; it stays unchanged if there is an error.
+    weights
+        A state dict; or a file of torch.save(), of which only tensors are read; or a file ``*.safetensors``.
 
-    >>> from torch import nn
     >>> load_weights(nn.Linear(2, 1), {"weight": torch.ones(1, 3), "offset": torch.ones(1)})
     Traceback (most recent call last):
         ...
@@ -42,10 +46,10 @@ def load_weights(network: nn.Module, weights: Weights) -> None:
 
 def checked_weights(
     weights: Weights,
-    shapes: Mapping[str, tuple[int, ...]],  # of every key that is needed
-    ignored: Collection[str] = (),  # keys that may be there and are left out
+    shapes: Mapping[str, tuple[int, ...]],  # of all needed keys
+    ignored: Collection[str] = (),  # keys that may exist and are not loaded
 ) -> dict[str, Tensor]:
-    """The weights that are needed; raises, and lists what is missing, unexpected, misshapen or not finite."""
+    """The needed weights; raises and lists keys that are missing, unexpected, of another shape or not finite."""
     if isinstance(weights, Mapping):
         given, source = _checked_mapping(weights, "the weights"), "the weights do"
     elif isinstance(weights, str | PathLike):
@@ -70,7 +74,12 @@ def checked_weights(
 
 
 def read_weights(path: str | PathLike[str]) -> dict[str, Tensor]:
-    """The state dict in a file ``*.safetensors``, or in a pickle of which only tensors are read.
+    """Read the state dict in a file of torch.save(), of which only tensors are read, or in ``*.safetensors``.
+
+    Parameters
+    ----------
+    path
+        The file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -80,29 +89,29 @@ def read_weights(path: str | PathLike[str]) -> dict[str, Tensor]:
     """
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"there is no file of weights {path}: give the name of one, or a state dict.")
+        raise InputError(f"there is no file of weights {path}: pass an existing file, or a state dict.")
     if path.suffix == ".safetensors":
         return _checked_mapping(_read_safetensors(path), str(path))
     return _checked_mapping(load_tensors(path, "the file that torch.save(network.state_dict(), …) writes"), str(path))
 
 
 def load_tensors(path: Path, expected: str) -> Any:
-    """The content of a file that torch.save() wrote, of tensors, numbers, text, lists and dicts alone.
+    """Read a file of torch.save() that holds only tensors, numbers, text, lists and dicts.
 
-    Other objects are refused: to unpickle them would run code of the file. `expected` says in errors what the file
-    should be.
+    Other objects are refused, since unpickling them would run code of the file. Errors say what is
+    `expected`.
     """
     try:
-        if _is_compressed(path):  # torch.save() does not compress; unpacked, it could be any number of times as large
+        if _is_compressed(path):  # torch.save() does not compress; a compressed file could unpack to any size
             raise InputError(f"{path} is compressed, expected what torch.save() writes: unpack and save it again.")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of pickles that torch did not write, with advice for its developers
+            warnings.simplefilter("ignore")  # about pickles that torch did not write
             return torch.load(path, map_location="cpu", weights_only=True)
     except InputError:
         raise
-    except Exception as error:  # the unpickler raises whatever it stumbles over
+    except Exception as error:  # the unpickler raises errors of any type
         reason = _refusal(path, error)
-    raise InputError(f"{path} {reason} Expected {expected}.")  # torch's error is not shown: it advises to run the code
+    raise InputError(f"{path} {reason} Expected {expected}.")  # torch's own message advises to run the code
 
 
 def _is_compressed(path: Path) -> bool:
@@ -113,16 +122,16 @@ def _is_compressed(path: Path) -> bool:
 
 
 def _refusal(path: Path, error: Exception) -> str:
-    """What the file is, why it was refused, and what to do."""
+    """Why the file was refused, and what to do."""
     if isinstance(error, FileNotFoundError):
-        return "is not there."
+        return "does not exist."
     if isinstance(error, OSError):
         return f"cannot be read: {error.strerror}."
     named = re.search(r"GLOBAL ([\w.]+)", str(error))
     if named is not None and isinstance(error, pickle.UnpicklingError):
         return (
             f"holds {named[1]}, not only tensors. It was not read, since that would run code of the file: save the "
-            "tensors alone where it comes from."
+            "tensors alone in the program that wrote it."
         )
     if "TorchScript" in str(error):
         return "is a TorchScript archive, not a state dict. Save torch.jit.load(…).state_dict()."
@@ -152,7 +161,7 @@ def _checked_mapping(weights: Any, source: str) -> dict[str, Tensor]:
     others = [str(name) for name, value in weights.items() if not isinstance(value, Tensor)]
     if others:
         raise InputTypeError(
-            f"{source} holds what is no tensor: {_list(others)}. If one of them is the state dict, pass that."
+            f"{source} holds values that are not tensors: {_list(others)}. If one of them is the state dict, pass that."
         )
     return dict(weights)
 
@@ -163,8 +172,8 @@ def _is_finite(value: Tensor) -> bool:
 
 def _list(names: Iterable[str]) -> str:
     known = list(names)
-    more = [f"and {len(known) - _LISTED} more"] if len(known) > _LISTED else []
-    return "; ".join([*known[:_LISTED], *more])
+    more = [f"and {len(known) - _MAX_NAMES} more"] if len(known) > _MAX_NAMES else []
+    return "; ".join([*known[:_MAX_NAMES], *more])
 
 
 def _first_line(error: Exception) -> str:

@@ -7,11 +7,10 @@ from torch import nn
 
 from densefield.crf.crf_tables import crf_from_tables
 from densefield.datasets.transforms import Augmentation
-from densefield.networks.deeplab_efficientnet_lite0 import deeplab_efficientnet_lite0
-from densefield.networks.deeplab_vgg16 import deeplab_vgg16
+from densefield.networks.deeplab import deeplab_efficientnet_lite0, deeplab_vgg16
 from densefield.networks.fcn8s import fcn8s_vgg16
-from densefield.networks.normalization import Normalization
-from densefield.networks.parameter_groups import parameter_groups
+from densefield.networks.groups import parameter_groups
+from densefield.networks.inputs import Normalization
 from densefield.networks.small import small_network
 from densefield.networks.weights import load_weights
 from densefield.nn.dense_crf import DenseCRF

@@ -8,10 +8,9 @@ from torch import nn  # noqa: E402
 
 from densefield.errors import InputError, InputTypeError  # noqa: E402
 from densefield.networks.adapter import as_network  # noqa: E402
-from densefield.networks.deeplab_efficientnet_lite0 import DeepLabEfficientNetLite0  # noqa: E402
-from densefield.networks.deeplab_vgg16 import DeepLabVGG16  # noqa: E402
+from densefield.networks.deeplab import DeepLabEfficientNetLite0, DeepLabVGG16  # noqa: E402
 from densefield.networks.fcn8s import FCN8sVGG16  # noqa: E402
-from densefield.networks.parameter_groups import parameter_groups  # noqa: E402
+from densefield.networks.groups import parameter_groups  # noqa: E402
 
 FEW = {"widths": (2, 2, 2, 2, 2), "fully_connected": 8}
 MAKE = {
@@ -93,7 +92,7 @@ def test_a_users_module_takes_the_names_of_its_top():
 
 def test_a_module_of_unknown_top_is_refused_with_its_layers():
     network = as_network(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 2, 1)))
-    with pytest.raises(InputError, match=r"layers of AsNetwork.*top=\[…\].*module.0, module.1"):
+    with pytest.raises(InputError, match=r"layers of NetworkAdapter.*top=\[…\].*module.0, module.1"):
         parameter_groups(network)
 
 

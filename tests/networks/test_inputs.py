@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from densefield.errors import InputError, InputTypeError  # noqa: E402
-from densefield.networks.normalization import IMAGENET, Normalization  # noqa: E402
+from densefield.networks.inputs import IMAGENET, Normalization  # noqa: E402
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float32, torch.float64])

@@ -1,4 +1,4 @@
-"""Parameters by name, with a learning rate of their own: the top layer, the rest, and the biases of both."""
+"""Parameter groups for optimisers: the top layers, the rest, and the biases of both."""
 
 from __future__ import annotations
 
@@ -21,11 +21,21 @@ def parameter_groups(
 ) -> list[dict[str, Any]]:
     """Groups for an optimiser, each with its ``name``, ``params``, ``lr`` and ``weight_decay`` (paper, Experiments).
 
-    The paper learns the top layer at a rate of 0.01 and all others at 0.001, with a weight decay of 0.0005. As usual in
-    Caffe, in which Chen et al. trained, biases learn twice as fast and do not decay.
+    The defaults are the paper's: 0.01 for the top layer, 0.001 for all others. As usual in Caffe, in which Chen et al.
+    trained, biases learn twice as fast and do not decay. Frozen parameters are in no group.
 
-    * ``top``: names of the layers at the top; those of the network, ``network.top_layers``, unless given.
-    * Parameters that are frozen belong to no group, and a group without parameters is left out.
+    Parameters
+    ----------
+    network
+        The network.
+    top
+        Names of the top layers, by default ``network.top_layers``.
+    learning_rate
+        The learning rate of all layers but the top.
+    top_factor, bias_factor
+        Factors of the learning rate of the top layers, and of biases.
+    weight_decay
+        The weight decay of all parameters but biases.
 
     >>> import torch
     >>> network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 21, 1))
@@ -62,7 +72,7 @@ def _checked_top(network: nn.Module, top: Sequence[str] | None) -> Sequence[str]
     layers = getattr(network, "top_layers", None) if top is None else top
     if layers is None:
         raise InputError(
-            f"it is not known which layers of {type(network).__name__} are its top: pass their names, top=[…]. Its "
+            f"the top layers of {type(network).__name__} are unknown: pass their names, top=[…]. Its "
             f"layers are {_layers(network)}."
         )
     names = [name for name, _ in network.named_parameters()]
@@ -78,6 +88,6 @@ def _lies_in(name: str, layers: Sequence[str]) -> bool:
 
 
 def _layers(network: nn.Module) -> str:
-    """Names of all that hold parameters themselves, the last ones, where a top is to be expected."""
+    """Names of the last layers that have parameters."""
     names = list(dict.fromkeys(name.rpartition(".")[0] for name, _ in network.named_parameters()))
     return ("…, " if len(names) > 10 else "") + ", ".join(names[-10:])

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from densefield.errors import InputError, InputTypeError  # noqa: E402
-from densefield.networks.deeplab_vgg16 import DeepLabVGG16  # noqa: E402
+from densefield.networks.deeplab import DeepLabVGG16  # noqa: E402
 from densefield.networks.fcn8s import FCN8sVGG16  # noqa: E402
 from densefield.networks.weights import load_weights, read_weights  # noqa: E402
 from tests.support.torchvision_weights import FEW, torchvision_weights  # noqa: E402
@@ -116,7 +116,7 @@ def test_a_whole_network_in_a_file_is_refused_with_what_to_save(tmp_path):
 
 def test_a_checkpoint_with_the_weights_inside_is_refused_with_the_cure(tmp_path):
     torch.save({"state_dict": line().state_dict(), "epoch": 3}, tmp_path / "checkpoint.pth")
-    with pytest.raises(InputTypeError, match=r"what is no tensor: state_dict; epoch.*is the state dict, pass that"):
+    with pytest.raises(InputTypeError, match=r"not tensors: state_dict; epoch.*is the state dict, pass that"):
         load_weights(line(), tmp_path / "checkpoint.pth")
 
 
