@@ -1,4 +1,4 @@
-// Uninitialised, aligned memory for plain numbers; large buffers come in huge pages, which halves page faults' cost.
+// Uninitialised, aligned memory for plain numbers. Large buffers use huge pages, which halves the cost of page faults.
 #pragma once
 
 #include <cstddef>

@@ -5,10 +5,10 @@
 // the volatile statement keeps them.
 #if defined(__GNUC__) || defined(__clang__)
 #define DENSEFIELD_PREFETCH_WRITE(address) __builtin_prefetch(address, 1)
-#define DENSEFIELD_PREFETCH(address)       \
-  do {                                  \
-    __builtin_prefetch(address, 0, 2);  \
-    __asm__ volatile("");               \
+#define DENSEFIELD_PREFETCH(address)   \
+  do {                                 \
+    __builtin_prefetch(address, 0, 2); \
+    __asm__ volatile("");              \
   } while (false)
 #else
 #define DENSEFIELD_PREFETCH_WRITE(address) ((void)0)

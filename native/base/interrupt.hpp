@@ -1,4 +1,4 @@
-// How a call is ended before its time, as Ctrl-C does: the caller's own thread asks now and then whether it should be.
+// Interruption of a running call, as by Ctrl-C: the caller's thread polls a function that says whether to stop.
 #pragma once
 
 #include <atomic>
@@ -14,13 +14,13 @@ class Interrupt {
   using Ask = bool (*)(void* context);
   using Clock = std::chrono::steady_clock;
 
-  // Asks no more often than every `interval`.
+  // Calls `ask` at most once per `interval`.
   Interrupt(Ask ask, void* context, Clock::duration interval = std::chrono::milliseconds(50))
       : ask_(ask), context_(context), interval_(interval), next_(Clock::now() + interval) {}
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  // Asks if it is time to. To be called on the caller's own thread.
+  // Calls `ask` if the interval has passed. Only for the caller's thread.
   void poll() {
     if (Clock::now() < next_) return;
     if (ask_(context_)) requested_.store(true, std::memory_order_relaxed);
@@ -37,7 +37,7 @@ class Interrupt {
   std::atomic<bool> requested_{false};
 };
 
-// That of the call which this thread is in, or null.
+// The interrupt of the call this thread is in, or null.
 inline thread_local Interrupt* current_interrupt = nullptr;
 
 }  // namespace densefield

@@ -18,7 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto max_idle = std::chrono::seconds(5);
-constexpr std::size_t default_megabytes = 512;  // what a batch in training takes
+constexpr std::size_t default_megabytes = 512;  // enough for a batch in training
 
 struct Block {
   void* memory;
@@ -28,7 +28,7 @@ struct Block {
 
 void release(void* memory) noexcept { ::operator delete(memory, std::align_val_t{huge_page}); }
 
-// DENSEFIELD_CACHE_MB, a number of megabytes; 0 keeps nothing.
+// DENSEFIELD_CACHE_MB in megabytes; 0 disables the cache.
 std::size_t most_bytes() {
   const char* given = std::getenv("DENSEFIELD_CACHE_MB");
   std::size_t megabytes = default_megabytes;
@@ -44,7 +44,7 @@ std::size_t most_bytes() {
 struct Cache {
   const std::size_t most = most_bytes();
   std::mutex mutex;
-  std::vector<Block> blocks;  // least recently given first
+  std::vector<Block> blocks;  // least recently used first
   std::size_t bytes = 0;
 
   void drop_first() noexcept {
@@ -64,14 +64,15 @@ Cache& the_cache() {
 
 }  // namespace
 
-// Whoever finds the lock taken goes to the system: so nobody waits, and a process forked while it was taken goes on.
+// If the lock is taken, memory comes from the system: no call waits, and a process forked meanwhile does not hang.
 void* allocate_block(std::size_t& bytes) {
   bytes = (bytes + huge_page - 1) / huge_page * huge_page;
   Cache& cache = the_cache();
   if (std::unique_lock lock(cache.mutex, std::try_to_lock); lock) {
     auto best = cache.blocks.end();
     for (auto block = cache.blocks.begin(); block != cache.blocks.end(); ++block)
-      if (block->bytes >= bytes && block->bytes <= 2 * bytes && (best == cache.blocks.end() || block->bytes < best->bytes))
+      if (block->bytes >= bytes && block->bytes <= 2 * bytes &&
+          (best == cache.blocks.end() || block->bytes < best->bytes))
         best = block;
     if (best != cache.blocks.end()) {
       const Block found = *best;
@@ -97,7 +98,7 @@ void free_block(void* block, std::size_t bytes) noexcept {
       cache.bytes += bytes;
       while (cache.bytes > cache.most) cache.drop_first();
       return;
-    } catch (...) {  // no memory to note it down
+    } catch (...) {  // no memory for the entry
     }
   }
   release(block);
@@ -106,7 +107,7 @@ void free_block(void* block, std::size_t bytes) noexcept {
 std::size_t release_old_blocks() noexcept {
   Cache& cache = the_cache();
   const std::unique_lock lock(cache.mutex, std::try_to_lock);
-  if (!lock) return 1;  // somebody is at it
+  if (!lock) return 1;  // in use
   cache.drop_old();
   return cache.bytes;
 }

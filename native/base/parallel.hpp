@@ -1,4 +1,4 @@
-// What threads do together in one call.
+// Parallel regions: workers, barriers, work queues and loops.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 #include <thread>
 #include <utility>
 
-#include "base/thread_load.hpp"
-#include "base/thread_pool.hpp"
 #include "base/interrupt.hpp"
 #include "base/spin_wait.hpp"
+#include "base/thread_load.hpp"
+#include "base/thread_pool.hpp"
 
 namespace densefield {
 
-// Where workers wait for each other. All of them leave with the same answer: whether the call is to end here.
+// A barrier. All workers leave it with the same answer: whether the call is interrupted.
 class Barrier {
  public:
   bool wait(int workers, bool stop) {
@@ -24,7 +24,7 @@ class Barrier {
     if (stop) stops_.store(true, std::memory_order_relaxed);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == workers) {
       arrived_.store(0, std::memory_order_relaxed);
-      stopped_ = stops_.load(std::memory_order_relaxed);  // nobody is past this barrier yet, nor at the next
+      stopped_ = stops_.load(std::memory_order_relaxed);  // no worker has passed this barrier yet
       round_.fetch_add(1, std::memory_order_release);
       round_.notify_all();
     } else {
@@ -47,20 +47,20 @@ struct Worker {
   Barrier* barrier;
   Interrupt* interrupt;  // of the call, or null
 
-  // Waits until every worker has come here; throws in all of them where the call is interrupted.
+  // Waits for all workers; throws in all of them if the call is interrupted.
   void sync() const {
     const bool stop = is_interrupted();
     if (count > 1 ? barrier->wait(count, stop) : stop) throw Interrupted{};
   }
 
-  // Whether work may be left out, since a sync() or the end of the region will throw.
+  // Whether to skip work because a sync() or the end of the region will throw.
   bool is_interrupted() const {
     if (!interrupt) return false;
     if (index == 0) interrupt->poll();
     return interrupt->requested();
   }
 
-  // Calls run(begin, end) for pieces of [first, last), and leaves out the rest where the call is interrupted.
+  // Calls run(begin, end) for pieces of [first, last); skips the rest if the call is interrupted.
   template <class Run>
   void for_pieces(std::int64_t first, std::int64_t last, const Run& run) const {
     constexpr std::int64_t piece = 1 << 16;
@@ -68,16 +68,15 @@ struct Worker {
       run(begin, std::min(begin + piece, last));
   }
 
-  // This worker's share [first, last) of n items, cut at multiples of `grain`.
+  // This worker's share [first, last) of n items, split at multiples of `grain`.
   std::pair<std::int64_t, std::int64_t> share(std::int64_t n, std::int64_t grain = 1) const {
     const std::int64_t grains = (n + grain - 1) / grain;
     return {std::min(grains * index / count * grain, n), std::min(grains * (index + 1) / count * grain, n)};
   }
 };
 
-// Hands out items 0, 1, 2, … such that every worker has neighbours, the same ones in every pass over them, and helps with
-// the others' once it is done. So what it has worked on is mostly in its own caches still, which processors that do not
-// share one pass to each other slowly.
+// Distributes items 0, 1, 2, …: each worker has a contiguous range, the same in every pass, and takes items of other
+// ranges when its own is done. Data a worker has processed is then mostly still in its own caches.
 class Queue {
  public:
   Queue(std::int64_t items, int workers) : workers_(workers), segments_(new Segment[workers]) {
@@ -88,12 +87,12 @@ class Queue {
     refill();
   }
 
-  // To be called by one worker, while none is at it.
+  // Only for one worker, while no other uses the queue.
   void refill() {
     for (int w = 0; w < workers_; ++w) segments_[w].next.store(segments_[w].begin, std::memory_order_relaxed);
   }
 
-  // Calls run(item) until no item is left, or the call is interrupted.
+  // Calls run(item) until no item is left or the call is interrupted.
   template <class Run>
   void drain(const Worker& worker, const Run& run) {
     for (int turn = 0; turn < workers_; ++turn) {
@@ -115,8 +114,7 @@ class Queue {
   std::unique_ptr<Segment[]> segments_;
 };
 
-// The same for any number of passes with a barrier between one and the next: while all work on one queue, the first
-// worker refills the other.
+// A queue for several passes with barriers between them: while one is in use, the first worker refills the other.
 class PassQueues {
  public:
   PassQueues(std::int64_t items, int workers) : queues_{Queue(items, workers), Queue(items, workers)} {}
@@ -132,9 +130,9 @@ class PassQueues {
   Queue queues_[2];
 };
 
-// Runs body(worker) on up to `threads` threads, the caller's among them, and returns when all have ended.
-// The body must throw nothing but what sync() does: allocate before the region. Where the system refuses a thread, or
-// the machine has no time for it, fewer run. Throws Interrupted where the call is.
+// Runs body(worker) on up to `threads` threads, including the caller's, and returns when all have finished. The body
+// may throw nothing but Interrupted: allocate before the region. Fewer threads run if the system refuses one or is
+// busy. Throws Interrupted if the call is interrupted.
 template <class Body>
 void parallel(int threads, const Body& body) {
   Interrupt* const interrupt = current_interrupt;
@@ -163,7 +161,7 @@ void parallel(int threads, const Body& body) {
   if (interrupt && interrupt->requested()) throw Interrupted{};
 }
 
-// Runs task(item, worker) for items 0…n-1 on up to `threads` threads; the first exception of a task reaches the caller.
+// Runs task(item, worker) for items 0…n-1 on up to `threads` threads; rethrows the first exception of a task.
 template <class Task>
 void parallel_for(int threads, std::int64_t items, const Task& task) {
   threads = static_cast<int>(std::clamp<std::int64_t>(items, 1, threads));

@@ -1,4 +1,4 @@
-// Waiting for another thread: awake for a few microseconds, then asleep, so that a processor that others need is theirs.
+// Waiting for another thread: spin for some microseconds, then sleep.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace densefield {
 
-// Tells the processor that a loop waits for memory to change.
+// Hint to the processor that this is a spin loop.
 inline void pause() {
 #if defined(__x86_64__) || defined(_M_X64) || defined(__i386__)
   _mm_pause();
@@ -20,14 +20,14 @@ inline void pause() {
 #endif
 }
 
-// Workers of one phase end within this of each other unless one is held up; to be woken takes a quarter of it.
+// Workers usually end a phase within this time of each other; waking a thread takes a quarter of it.
 inline constexpr auto phase_spin = std::chrono::microseconds(200);
-// Calls of one inference follow each other sooner than this.
+// Consecutive calls of one inference usually follow within this time.
 inline constexpr auto call_spin = std::chrono::microseconds(50);
 
-// Whether `value` is something else than `old` within that time.
+// Spins until `value` differs from `old`; returns false if the time is over first.
 inline bool spin_until_changed(const std::atomic<std::uint32_t>& value, std::uint32_t old,
-                         std::chrono::steady_clock::duration patience) {
+                               std::chrono::steady_clock::duration patience) {
   const auto end = std::chrono::steady_clock::now() + patience;
   do {
     for (int spin = 0; spin < 16; ++spin) {
@@ -38,7 +38,7 @@ inline bool spin_until_changed(const std::atomic<std::uint32_t>& value, std::uin
   return false;
 }
 
-// Returns when `value` is no longer `old`; whoever changes it notifies.
+// Waits until `value` differs from `old`; the thread that changes it must notify.
 inline void wait_until_changed(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
   if (!spin_until_changed(value, old, phase_spin)) value.wait(old, std::memory_order_acquire);
 }

@@ -16,21 +16,21 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto least_measured = 20ms;  // of regions together: others may be at work for a moment
+constexpr auto least_measured = 20ms;  // total time of regions before a decision, longer than short disturbances
 constexpr double enough = 0.6;         // share of a processor that each worker should get
 constexpr Clock::duration first_pause = 50ms, longest_pause = 1600ms;
 
-// What was measured since the last decision. Whoever finds the lock taken leaves its measurement out.
+// Measurements since the last decision. If the lock is taken, a measurement is dropped.
 struct Measured {
   std::mutex mutex;
-  double wall = 0, processors = 0, workers = 0;  // seconds, and times the number of either
+  double wall = 0, processors = 0, workers = 0;  // seconds; the last two summed over processors and workers
 };
 Measured measured;
 
-std::atomic<int> most{0};  // threads of use, until the pause is over
+std::atomic<int> most{0};  // useful threads until the pause is over; 0: no limit
 std::atomic<Clock::rep> until{0}, pause_length{0};
 
-// Takes the number of processors that so many workers had for the machine's answer.
+// Limits the number of threads to the processors that the workers got, or removes the limit.
 void decide(double processors, double workers, Clock::time_point now) {
   if (processors >= enough * workers) {
     most.store(0, std::memory_order_relaxed);
@@ -38,8 +38,8 @@ void decide(double processors, double workers, Clock::time_point now) {
     return;
   }
   const Clock::rep last = pause_length.load(std::memory_order_relaxed);
-  const Clock::rep length = std::clamp<Clock::rep>(2 * last, Clock::duration(first_pause).count(),
-                                                   Clock::duration(longest_pause).count());
+  const Clock::rep length =
+      std::clamp<Clock::rep>(2 * last, Clock::duration(first_pause).count(), Clock::duration(longest_pause).count());
   pause_length.store(length, std::memory_order_relaxed);
   until.store(now.time_since_epoch().count() + length, std::memory_order_relaxed);
   most.store(std::max(1, static_cast<int>(std::lround(processors))), std::memory_order_relaxed);
@@ -51,7 +51,7 @@ int useful_threads(int threads) {
   const int limit = most.load(std::memory_order_relaxed);
   if (threads <= 1 || limit == 0 || limit >= threads) return threads;
   if (Clock::now().time_since_epoch().count() < until.load(std::memory_order_relaxed)) return limit;
-  return threads;  // to see whether they are of use again
+  return threads;  // try again whether more are useful
 }
 
 void LoadMeter::end() const {

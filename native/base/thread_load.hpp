@@ -1,8 +1,8 @@
-// How many threads are worth starting on a machine that others use too.
+// Choosing fewer threads on a busy machine.
 //
-// Workers wait for each other at barriers, so one that has to share its processor holds up all of them: two threads can be
-// slower than one. How much they were held up is seen in the processor time that they got. Results do not depend on the
-// number of threads, so that it can follow.
+// Workers wait for each other at barriers, so a worker that shares its processor with another program delays all: two
+// threads can be slower than one. The delay shows in the processor time that workers get. Results do not depend on the
+// number of threads, so it may vary.
 #pragma once
 
 #include <atomic>
@@ -11,11 +11,11 @@
 
 namespace densefield {
 
-// No more than `threads`: as many as were of use the last time, for a while.
+// At most `threads`: the number that was useful in recent regions, for a limited time.
 int useful_threads(int threads);
 
-// Measures one parallel region: every worker adds the processor time that it got, and the caller ends it. Regions with
-// fewer threads than were asked for say nothing about those that are left out, so they do not count.
+// Measures one parallel region: every worker adds its processor time, and the caller calls end(). Regions with fewer
+// threads than requested are not counted, since they say nothing about the missing ones.
 class LoadMeter {
  public:
   LoadMeter(int workers, bool counts) : workers_(workers), counts_(counts), start_(std::chrono::steady_clock::now()) {}
@@ -30,7 +30,7 @@ class LoadMeter {
   std::atomic<std::int64_t> got_{0};
 };
 
-// Processor time of this thread so far, in nanoseconds; 0 where the system does not tell.
+// Processor time of this thread in nanoseconds; 0 if the system does not provide it.
 std::int64_t thread_cpu_time();
 
 }  // namespace densefield

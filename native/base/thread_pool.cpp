@@ -34,7 +34,8 @@ struct Processors {
   static Processors of_this_thread() {
     Processors here;
     CPU_ZERO(&here.set);
-    if (sched_getaffinity(0, sizeof here.set, &here.set) != 0) CPU_ZERO(&here.set);  // more than a set can name
+    if (sched_getaffinity(0, sizeof here.set, &here.set) != 0)
+      CPU_ZERO(&here.set);  // more processors than a set can hold
     return here;
   }
   bool operator==(const Processors& other) const { return CPU_EQUAL(&set, &other.set); }
@@ -50,10 +51,10 @@ struct Processors {
 };
 #endif
 
-// What a thread inherits from the one that starts it.
+// Properties that a thread takes over from the caller.
 struct ThreadState {
   Processors processors = Processors::of_this_thread();
-  std::fenv_t arithmetic;  // how numbers are rounded, and whether the smallest are taken for zero
+  std::fenv_t arithmetic;  // rounding mode and treatment of denormals
 
   ThreadState() { std::fegetenv(&arithmetic); }
 };
@@ -75,13 +76,13 @@ class PoolThread {
     wake();
   }
 
-  // Ends the thread, and this object with it.
+  // Ends the thread and deletes this object.
   void end() {
     task_ = nullptr;
     wake();
   }
 
-  // Waits until it has done what it was given.
+  // Waits until the task is finished.
   void wait() const {
     const std::uint32_t given = given_.load(std::memory_order_relaxed);
     for (std::uint32_t done; (done = done_.load(std::memory_order_acquire)) != given;) wait_until_changed(done_, done);
@@ -104,12 +105,12 @@ class PoolThread {
       done_.store(seen + 1, std::memory_order_release);
       done_.notify_one();
     }
-    mutex_.lock();  // whoever woke it has let go
+    mutex_.lock();  // the waking thread has released it
     mutex_.unlock();
     delete this;
   }
 
-  // Until there is something to do. Now and then it looks after memory that nobody uses any more.
+  // Sleeps until there is a task, and releases unused memory from time to time.
   void sleep(std::uint32_t seen) {
     const auto woken = [&] { return given_.load(std::memory_order_acquire) != seen; };
     std::unique_lock<std::mutex> lock(mutex_);
@@ -122,7 +123,7 @@ class PoolThread {
     }
   }
 
-  std::atomic<std::uint32_t> given_{0}, done_{0};  // tasks so far
+  std::atomic<std::uint32_t> given_{0}, done_{0};  // number of tasks
   std::mutex mutex_;
   std::condition_variable condition_;
   Team::Task task_ = nullptr;
@@ -134,8 +135,7 @@ class PoolThread {
 
 namespace {
 
-// Those that nobody has borrowed, no more than there are processors. Never destroyed: they sleep in it until the process
-// ends.
+// Idle threads, at most one per processor. Never destroyed: threads wait in it until the process ends.
 struct Pool {
   const std::size_t most = std::max(std::thread::hardware_concurrency(), 1u);
   std::mutex mutex;
@@ -155,7 +155,7 @@ Pool& pool() {
 }
 
 #ifdef DENSEFIELD_FORKS
-// The threads of the parent are not in the child; nor may its locks be touched, which one of them may have held.
+// A child process has none of its parent's threads, and may not touch locks that one of them may have held.
 const int watches_forks = pthread_atfork(nullptr, nullptr, [] { the_pool.store(nullptr, std::memory_order_release); });
 #endif
 
@@ -173,7 +173,7 @@ Team::Team(int most) {
   }
   try {
     while (size() < most) threads_.push_back(new PoolThread);
-  } catch (...) {  // no thread, or no memory for one: those that there are do the work
+  } catch (...) {  // no thread or no memory: work with those that started
   }
 }
 

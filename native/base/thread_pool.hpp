@@ -1,7 +1,7 @@
-// Threads that are kept from one call to the next: to start one takes as long as a phase of a filter does.
+// Threads that are reused by later calls, since starting one takes as long as a phase of a filter.
 //
-// Calls from several Python threads borrow different helpers. A forked process has none of its parent's, and starts its
-// own. Helpers run where their borrower may run.
+// Concurrent calls use different threads. A forked process starts its own. Threads run on the processors that the
+// caller may use.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace densefield {
 
 class PoolThread;
 
-// Up to `most` helpers, fewer where the system refuses threads, given back at the end.
+// Up to `most` pool threads for one call, fewer if the system refuses some; returned to the pool by the destructor.
 class Team {
  public:
   using Task = void (*)(const void* context, int index);
@@ -22,9 +22,9 @@ class Team {
 
   int size() const { return static_cast<int>(threads_.size()); }
 
-  // Has every helper call task(context, index), index being 1 … size().
+  // Each thread calls task(context, index) with index 1 … size().
   void start(Task task, const void* context);
-  // Returns when all have done so.
+  // Returns when all threads have finished the task.
   void wait();
 
  private:

@@ -1,4 +1,4 @@
-// Memory that the calls of one object hand on to each other.
+// Working memory that calls of one object reuse.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace densefield {
 
-// Calls that run at once lease an item each, calls in turn the same one. Nobody waits for the lock: whoever finds it taken
-// makes an item of its own and drops it afterwards. So a process that was forked while it was taken goes on.
+// Concurrent calls lease one item each, consecutive calls the same one. No call waits for the lock: if it is taken,
+// the call makes an item and drops it afterwards. So a process forked while the lock is taken does not hang.
 template <class Item>
 class WorkspacePool {
  public:
@@ -27,7 +27,7 @@ class WorkspacePool {
       if (!lock) return;
       try {
         owner_.idle_.push_back(std::move(item_));
-      } catch (...) {  // no memory to note it down
+      } catch (...) {  // no memory for the entry
       }
     }
     Lease(const Lease&) = delete;

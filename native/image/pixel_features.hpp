@@ -1,5 +1,5 @@
-// What pixels of an image are compared by: x and y over their widths, then channels of bytes over theirs. They are made
-// where the lattice keeps them, instead of being written, read and copied.
+// Features of an image's pixels: x and y over their widths, then uint8 channels over theirs. A lattice computes them
+// into its own memory, which saves writing and copying an array.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace densefield {
 
 class PixelFeatures {
  public:
-  // `pixels` (points, channel_widths.size()) lie side by side and must outlive this; `order` too, which may be null.
+  // `pixels` (points, channel_widths.size()) is contiguous and must outlive this, as must `order`, which may be null.
   PixelFeatures(std::int64_t points, std::int64_t width, const std::vector<float>& position_widths,
                 const std::uint8_t* pixels, const std::vector<float>& channel_widths, const PixelOrder* order)
       : points_(points), width_(width), y_width_(position_widths[1]), pixels_(pixels), order_(order) {
@@ -42,7 +42,7 @@ class PixelFeatures {
     return channels() == 3 ? copy_channels<3>(pixel, count, to) : copy_channels<0>(pixel, count, to);
   }
 
-  // C is the number of channels where it is known to the compiler, 0 where it is not.
+  // C is the number of channels if known at compile time, else 0.
   template <int C>
   float* copy_channels(std::int64_t pixel, std::int64_t count, float* to) const {
     const int channels = C ? C : this->channels();
@@ -63,7 +63,7 @@ class PixelFeatures {
   const std::uint8_t* pixels_;
   const PixelOrder* order_;
   std::vector<float> columns_;  // x over its width
-  std::vector<float> levels_;   // (channels, 256)
+  std::vector<float> levels_;   // (channels, 256): value over its width
 };
 
 }  // namespace densefield

@@ -1,6 +1,5 @@
-// The order in which an image's pixels are gone through: blocks of them, along a Z-shaped curve. What is near in it is near
-// in the image, above and below as well as to either side, so that it shares more vertices of a lattice than whole rows of
-// pixels do.
+// The order in which an image's pixels are processed: blocks along a Z-order curve. Consecutive pixels are close in
+// both directions, so they share more vertices of a lattice than rows of pixels do.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +11,10 @@
 
 namespace densefield {
 
-// Points that lie side by side both in the image and in the order, within one tile of the order.
+// Pixels that are consecutive both in the image and in the order, within one tile of the order.
 struct Run {
-  std::int64_t pixel;  // in the image, row by row
-  std::int64_t place;  // in the order
+  std::int64_t pixel;     // row-major index in the image
+  std::int64_t position;  // position in the order
   int count;
 };
 
@@ -23,7 +22,7 @@ class PixelOrder {
  public:
   PixelOrder(std::int64_t height, std::int64_t width)
       : height_(height), width_(width), across_(width / block_width), left_over_(width % block_width) {
-    // Whole blocks first, each of whose rows fills a tile; then the columns that are left over, row by row.
+    // Whole blocks first, each of whose rows fills a tile; then the remaining columns, row by row.
     const std::int64_t down = (height + block_height - 1) / block_height;
     visit(0, 0, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(across_, down)))));
     strip_ = static_cast<std::int64_t>(rows_.size()) * block_width;
@@ -32,35 +31,34 @@ class PixelOrder {
   std::int64_t num_pixels() const { return height_ * width_; }
   std::int64_t width() const { return width_; }
 
-  std::int64_t pixel(std::int64_t place) const {
-    return run(place, num_pixels()).pixel;
-  }
+  std::int64_t pixel(std::int64_t position) const { return run(position, num_pixels()).pixel; }
 
-  // Calls task(run) for points first … last-1 of the order; `first` is a tile's.
+  // Calls task(run) for positions first … last-1; `first` is the start of a tile.
   template <class Task>
   void for_runs(std::int64_t first, std::int64_t last, const Task& task) const {
-    for (std::int64_t place = first; place < last;) {
-      const Run here = run(place, last);
+    for (std::int64_t position = first; position < last;) {
+      const Run here = run(position, last);
       task(here);
-      place += here.count;
+      position += here.count;
     }
   }
 
  private:
   static constexpr std::int64_t block_width = kTile, block_height = 32;
 
-  // From a place on, as far as the next row of pixels, the next tile or the end.
-  Run run(std::int64_t place, std::int64_t last) const {
-    if (place < strip_) {
-      const std::int64_t beside = place % block_width;
-      return {rows_[place / block_width] + beside, place, static_cast<int>(std::min(block_width - beside, last - place))};
+  // The run from a position to the end of the row, the tile or the range.
+  Run run(std::int64_t position, std::int64_t last) const {
+    if (position < strip_) {
+      const std::int64_t beside = position % block_width;
+      const auto count = static_cast<int>(std::min(block_width - beside, last - position));
+      return {rows_[position / block_width] + beside, position, count};
     }
-    const std::int64_t y = (place - strip_) / left_over_, beside = (place - strip_) % left_over_;
-    const std::int64_t most = std::min({left_over_ - beside, kTile - place % kTile, last - place});
-    return {y * width_ + across_ * block_width + beside, place, static_cast<int>(most)};
+    const std::int64_t y = (position - strip_) / left_over_, beside = (position - strip_) % left_over_;
+    const std::int64_t most = std::min({left_over_ - beside, kTile - position % kTile, last - position});
+    return {y * width_ + across_ * block_width + beside, position, static_cast<int>(most)};
   }
 
-  // A square of `size` × `size` blocks: its quarters above, then those below.
+  // A square of `size` × `size` blocks: the upper quarters, then the lower ones.
   void visit(std::int64_t x, std::int64_t y, std::int64_t size) {
     if (x >= across_ || y * block_height >= height_) return;
     if (size > 1) {
@@ -73,9 +71,9 @@ class PixelOrder {
   }
 
   std::int64_t height_, width_;
-  std::int64_t across_, left_over_;  // whole blocks beside each other, and columns that are in none
-  std::int64_t strip_;               // the first place of these columns
-  std::vector<std::int64_t> rows_;   // the first pixel of each row of each block, in the order of the order
+  std::int64_t across_, left_over_;  // whole blocks in a row of blocks, and columns right of them
+  std::int64_t strip_;               // first position of these columns
+  std::vector<std::int64_t> rows_;   // first pixel of each row of each block, in order
 };
 
 }  // namespace densefield

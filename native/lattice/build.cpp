@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "base/compiler.hpp"
+#include "base/parallel.hpp"
 #include "lattice/chains.hpp"
 #include "lattice/dense_table.hpp"
 #include "lattice/key_table.hpp"
-#include "base/parallel.hpp"
 
 namespace densefield {
 
@@ -18,10 +18,10 @@ namespace {
 
 constexpr std::int64_t max_chunk_slots = 1 << 16;  // slots are 16-bit numbers
 constexpr std::int64_t default_chunk = 8192;
-constexpr std::size_t max_ring_vertices = std::size_t{1} << 27;  // whose keys alone take 2 GB
-constexpr std::uint64_t max_dense_codes = 1 << 20;  // keys that are places themselves: 4 MB for each thread
+constexpr std::size_t max_ring_vertices = std::size_t{1} << 27;  // their keys take 2 GB
+constexpr std::uint64_t max_dense_codes = 1 << 20;               // 4 MB for each thread's table
 
-// Takes the features over and returns the box around them.
+// Copies the features and returns their bounding box in the lattice.
 Bounds take_features(Lattice& lattice, const FeatureSource& source, const LatticeKernels& kernels, int threads) {
   const Embedding& embedding = lattice.embedding;
   Features& features = lattice.features;
@@ -48,10 +48,10 @@ Bounds take_features(Lattice& lattice, const FeatureSource& source, const Lattic
 }
 
 // Embeds the points of one chunk and numbers the vertices they touch; returns the vertices' keys. D is the dimension
-// where it is known to the compiler, 0 where it is not.
+// if known at compile time, else 0.
 template <int D, class Table>
 std::vector<Key> number_corners(Lattice& lattice, const LatticeKernels& kernels, std::int64_t chunk, Table& table) {
-  constexpr std::int64_t piece = 256;  // cells of a piece stay in the first cache
+  constexpr std::int64_t piece = 256;  // cells of a piece stay in the first-level cache
   const KeyCode& code = *lattice.code;
   const int d = D ? D : lattice.embedding.dimension, corners = d + 1;
   const std::int64_t end = std::min(lattice.chunk_begin(chunk + 1), lattice.points);
@@ -87,7 +87,7 @@ std::vector<Key> number_corners(Lattice& lattice, const LatticeKernels& kernels,
   return table.keys();
 }
 
-// Images have lattices of two dimensions, and of five with colours; volumes and grey images of three.
+// Dimensions of positions (2), of volumes or grey images (3), and of positions with colours (5).
 template <class Table>
 std::vector<Key> number_corners(Lattice& lattice, const LatticeKernels& kernels, std::int64_t chunk, Table& table) {
   switch (lattice.embedding.dimension) {
@@ -98,7 +98,7 @@ std::vector<Key> number_corners(Lattice& lattice, const LatticeKernels& kernels,
   }
 }
 
-// Vertices by key where rings of neighbours were added.
+// Finder of vertices in a lattice with a halo.
 struct HaloFinder {
   const KeyTable& table;
 
@@ -107,9 +107,9 @@ struct HaloFinder {
   std::int32_t find(const Key& key, std::uint64_t) const { return static_cast<std::int32_t>(table.find(key)); }
 };
 
-// Numbers the vertices of all chunks, and connects them unless others are to come. A vertex is owned by the first slot
-// that has its key; vertices are numbered in the order of their owners. `keys` (slots) is filled, and read by the table,
-// which has slots in it first and then vertices.
+// Numbers the vertices of all chunks, and connects them unless a halo follows. A vertex is owned by the first slot
+// that has its key; vertices are numbered in the order of their owners. `keys` (slots) is filled here and read by the
+// table, which maps to slots first and to vertices later.
 template <class Table>
 void join_chunks(Lattice& lattice, const std::vector<std::vector<Key>>& chunk_keys, Key* keys, Table table,
                  bool connects, int threads) {
@@ -151,7 +151,7 @@ void join_chunks(Lattice& lattice, const std::vector<std::vector<Key>>& chunk_ke
   if (connects) connect(lattice, table, threads);
 }
 
-// Rings of neighbours come after the points' own vertices; no slot belongs to them.
+// Appends rings of neighbours to the points' own vertices; no slot belongs to them.
 void add_rings(Lattice& lattice, int halo, int threads) {
   const KeyCode& code = *lattice.code;
   const int corners = lattice.corners();
@@ -182,9 +182,9 @@ void add_rings(Lattice& lattice, int halo, int threads) {
   connect(lattice, HaloFinder{all}, threads);
 }
 
-// Points are cut evenly, into a number of chunks that shares well among threads. Where the corners of a chunk are too
-// many for 16-bit slots it is halved, so that chunks of lattices of any dimension on the same points fit into each
-// other; they are multiples of 64 points, which mean field works on at a time.
+// Divides points evenly into a number of chunks that suits several threads. If the corners of a chunk exceed 16-bit
+// slots it is halved, so that chunks of different lattices on the same points nest. Chunks are multiples of 64 points,
+// the tiles of mean field.
 std::int64_t choose_chunk(std::int64_t points, int corners) {
   std::int64_t chunks = (points + default_chunk - 1) / default_chunk;
   if (chunks > 1) chunks = (chunks + 3) / 4 * 4;
@@ -229,13 +229,14 @@ Lattice build_lattice(const Embedding& embedding, const FeatureSource& source, i
   std::vector<std::vector<Key>> chunk_keys(chunks);
   const auto number_all = [&]<class Table>(std::vector<std::optional<Table>> tables, std::size_t capacity) {
     parallel_for(threads, chunks, [&](std::int64_t chunk, int worker) {
-      if (!tables[worker]) tables[worker].emplace(capacity);  // by who will use it, in the cache that it is near to
+      if (!tables[worker]) tables[worker].emplace(capacity);  // allocated by the thread that uses it
       chunk_keys[chunk] = number_corners(lattice, kernels, chunk, *tables[worker]);
     });
   };
-  // Every thread has a table of its own, which takes time to fill.
+  // Initialising a dense table takes time, and every thread has one.
   const auto tables = static_cast<std::uint64_t>(std::min<std::int64_t>(threads, chunks));
-  const bool dense = code.is_narrow() && code.codes() <= std::min<std::uint64_t>(max_dense_codes, 8 * incidences / tables);
+  const bool dense =
+      code.is_narrow() && code.codes() <= std::min<std::uint64_t>(max_dense_codes, 8 * incidences / tables);
   if (dense)
     number_all(std::vector<std::optional<DenseTable>>(threads), code.codes());
   else if (code.is_narrow())
@@ -246,7 +247,7 @@ Lattice build_lattice(const Embedding& embedding, const FeatureSource& source, i
   for (const std::vector<Key>& chunk : chunk_keys)
     lattice.chunk_slots.push_back(lattice.chunk_slots.back() + static_cast<std::int64_t>(chunk.size()));
 
-  // Positions of images have so few keys that these are places in tables themselves.
+  // Positions of images have few possible keys, which index a table directly.
   Buffer<Key> keys(lattice.slots());
   if (dense)
     join_chunks(lattice, chunk_keys, keys.data(), SharedDenseTable(keys.data(), code.codes()), halo == 0, threads);

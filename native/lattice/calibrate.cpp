@@ -1,10 +1,10 @@
 // The factor that makes K·1 equal the exact Gaussian sum on average.
 //
 // How much a lattice loses to missing vertices depends on the data, so it is measured: at some hundred points, K·1 is
-// set against Σ_j exp(−½‖x_i−x_j‖²). Summed over all points, that would take longer than the lattice itself. So at
-// most of them the sum runs over vertices, each with the mass splatted on it: splatting adds the variance (d+1)²/12 to
-// every direction of the lattice, so a Gaussian narrower by as much gives nearly the same sum for a tenth of the
-// terms. How near is measured at every eighth of them, where both sums are taken.
+// compared with Σ_j exp(−½‖x_i−x_j‖²). The sum over all points would take longer than the lattice itself, so for most
+// samples it runs over vertices and the mass splatted on them: splatting adds the variance (d+1)²/12 to every
+// direction of the lattice, so a Gaussian narrowed by it gives nearly the same sum with a tenth of the terms. Both
+// sums are computed for every eighth sample to correct the difference.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -17,21 +17,21 @@ namespace densefield {
 namespace {
 
 constexpr std::int64_t max_samples = 512;
-constexpr std::int64_t check_every = 8;  // one sample in so many is summed over points too
+constexpr std::int64_t check_every = 8;  // every eighth sample is summed over points too
 
-// A number that depends on the point's own features only, so that the sample does not depend on the points' order.
+// A hash of the point's features, so that the sample does not depend on the order of points.
 template <class In>
 std::uint64_t feature_hash(const In* features, int dimension) {
   std::uint64_t mixed = 0, odd = 0x9e3779b97f4a7c15u;
   for (int i = 0; i < dimension; ++i) {
-    mixed += std::bit_cast<std::uint64_t>(static_cast<double>(features[i]) + 0.0) * odd;  // −0 counts as 0
+    mixed += std::bit_cast<std::uint64_t>(static_cast<double>(features[i]) + 0.0) * odd;  // + 0.0 turns −0 into 0
     odd += 0x7f4a7c15f39cc060u;
   }
   mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93u;
   return (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93u;
 }
 
-// Points at even distances in the order of their fingerprints: equal points count as often as they are.
+// Points evenly spaced in the order of their hashes, so repeated points are chosen in proportion.
 template <class In>
 std::vector<std::int64_t> choose_samples(const In* features, int dimension, std::int64_t points, int threads) {
   const std::int64_t count = std::min(points, max_samples);
@@ -46,7 +46,7 @@ std::vector<std::int64_t> choose_samples(const In* features, int dimension, std:
     for (std::int64_t point = first; point < last; ++point)
       hashes[point] = feature_hash(features + point * dimension, dimension);
   });
-  // Only the buckets that hold a sample are put in order.
+  // Only buckets that contain a sample are sorted.
   constexpr int bucket_bits = 12;
   const auto bucket_of = [&](std::int64_t point) { return hashes[point] >> (64 - bucket_bits); };
   std::vector<std::int64_t> begin((1 << bucket_bits) + 1, 0);
@@ -69,7 +69,7 @@ std::vector<std::int64_t> choose_samples(const In* features, int dimension, std:
   return samples;
 }
 
-// Coordinates of the points about the middle of their range, one after another: (dimension, points).
+// Coordinates of the points relative to the middle of their range, (dimension, points).
 template <class Real, class In>
 Buffer<Real> columns(const In* features, int dimension, std::int64_t points, int threads) {
   Buffer<Real> columns(static_cast<std::size_t>(dimension * points));
@@ -118,7 +118,7 @@ float LatticeFilter::calibrate(GaussianSum<Real> gaussian_sum, int threads) cons
     blur(worker, block.kind, blurred.data(), false);
   });
 
-  // Where vertices are in the plane of the lattice, in units of kernel widths, relative to the corner of all keys.
+  // Vertices in the plane of the lattice, in units of kernel widths, relative to the origin of the keys.
   double low[max_corners], sum_low = 0;
   for (int j = 0; j < d; ++j) sum_low += low[j] = corners * static_cast<double>(lattice_.code->low(j));
   low[d] = -sum_low;
@@ -134,11 +134,12 @@ float LatticeFilter::calibrate(GaussianSum<Real> gaussian_sum, int threads) cons
     }
   });
 
-  const double narrow = 1.0 - corners * corners / (12.0 * width * width);  // less the variance that splatting adds
+  const double narrow = 1.0 - corners * corners / (12.0 * width * width);  // less the variance of splatting
   const auto vertex_sum = [&](std::int64_t point, double& filtered) {
     const Chunk chunk = lattice_.chunk(point / lattice_.chunk_points);
     const std::int64_t offset = point % lattice_.chunk_points * corners;
-    // A point is the weighted mean of its corners, counted from the first: float32 weights of large numbers would not do.
+    // A point is the weighted mean of its corners, relative to the first: float32 weights of large numbers are too
+    // coarse.
     const std::int64_t origin = chunk.vertices[chunk.ids[offset]];
     Real here[max_corners];
     for (int j = 0; j < corners; ++j) here[j] = at[j * vertices + origin];
@@ -154,7 +155,8 @@ float LatticeFilter::calibrate(GaussianSum<Real> gaussian_sum, int threads) cons
   };
   const auto mean_of = [&](const std::vector<std::int64_t>& list, const auto& ratio) {
     std::vector<double> ratios(list.size());
-    parallel_for(threads, static_cast<std::int64_t>(list.size()), [&](std::int64_t i, int) { ratios[i] = ratio(list[i]); });
+    const auto count = static_cast<std::int64_t>(list.size());
+    parallel_for(threads, count, [&](std::int64_t i, int) { ratios[i] = ratio(list[i]); });
     double sum = 0;
     for (const double value : ratios) sum += value;
     return sum / static_cast<double>(list.size());
@@ -180,7 +182,7 @@ float LatticeFilter::calibrate(GaussianSum<Real> gaussian_sum, int threads) cons
 float LatticeFilter::calibrated_magnitude(int threads) const {
   if (lattice_.points == 0) return 1;
   threads = worth_starting(threads, lattice_.points);
-  // In float32, coordinates of 2¹⁴ cells are known to a thousandth of a cell.
+  // In float32, coordinates up to 2¹⁴ cells are exact to a thousandth of a cell.
   return lattice_.code->span() < 1 << 14 ? calibrate(kernels_.gaussian_sum, threads)
                                          : calibrate(kernels_.gaussian_sum_wide, threads);
 }

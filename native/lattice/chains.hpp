@@ -1,16 +1,16 @@
-// What the filter walks along: the slots of each vertex, and chains of neighbours.
+// The connections of a lattice: the slots of each vertex, and chains of neighbouring vertices along each axis.
 #pragma once
 
 #include <algorithm>
 
-#include "lattice/lattice.hpp"
 #include "base/parallel.hpp"
+#include "lattice/lattice.hpp"
 
 namespace densefield {
 
-inline constexpr std::int64_t block_vertices = 512;  // chains are shared out in blocks of about this size
+inline constexpr std::int64_t block_vertices = 512;  // threads take blocks of chains of about this size
 
-// slots_of_vertex: a counting sort of slots by vertex, workers taking consecutive ranges of slots.
+// Fills slots_of_vertex by a counting sort; workers take consecutive ranges of slots.
 class SlotLists {
  public:
   SlotLists(Lattice& lattice, int threads)
@@ -20,7 +20,7 @@ class SlotLists {
     lattice.slots_begin[lattice.vertices] = static_cast<std::int32_t>(lattice.slots());
   }
 
-  // To be called by every worker.
+  // All workers must call it.
   void fill(const Worker& worker) {
     const std::int64_t vertices = lattice_.vertices;
     std::int32_t* mine = counts_.data() + worker.index * vertices;
@@ -60,14 +60,14 @@ class SlotLists {
   std::vector<std::int64_t> totals_;
 };
 
-// Whoever follows whom along one axis, as chains. In a block the short ones come first: processors guess well where a
-// chain ends if it is as long as the last. For the same reason all chains of a block are followed at once, one step at a
-// time, and each is written when its length is known. Room for all of them has been made before.
+// Writes the chains along one axis. Within a block short chains come first, since branch prediction works best if a
+// chain is as long as the one before. So all chains of a block are followed at once, one step at a time, and each is
+// written when its length is known. Memory has been reserved before.
 class Linker {
  public:
   Linker(const std::int32_t* next, Chains& chains) : next_(next), chains_(chains) {}
 
-  // One block of chains, given the first vertex of each.
+  // Writes one block of chains, given the first vertex of each.
   void add_block(const std::int32_t* heads, int count) {
     for (int i = 0; i < count; ++i) open_[i] = {heads[i], next_[heads[i]]};
     for (int length = 2; count > 0 && length <= max_sorted; ++length) {
@@ -90,10 +90,10 @@ class Linker {
   static constexpr int max_heads = 256;
 
  private:
-  static constexpr int max_sorted = 8;  // longer ones are not told apart
+  static constexpr int max_sorted = 8;  // longer chains are not sorted
 
   struct Open {
-    std::int32_t head, last;  // of what has been followed
+    std::int32_t head, last;  // last: vertex reached so far
   };
 
   void write(std::int32_t at, int length) {
@@ -139,20 +139,20 @@ inline void link(const Worker& worker, const std::int32_t* next, const std::uint
   if (found > 0) linker.add_block(heads, found);
 }
 
-// Lists the slots of each vertex and links neighbours. finder.start(key) sets out to fetch what finder.find(key, start)
-// then reads; that gives a vertex or −1, and −1 wherever finder.may_find(start) is false.
+// Lists the slots of each vertex and links neighbours. finder.start(key) prefetches what finder.find(key, start)
+// reads; find() returns a vertex or −1, and −1 whenever finder.may_find(start) is false.
 template <class Finder>
 void connect(Lattice& lattice, const Finder& finder, int threads) {
   const KeyCode& code = *lattice.code;
   const std::int64_t vertices = lattice.vertices;
   const int corners = lattice.corners();
-  threads = std::min(threads, 16);  // each has a table of counts
+  threads = std::min(threads, 16);  // each has an array of counts
   SlotLists lists(lattice, threads);
   Buffer<std::int32_t> next(static_cast<std::size_t>(corners * vertices));
   Buffer<std::uint8_t> has_previous(static_cast<std::size_t>(corners * vertices));
   for (Chains& chains : lattice.chains) {
     chains.vertices.reserve(vertices);
-    chains.blocks.reserve(2 * vertices / block_vertices + 3);  // they may be a little smaller than asked for
+    chains.blocks.reserve(2 * vertices / block_vertices + 3);  // blocks may be smaller than block_vertices
   }
   Queue axes(corners, threads);
   parallel(threads, [&](const Worker& worker) {
@@ -165,7 +165,7 @@ void connect(Lattice& lattice, const Finder& finder, int threads) {
     Key wanted[batch * max_corners];
     std::uint64_t starts[batch * max_corners];
     struct Candidate {
-      int at;  // in wanted
+      int at;  // index in wanted
       std::int64_t axis, vertex;
     } candidates[batch * max_corners];
     for (std::int64_t begin = low; begin < high; begin += batch) {
@@ -179,7 +179,7 @@ void connect(Lattice& lattice, const Finder& finder, int threads) {
           starts[i * corners + axis] = finder.start(wanted[i * corners + axis]);
         }
       }
-      // Whether a neighbour is there is as good as chance, so those that are not are passed over without a branch.
+      // Whether a neighbour exists is hard to predict, so candidates are collected without a branch.
       int count = 0;
       for (int axis = 0; axis < corners; ++axis)
         for (std::int64_t i = 0; i < here; ++i) {
@@ -197,7 +197,8 @@ void connect(Lattice& lattice, const Finder& finder, int threads) {
     }
     worker.sync();
     axes.drain(worker, [&](std::int64_t axis) {
-      link(worker, next.data() + axis * vertices, has_previous.data() + axis * vertices, vertices, lattice.chains[axis]);
+      link(worker, next.data() + axis * vertices, has_previous.data() + axis * vertices, vertices,
+           lattice.chains[axis]);
     });
   });
 }

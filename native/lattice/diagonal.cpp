@@ -1,4 +1,4 @@
-// The diagonal of K = S·B·Sᵀ: k(i,i) = bᵢᵀ·G·bᵢ, G being B among the corners of the simplex that holds point i.
+// The diagonal of K = S·B·Sᵀ: k(i,i) = bᵢᵀ·G·bᵢ, where G is B restricted to the corners of the simplex of point i.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -11,7 +11,7 @@ namespace densefield {
 
 namespace {
 
-// Both neighbours of every vertex along every axis, −1 where there is none.
+// Both neighbours of every vertex along every axis, −1 if missing.
 struct Neighbours {
   explicit Neighbours(const Lattice& lattice)
       : vertices(lattice.vertices),
@@ -32,8 +32,8 @@ struct Neighbours {
   std::vector<std::int32_t> next, previous;
 };
 
-// Carries the unit vectors of a simplex's corners through blur passes, on the vertices they reach. Rows have a fixed
-// number of columns W, at least one per corner, so that loops over them are unrolled.
+// Blurs the unit vectors of a simplex's corners, on the vertices they reach. Rows have a fixed number of columns W ≥
+// corners, so that loops are unrolled.
 template <int W>
 class SimplexBlur {
  public:
@@ -105,14 +105,14 @@ template <int W>
 void LatticeFilter::diagonal_of(float* out, float magnitude, int threads) const {
   const int corners = lattice_.corners();
   const Neighbours neighbours(lattice_);
-  // A palindrome is Hᵀ·H, so half the passes give G = RᵀR: the reach of a whole blur is far larger than of a half.
+  // Palindromic passes are Hᵀ·H, so half of them give G = RᵀR, which reaches far fewer vertices.
   const bool half = palindromic(passes_);
   const std::size_t steps = half ? passes_.size() / 2 : passes_.size();
 
-  std::deque<std::optional<SimplexBlur<W>>> blurs(threads);  // one for each worker: they are as large as the lattice
+  std::deque<std::optional<SimplexBlur<W>>> blurs(threads);  // one per worker, as large as the lattice
   parallel_for(threads, lattice_.chunks(), [&](std::int64_t index, int worker) {
     const Chunk chunk = lattice_.chunk(index);
-    // Points of one simplex come together, so that each simplex is done once.
+    // Points are sorted by simplex, so that each simplex is computed once.
     std::vector<std::int32_t> points(chunk.points);
     std::iota(points.begin(), points.end(), 0);
     const auto ids = [&](std::int32_t point) { return chunk.ids + std::int64_t{point} * corners; };

@@ -17,7 +17,7 @@ void LatticeFilter::fit(Workspace& space, Shape shape, bool gradients) const {
 
 namespace {
 
-// The first worker's time between one phase's end and the next.
+// Time of the first worker between phases.
 class Stopwatch {
  public:
   Stopwatch(const Worker& worker, bool runs) : worker_(worker) {
@@ -39,14 +39,14 @@ class Stopwatch {
 
 }  // namespace
 
-// A thread takes up to 50 µs to wake: fewer numbers than these do not pay for it.
+// Waking a thread takes up to 50 µs, which fewer numbers do not repay.
 int LatticeFilter::worth(int threads, Shape shape) const {
   constexpr std::int64_t numbers = 1 << 15;
   const std::int64_t most = std::min(lattice_.chunks(), shape.batch * shape.channels * lattice_.points / numbers);
   return static_cast<int>(std::clamp<std::int64_t>(most, 1, threads));
 }
 
-// The last block of a row comes first: its padding spills over the next point's first channels, which are written
+// The last block of a row comes first: its padding spills into the next point's first channels, which are written
 // later.
 std::vector<LatticeFilter::Block> LatticeFilter::blocks(Shape shape) const {
   std::vector<Block> blocks;
@@ -54,8 +54,7 @@ std::vector<LatticeFilter::Block> LatticeFilter::blocks(Shape shape) const {
     for (std::int64_t first = (shape.channels - 1) / max_row * max_row; first >= 0; first -= max_row) {
       const int channels = static_cast<int>(std::min<std::int64_t>(max_row, shape.channels - first));
       const int row = padded_row(channels);
-      blocks.push_back({item * lattice_.points * shape.channels + first, shape.channels, channels, row,
-                        row_kind(row)});
+      blocks.push_back({item * lattice_.points * shape.channels + first, shape.channels, channels, row, row_kind(row)});
     }
   return blocks;
 }
@@ -64,10 +63,9 @@ void LatticeFilter::splat(const Worker& worker, Queue& queue, const Block& block
                           float* local) const {
   queue.drain(worker, [&](std::int64_t index) {
     const std::int64_t first = lattice_.chunk_slots[index], slots = lattice_.chunk_slots[index + 1] - first;
-    kernels_.splat[block.kind](lattice_.chunk(index),
-                               values + block.offset + lattice_.chunk_begin(index) * block.stride, block.stride,
-                               block.channels, Columns<float>::of(local, lattice_.slots()).from(first, block.row),
-                               slots);
+    kernels_.splat[block.kind](
+        lattice_.chunk(index), values + block.offset + lattice_.chunk_begin(index) * block.stride, block.stride,
+        block.channels, Columns<float>::of(local, lattice_.slots()).from(first, block.row), slots);
   });
 }
 
@@ -76,7 +74,7 @@ void LatticeFilter::gather(const Worker& worker, int kind, const float* local, f
   const auto [first, last] = worker.share(lattice_.vertices, share_grain);
   const auto sums = Columns<const float>::of(local, lattice_.slots());
   const auto all = Columns<float>::of(rows, lattice_.vertices);
-  const std::int64_t batch = copy ? 256 : last - first;  // copied while they are in the first cache
+  const std::int64_t batch = copy ? 256 : last - first;  // copied while in the first-level cache
   for (std::int64_t begin = first; begin < last; begin += batch) {
     const std::int64_t end = std::min(begin + batch, last);
     kernels_.gather[kind](sums, lattice_.slots_begin.data(), lattice_.slots_of_vertex.data(), begin, end, factor, all);
@@ -90,7 +88,7 @@ void LatticeFilter::gather(const Worker& worker, int kind, const float* local, f
 
 void LatticeFilter::blur(const Worker& worker, int kind, float* rows, bool adjoint) const {
   for (std::size_t step = 0; step < passes_.size(); ++step) {
-    // Every pass is symmetric, so the adjoint is the passes in reverse.
+    // Every pass is symmetric, so the adjoint applies them in reverse order.
     const Pass& pass = passes_[adjoint ? passes_.size() - 1 - step : step];
     const Chains& chains = lattice_.chains[pass.axis];
     if (chains.vertices.empty()) continue;
@@ -137,11 +135,11 @@ void LatticeFilter::apply(const float* values, float* out, Shape shape, bool adj
   });
 }
 
-void LatticeFilter::gradients(const float* cotangent, const float* values, Shape shape, float* back, float* slope,
-                              float magnitude, int threads) const {
+void LatticeFilter::gradients(const float* cotangent, const float* values, Shape shape, float* to_values,
+                              float* to_features, float magnitude, int threads) const {
   const std::int64_t points = lattice_.points;
   const int d = lattice_.embedding.dimension, corners = d + 1;
-  if (shape.batch == 0 || shape.channels == 0) std::memset(slope, 0, points * d * sizeof(float));
+  if (shape.batch == 0 || shape.channels == 0) std::memset(to_features, 0, points * d * sizeof(float));
   if (points == 0 || shape.batch == 0 || shape.channels == 0) return;
   const std::vector<Block> work = blocks(shape);
   WorkspacePool<Workspace>::Lease space(workspaces_);
@@ -168,18 +166,18 @@ void LatticeFilter::gradients(const float* cotangent, const float* values, Shape
       gather(worker, block.kind, local, magnitude, rows_cotangent);
       blur(worker, block.kind, rows_cotangent, true);
       worker.sync();
-      slice(worker, queues[4 * i + 2], block, rows_cotangent, back);
+      slice(worker, queues[4 * i + 2], block, rows_cotangent, to_values);
       queues[4 * i + 3].drain(worker, [&](std::int64_t index) {
         const std::int64_t first = lattice_.chunk_begin(index), at = block.offset + first * block.stride;
-        kernels_.slopes[block.kind](lattice_.chunk(index), cotangent + at, values + at, block.stride,
-                                    block.channels, Columns<const float>::of(rows_cotangent, lattice_.vertices),
+        kernels_.slopes[block.kind](lattice_.chunk(index), cotangent + at, values + at, block.stride, block.channels,
+                                    Columns<const float>::of(rows_cotangent, lattice_.vertices),
                                     Columns<const float>::of(rows_values, lattice_.vertices),
                                     slopes.data() + first * corners);
       });
       worker.sync();
     }
     kernels_.pull_back(lattice_.embedding, high - low, lattice_.order.data() + low * corners,
-                       slopes.data() + low * corners, slope + low * d);
+                       slopes.data() + low * corners, to_features + low * d);
   });
 }
 

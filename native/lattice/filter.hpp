@@ -3,9 +3,9 @@
 
 #include <vector>
 
+#include "base/parallel.hpp"
 #include "base/workspace_pool.hpp"
 #include "lattice/lattice.hpp"
-#include "base/parallel.hpp"
 
 namespace densefield {
 
@@ -21,10 +21,10 @@ struct Shape {
   std::int64_t channels;
 };
 
-// K = magnitude · S·B·Sᵀ, S holding the barycentric weights and B the blur. Calls may come from several threads.
+// K = magnitude · S·B·Sᵀ with S the barycentric weights and B the blur. Calls may come from several threads.
 class LatticeFilter {
  public:
-  static constexpr std::int64_t share_grain = 64;  // vertices that gather() hands to one worker together
+  static constexpr std::int64_t share_grain = 64;  // workers of gather() take multiples of this many vertices
 
   LatticeFilter(Lattice lattice, std::vector<Pass> passes, const LatticeKernels& kernels)
       : lattice_(std::move(lattice)), passes_(std::move(passes)), kernels_(kernels) {}
@@ -32,42 +32,42 @@ class LatticeFilter {
   const Lattice& lattice() const { return lattice_; }
   const LatticeKernels& kernels() const { return kernels_; }
 
-  // Seconds spent in splat, blur and slice.
+  // Seconds spent in each phase.
   struct Times {
     double splat = 0, blur = 0, slice = 0;
   };
 
-  // out = K·values, or Kᵀ·values; `out` must not overlap `values`. Where `times` is given, the phases are timed.
+  // out = K·values, or Kᵀ·values; `out` must not overlap `values`. If `times` is given, the phases are timed.
   void apply(const float* values, float* out, Shape shape, bool adjoint, float magnitude, int threads,
              Times* times = nullptr) const;
 
-  // back = Kᵀ·cotangent (batch, points, channels) and slope = ∂⟨cotangent, K·values⟩/∂features (points, d).
-  void gradients(const float* cotangent, const float* values, Shape shape, float* back, float* slope,
+  // to_values = Kᵀ·cotangent (batch, points, channels), to_features = ∂⟨cotangent, K·values⟩/∂features (points, d).
+  void gradients(const float* cotangent, const float* values, Shape shape, float* to_values, float* to_features,
                  float magnitude, int threads) const;
 
-  // Steps of apply() for those who splat and slice by themselves. rows (vertices) = factor · Σ of the chunks' sums local
-  // (slots), both in Columns; all workers take part, and the rows are whole once they have met at a barrier. Where `copy`
-  // is given, it gets the same.
+  // Steps of apply() for mean field, which splats and slices tiles. rows (vertices) = factor · Σ of the chunks' sums
+  // `local` (slots), both in Columns, and a copy of rows in `copy` if given. All workers must call it; the rows are
+  // complete after a barrier.
   void gather(const Worker& worker, int kind, const float* local, float factor, float* rows,
               float* copy = nullptr) const;
-  // rows = B·rows or Bᵀ·rows, in place; waits for the workers before every pass.
+  // rows = B·rows or Bᵀ·rows, in place; waits for all workers before every pass.
   void blur(const Worker& worker, int kind, float* rows, bool adjoint) const;
 
-  // From `moments` (d, d) of pairs between vertices to Σ_ij k(i,j) (w_ij + more_i present_j) (x_i - x_j)(x_i - x_j)ᵀ, in
-  // place. sums (points) are Σ_j k(i,j) w_ij; `more` (points), or null, is not in moments and sums; `present` (points) is
-  // 0 for points that take no part, or null. `factor` is from moments between vertices to those between points.
-  void point_moments(const float* sums, const float* more, const float* present, double factor, float magnitude,
-                    double* moments, int threads) const;
+  // Turns `moments` (d, d) between vertices into Σ_ij k(i,j) (w_ij + extra_i present_j) (x_i - x_j)(x_i - x_j)ᵀ, in
+  // place. row_sums (points) are Σ_j k(i,j) w_ij. `extra` (points) or null is not included in moments and row_sums.
+  // `present` (points) or null is 0 for points that take no part. `factor` is V/v² of densefield/filters/moments.py.
+  void point_moments(const float* row_sums, const float* extra, const float* present, double factor, float magnitude,
+                     double* moments, int threads) const;
 
-  // The factor that makes K·1 the exact Gaussian sum on average.
+  // The factor that makes K·1 equal the exact Gaussian sum on average.
   float calibrated_magnitude(int threads) const;
 
-  // out[i] = K(i,i). Far slower than apply(): it follows how each simplex spreads.
+  // out[i] = K(i,i); far slower than apply().
   void diagonal(float* out, float magnitude, int threads) const;
 
  private:
   struct Workspace {
-    Buffer<float> local;  // (slots) in Columns: the chunks' own sums
+    Buffer<float> local;  // (slots) in Columns: sums of each chunk
     Buffer<float> rows;   // (vertices) in Columns
     Buffer<float> more;   // the same again, for gradients
   };
@@ -99,7 +99,7 @@ class LatticeFilter {
   mutable WorkspacePool<Workspace> workspaces_;
 };
 
-// The points at which the magnitude is measured.
+// The points on which the magnitude is calibrated.
 std::vector<std::int64_t> calibration_samples(const Features& features, int dimension, int threads);
 
 }  // namespace densefield

@@ -1,4 +1,4 @@
-// Tables from lattice keys to numbers: one that grows, and one that many threads fill.
+// Hash tables from lattice keys to numbers: two for one thread, one shared by all.
 #pragma once
 
 #include <atomic>
@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/compiler.hpp"
-#include "lattice/keys.hpp"
 #include "base/parallel.hpp"
+#include "lattice/keys.hpp"
 
 namespace densefield {
 
-// Numbers distinct keys 0, 1, 2, … in the order in which they first come.
+// Numbers distinct keys 0, 1, 2, … in the order of insertion.
 class KeyTable {
  public:
   static constexpr bool is_narrow = false;
@@ -26,7 +26,7 @@ class KeyTable {
     const auto id = static_cast<std::uint32_t>(keys_.size());
     keys_.push_back(key);
     slots_[at] = id;
-    if (keys_.size() * 4 > slots_.size()) grow();  // sparse: a second look costs a misprediction
+    if (keys_.size() * 4 > slots_.size()) grow();  // sparse, since a second probe costs a misprediction
     return id;
   }
 
@@ -62,7 +62,7 @@ class KeyTable {
   std::vector<std::uint32_t> slots_;
 };
 
-// The same for narrow keys and at most 2¹⁶ of them: key and number share a word, so that one look answers.
+// The same for at most 2¹⁶ narrow keys: key and number share a word, so one load compares and answers.
 class NarrowTable {
  public:
   static constexpr bool is_narrow = true;
@@ -76,8 +76,7 @@ class NarrowTable {
     }
   }
 
-  // The numbers of those of a simplex's corners that are where they are looked for first, which most are; returns the
-  // set of the others, bit by bit.
+  // Looks up the corners of a simplex in their first probe, where most are; returns the set of the others as bits.
   std::uint32_t find_all(const std::uint64_t* keys, int corners, std::uint16_t* ids) const {
     const std::uint64_t* entries = entries_.data();
     std::uint32_t missed = 0;
@@ -99,7 +98,7 @@ class NarrowTable {
   const std::vector<Key>& keys() const { return keys_; }
 
  private:
-  static constexpr std::uint64_t empty = ~std::uint64_t{0};  // whose key is none, since these are below 2⁴⁷
+  static constexpr std::uint64_t empty = ~std::uint64_t{0};  // no key, since keys are below 2⁴⁷
 
   std::size_t home(const Key& key) const {
     const std::uint64_t mixed = key.low * 0x9e3779b97f4a7c15u;
@@ -127,28 +126,28 @@ class NarrowTable {
   }
 
   std::vector<Key> keys_;
-  std::vector<std::uint32_t> places_;  // of the keys
+  std::vector<std::uint32_t> places_;  // index of each key's entry
   std::vector<std::uint64_t> entries_;
   std::size_t mask_;
 };
 
-// A table that many threads fill at once: each entry ends as the least number that has its key. A part of the key's hash
-// stands beside the number: most of those who look for a key that is not there need not read another.
+// A table that all threads fill at once: each entry ends with the least number that has its key. Part of the hash is
+// stored beside the number, so most lookups of missing keys do not read another key.
 class SharedTable {
  public:
-  // Of numbers below `count`.
+  // For numbers below `count`.
   SharedTable(const Key* keys, std::int64_t count)
       : keys_(keys),
         mask_(std::bit_ceil(static_cast<std::size_t>(2 * count)) - 1),
         entries_(std::make_unique_for_overwrite<std::atomic<std::uint64_t>[]>(mask_ + 1)) {}
 
-  // To be called by every worker before any inserts.
+  // All workers must call it before any inserts.
   void clear(const Worker& worker) {
     const auto [first, last] = worker.share(static_cast<std::int64_t>(mask_) + 1);
     for (std::int64_t at = first; at < last; ++at) entries_[at].store(empty, std::memory_order_relaxed);
   }
 
-  // Returns the entry's place, which stays.
+  // Returns the index of the entry, which does not change.
   std::uint32_t insert(std::int32_t number) {
     const Key& key = keys_[number];
     const std::uint64_t hash = key.hash(), mine = entry_of(hash, number);
@@ -165,24 +164,24 @@ class SharedTable {
 
   std::int32_t number(std::uint32_t place) const { return number_of(entries_[place].load(std::memory_order_relaxed)); }
 
-  // Gives an entry another number, by which read_keys() will have its key.
+  // Gives an entry another number; keys are read by these numbers after read_keys().
   void renumber(std::uint32_t place, std::int32_t number) {
     const std::uint64_t there = entries_[place].load(std::memory_order_relaxed);
     entries_[place].store(there >> 32 << 32 | static_cast<std::uint32_t>(number), std::memory_order_relaxed);
   }
   void read_keys(const Key* keys) { keys_ = keys; }
 
-  // What find() takes besides the key; sets out to fetch what it will read.
+  // Second argument of find(); prefetches what it reads.
   std::uint64_t start(const Key& key) const {
     const std::uint64_t hash = key.hash();
     DENSEFIELD_PREFETCH(&entries_[place_of(hash)]);
     return hash;
   }
 
-  // False where nothing was ever put into this hash's place, so that find() would find nothing.
+  // False if the first probe is empty, so that find() would return −1.
   bool may_find(std::uint64_t hash) const { return entries_[place_of(hash)].load(std::memory_order_relaxed) != empty; }
 
-  // The number that has this key, or −1.
+  // The number of this key, or −1.
   std::int32_t find(const Key& key, std::uint64_t hash) const {
     for (std::size_t at = place_of(hash);; at = (at + 1) & mask_) {
       const std::uint64_t there = entries_[at].load(std::memory_order_relaxed);

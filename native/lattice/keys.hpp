@@ -1,4 +1,4 @@
-// Lattice vertices as 128-bit numbers in mixed radix: a step along an axis is one addition.
+// Lattice vertices as 128-bit numbers in mixed radix, so that a step along an axis is one addition.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace densefield {
 
-// Two words that never carry into each other, so that keys add word by word.
+// Two words without carry between them, added word by word.
 struct Key {
   std::uint64_t low;
   std::uint64_t high;
@@ -27,11 +27,11 @@ struct Key {
   }
 };
 
-// A vertex is (d+1)·c + r in each of its d+1 coordinates; c_0 … c_{d−1} and the remainder r identify it.
+// Every coordinate of a vertex is (d+1)·c + r; c_0 … c_{d−1} and the remainder r identify it.
 class KeyCode {
  public:
-  // `margin`: how many steps past the points' own cells keys must stay apart. In single precision rounding to cells is
-  // exact up to a smaller limit.
+  // `margin`: steps beyond the cells of the points within which keys must be distinct. In single precision, rounding
+  // to cells is exact up to a smaller limit.
   KeyCode(const Bounds& bounds, const Embedding& embedding, int margin) : dimension_(embedding.dimension) {
     const int dimension = dimension_;
     const double limit = embedding.single_precision ? 1 << 20 : 1 << 29;
@@ -64,7 +64,7 @@ class KeyCode {
     }
   }
 
-  // The corner of remainder 0 of a point's simplex.
+  // Key of the corner of remainder 0 of a point's simplex.
   Key base(const std::int32_t* cells) const {
     Key key{0, 0};
     for (int j = 0; j < dimension_; ++j) {
@@ -75,25 +75,25 @@ class KeyCode {
     return key;
   }
 
-  // The same for kernels, where keys are narrow.
+  // The same as a table for kernels, for narrow keys.
   const NarrowCode& narrow_code() const { return narrow_code_; }
 
-  // From corner k−1 to corner k: every coordinate grows by one, that of rank d+1−k (here: `axis`) falls by d.
+  // From corner k−1 to corner k: +1 in every coordinate, −d in `axis`, the one of rank d+1−k.
   Key corner_step(int axis) const { return forward_[axis]; }
 
-  // Whether keys are below 2⁴⁷, with those of neighbours.
+  // Whether all keys, including neighbours', are below 2⁴⁷.
   bool is_narrow() const { return narrow_; }
 
-  // How many keys there may be at most, with those of neighbours, where they are narrow.
+  // Upper bound of narrow keys, including neighbours'.
   std::uint64_t codes() const { return codes_; }
 
-  // The most cells along any coordinate.
+  // Largest number of cells along a coordinate.
   double span() const { return span_; }
 
-  // Least c_j of the box that keys are counted from.
+  // Least c_j of the box that keys count from.
   std::int64_t low(int axis) const { return low_[axis]; }
 
-  // The vertex's d+1 coordinates in the plane of the lattice.
+  // The d+1 coordinates of a vertex.
   void coordinates(const Key& key, std::int64_t* out) const {
     const std::int64_t rest = remainder(key);
     std::int64_t sum = 0;
@@ -111,11 +111,11 @@ class KeyCode {
 
   int remainder(const Key& key) const { return static_cast<int>(key.low % (dimension_ + 1)); }
 
-  // The neighbour one step along `axis` of a vertex with this remainder.
+  // The next vertex along `axis`.
   Key next(const Key& key, int remainder, int axis) const {
     return key + (remainder == dimension_ ? wrapped_[axis] : forward_[axis]);
   }
-  // The neighbour one step against `axis`.
+  // The previous vertex along `axis`.
   Key previous(const Key& key, int remainder, int axis) const {
     return key - (remainder == 0 ? wrapped_[axis] : forward_[axis]);
   }

@@ -1,4 +1,4 @@
-// The lattice of a set of points: which vertices there are, who touches them, who neighbours whom.
+// The permutohedral lattice of a set of points: vertices, barycentric weights and neighbours.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/buffer.hpp"
-#include "simd/dispatch.hpp"
 #include "lattice/keys.hpp"
+#include "simd/dispatch.hpp"
 
 namespace densefield {
 
@@ -26,24 +26,24 @@ struct Features {
   }
 };
 
-// Where a lattice takes its features from: copy(first, count, to) writes rows of them.
+// Source of a lattice's features: copy(first, count, to) writes rows of them.
 struct FeatureSource {
   std::int64_t points;
   bool is_double;
   std::function<void(std::int64_t first, std::int64_t count, char* to)> copy;
 };
 
-// Vertices that follow each other along one axis, as the blur kernel reads them; those alone are left out.
+// Chains of neighbouring vertices along one axis, for the blur kernel; vertices without neighbours are omitted.
 struct Chains {
-  std::vector<std::int32_t> vertices;  // the last of each chain as its complement
-  std::vector<std::int64_t> blocks;    // where blocks of whole chains begin, and the end
+  std::vector<std::int32_t> vertices;  // the last of each chain is stored as its complement
+  std::vector<std::int64_t> blocks;    // starts of blocks of whole chains, and the end
 };
 
-// Points are cut into chunks, the same for any number of threads. Each chunk numbers the vertices it touches by
-// itself (its slots), so that it splats without asking others; `slots_of_vertex` joins the chunks' sums.
+// Points are divided into chunks, the same for any number of threads. Each chunk numbers the vertices it touches (its
+// slots), so that it splats independently of others; `slots_of_vertex` joins the sums of chunks.
 struct Lattice {
   Embedding embedding;
-  Buffer<char> memory;  // of the features: a copy, so that whoever gave them may change them
+  Buffer<char> memory;  // owned copy of the features
   Features features{nullptr, false, 0};
   std::int64_t points = 0;
   std::int64_t vertices = 0;
@@ -53,12 +53,12 @@ struct Lattice {
   Buffer<float> weights;       // (points, d+1)
   Buffer<std::uint8_t> order;  // (points, d+1): coordinate of each rank, largest residual first
 
-  std::vector<std::int64_t> chunk_slots;      // first slot of each chunk, and the end
-  Buffer<std::int32_t> vertex_of_slot;        // (slots)
-  Buffer<std::int32_t> slots_begin;           // (vertices + 1)
-  Buffer<std::int32_t> slots_of_vertex;       // (slots), in order of chunks for each vertex
-  std::vector<Chains> chains;                 // one per axis
-  Buffer<Key> keys;                           // (vertices), and room for more
+  std::vector<std::int64_t> chunk_slots;  // first slot of each chunk, and the end
+  Buffer<std::int32_t> vertex_of_slot;    // (slots)
+  Buffer<std::int32_t> slots_begin;       // (vertices + 1)
+  Buffer<std::int32_t> slots_of_vertex;   // (slots), in order of chunks for each vertex
+  std::vector<Chains> chains;             // one per axis
+  Buffer<Key> keys;                       // (vertices); capacity may be larger
   std::unique_ptr<KeyCode> code;
 
   int corners() const { return embedding.dimension + 1; }
@@ -68,14 +68,14 @@ struct Lattice {
   Chunk chunk(std::int64_t index) const;
 };
 
-// A thread takes up to 50 µs to wake; points fewer than these do not pay for it.
+// Waking a thread takes up to 50 µs, which fewer points do not repay.
 inline int worth_starting(int threads, std::int64_t points) {
   return static_cast<int>(std::clamp<std::int64_t>(points / 4096, 1, threads));
 }
 
-// Throws std::domain_error for features that are not finite, std::overflow_error where keys would overflow and
-// std::length_error where there are more points than 32-bit indices reach.
-// `halo`: rings of neighbours added around the vertices that points touch.
+// `halo`: rings of neighbours added around the vertices that points touch. Throws std::domain_error for features that
+// are not finite, std::overflow_error if keys overflow and std::length_error for more points than 32-bit indices
+// allow.
 Lattice build_lattice(const Embedding& embedding, const FeatureSource& source, int halo, const LatticeKernels& kernels,
                       int threads);
 

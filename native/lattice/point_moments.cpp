@@ -1,5 +1,4 @@
-// From moments between vertices to those between points: what differs is measured at each point, on pairs whose moments
-// between points are cheap.
+// Second moments between points from those between vertices; see densefield/filters/moments.py for the method.
 #include <deque>
 #include <vector>
 
@@ -9,7 +8,7 @@ namespace densefield {
 
 namespace {
 
-// Points of a chunk in rows (1, x), x seen from the middle of them all: near the origin less is lost to rounding.
+// Points of a chunk in rows (1, x), with x relative to the mean against rounding errors.
 class CentredPoints {
  public:
   explicit CentredPoints(const Lattice& lattice)
@@ -20,7 +19,7 @@ class CentredPoints {
       for (int e = 0; e < dimension_; ++e) middle_[e] += at(point, e) / static_cast<double>(samples);
   }
 
-  // Where `present` (points) is given, rows are multiplied by it.
+  // If `present` (points) is given, rows are multiplied by it.
   void fill(std::int64_t chunk, const float* present, int width, float* rows) const {
     if (lattice_.features.is_double)
       fill_from<double, 0>(chunk, width, rows);
@@ -42,7 +41,7 @@ class CentredPoints {
     return lattice_.features.is_double ? static_cast<const double*>(row)[e] : static_cast<const float*>(row)[e];
   }
 
-  // D is the dimension where it is known to the compiler, as for images; 0 where it is not.
+  // D is the dimension if known at compile time, else 0.
   template <class Real, int D>
   void fill_from(std::int64_t chunk, int row, float* rows) const {
     const int dimension = D ? D : dimension_, width = D ? std::max(padded_row(1 + D), 4) : row;
@@ -63,31 +62,31 @@ class CentredPoints {
   double middle_[max_dimension];
 };
 
-// With y_i (K·1)_i = sums_i, and w = y + more, moments become factor · (moments - E) + P, where E is of the pairs (y_i, 1)
-// between vertices and P = Σ_ij k(i,j) w_i (x_i - x_j)(x_i - x_j)ᵀ between points, for which
-// Σ_i (w_i (K·1)_i + (Kᵀw)_i) x_i x_iᵀ - 2 w_i x_i (K·x)_iᵀ is made symmetric. 1 stands for `present`, and x on the right
-// of K for present x, where it is given.
+// With y_i (K·1)_i = row_sums_i and w = y + extra, moments become factor · (moments - E) + P: E are the vertex moments
+// of the pairs (y_i, 1), and P = Σ_ij k(i,j) w_i (x_i - x_j)(x_i - x_j)ᵀ the point moments, which are the symmetric
+// part of Σ_i (w_i (K·1)_i + (Kᵀw)_i) x_i x_iᵀ - 2 w_i x_i (K·x)_iᵀ. If `present` is given, it replaces 1, and present
+// x replaces x right of K.
 class PointMoments {
  public:
-  PointMoments(const LatticeFilter& filter, const float* sums, const float* more, const float* present, float magnitude,
-              int threads)
+  PointMoments(const LatticeFilter& filter, const float* row_sums, const float* extra, const float* present,
+               float magnitude, int threads)
       : filter_(filter),
         lattice_(filter.lattice()),
-        sums_(sums),
-        more_(more),
+        row_sums_(row_sums),
+        extra_(extra),
         present_(present),
         magnitude_(magnitude),
         points_(lattice_),
         between_vertices_(filter),
         row_(between_vertices_.packed_row()),
-        lanes_(more ? 2 : 1),
+        lanes_(extra ? 2 : 1),
         local_(size(lattice_.slots() * row_)),
         moved_(size(lattice_.vertices * row_)),
         one_(size(lattice_.vertices)),
-        carried_(size(lattice_.vertices * lanes_)),
-        plain_(size(lattice_.vertices)),
+        weights_at_vertices_(size(lattice_.vertices * lanes_)),
+        before_blur_(size(lattice_.vertices)),
         space_(size(lattice_.vertices * row_)),
-        around_(size(lattice_.points)),
+        weighted_sums_(size(lattice_.points)),
         chunk_floats_(lattice_.chunk_points * (2 * row_ + 2)),
         chunks_(size(threads * chunk_floats_)),
         parts_(size(lattice_.chunks() * row_ * row_), 0.0) {
@@ -95,23 +94,24 @@ class PointMoments {
   }
 
   void run(const Worker& worker) {
-    between_vertices_.place(worker);
+    between_vertices_.locate(worker);
     for_chunks(0, worker, [&](const ChunkSpace& at) {
       points_.fill(at.chunk, present_, row_, at.x);
       splat(at, at.x, row_);
     });
-    carry(worker, row_, false, moved_, one_);
-    for_chunks(1, worker, [&](const ChunkSpace& at) { pass_on(at); });
-    carry(worker, lanes_, true, carried_, plain_);
-    for_chunks(2, worker, [&](const ChunkSpace& at) { take_back(at); });
-    between_vertices_.add_one(worker, {plain_.data(), 1}, {carried_.data(), lanes_}, {one_.data(), 1}, space_.data());
+    gather_and_blur(worker, row_, false, moved_, one_);
+    for_chunks(1, worker, [&](const ChunkSpace& at) { to_weights(at); });
+    gather_and_blur(worker, lanes_, true, weights_at_vertices_, before_blur_);
+    for_chunks(2, worker, [&](const ChunkSpace& at) { add_adjoint(at); });
+    between_vertices_.add_one(worker, {before_blur_.data(), 1}, {weights_at_vertices_.data(), lanes_}, {one_.data(), 1},
+                              space_.data());
   }
 
-  // Partial sums in their order, once all workers are done.
+  // Adds partial sums in a fixed order, after all workers have finished.
   void finish(double factor, double* moments) const {
     const int d = lattice_.embedding.dimension;
     std::vector<double> of_one(size(d * d), 0.0), of_points(size(row_ * row_), 0.0);
-    between_vertices_.finish(1.0 / magnitude_, of_one.data());  // the magnitude stands in the sums of either side
+    between_vertices_.finish(1.0 / magnitude_, of_one.data());  // both sides contain the magnitude
     for (std::size_t i = 0; i < parts_.size(); ++i) of_points[i % of_points.size()] += parts_[i];
     for (int e = 0; e < d; ++e)
       for (int f = 0; f < d; ++f)
@@ -122,7 +122,7 @@ class PointMoments {
  private:
   static std::size_t size(std::int64_t floats) { return static_cast<std::size_t>(floats); }
 
-  // A chunk of points, and a worker's memory for it.
+  // A chunk of points and a worker's memory for it.
   struct ChunkSpace {
     std::int64_t chunk, first, points;
     float *x, *filtered;  // (points, row)
@@ -140,8 +140,8 @@ class PointMoments {
     });
   }
 
-  // What has been splat, from vertex to vertex; `before` gets the first lane of what there is before the blur.
-  void carry(const Worker& worker, int width, bool adjoint, Buffer<float>& rows, Buffer<float>& before) {
+  // Gathers and blurs splatted values; `before` gets the first lane before the blur.
+  void gather_and_blur(const Worker& worker, int width, bool adjoint, Buffer<float>& rows, Buffer<float>& before) {
     worker.sync();
     filter_.gather(worker, row_kind(width), local_.data(), magnitude_, rows.data());
     const auto [first, last] = VertexMoments::share(worker, lattice_.vertices);
@@ -151,31 +151,31 @@ class PointMoments {
   }
 
   // From K·1 and K·x to y and w.
-  void pass_on(const ChunkSpace& at) {
+  void to_weights(const ChunkSpace& at) {
     points_.fill(at.chunk, nullptr, row_, at.x);
     slice(at, moved_, row_);
     for (std::int64_t point = 0; point < at.points; ++point) {
-      const float total = at.filtered[point * row_], sum = sums_[at.first + point];
-      const float more = more_ ? more_[at.first + point] : 0;
+      const float total = at.filtered[point * row_], sum = row_sums_[at.first + point];
+      const float extra = extra_ ? extra_[at.first + point] : 0;
       at.ys[point] = total > 0 ? sum / total : 0;
-      at.weights[point] = -2 * (at.ys[point] + more);
-      around_[at.first + point] = sum + more * total;
+      at.weights[point] = -2 * (at.ys[point] + extra);
+      weighted_sums_[at.first + point] = sum + extra * total;
     }
     add_products(at, at.filtered);
     for (std::int64_t point = 0; point < at.points; ++point) {
       at.filtered[point * lanes_] = at.ys[point];
-      if (more_) at.filtered[point * lanes_ + 1] = at.ys[point] + more_[at.first + point];
+      if (extra_) at.filtered[point * lanes_ + 1] = at.ys[point] + extra_[at.first + point];
     }
     splat(at, at.filtered, lanes_);
   }
 
-  // Kᵀw, which is the last of the lanes.
-  void take_back(const ChunkSpace& at) {
+  // Kᵀw is the last lane.
+  void add_adjoint(const ChunkSpace& at) {
     points_.fill(at.chunk, nullptr, row_, at.x);
-    slice(at, carried_, lanes_);
+    slice(at, weights_at_vertices_, lanes_);
     for (std::int64_t point = 0; point < at.points; ++point) {
       const float back = at.filtered[point * lanes_ + lanes_ - 1];
-      at.weights[point] = around_[at.first + point] + (present_ ? present_[at.first + point] * back : back);
+      at.weights[point] = weighted_sums_[at.first + point] + (present_ ? present_[at.first + point] * back : back);
     }
     add_products(at, at.x);
   }
@@ -187,9 +187,8 @@ class PointMoments {
                                              slots);
   }
   void slice(const ChunkSpace& at, const Buffer<float>& rows, int width) {
-    filter_.kernels().slice[row_kind(width)](lattice_.chunk(at.chunk),
-                                             Columns<const float>::of(rows.data(), lattice_.vertices), at.filtered,
-                                             width, width);
+    filter_.kernels().slice[row_kind(width)](
+        lattice_.chunk(at.chunk), Columns<const float>::of(rows.data(), lattice_.vertices), at.filtered, width, width);
   }
   // Σ weight · x otherᵀ
   void add_products(const ChunkSpace& at, const float* other) {
@@ -199,14 +198,14 @@ class PointMoments {
 
   const LatticeFilter& filter_;
   const Lattice& lattice_;
-  const float *sums_, *more_, *present_;
+  const float *row_sums_, *extra_, *present_;
   const float magnitude_;
   const CentredPoints points_;
   VertexMoments between_vertices_;
-  const int row_;    // of 1 and x
-  const int lanes_;  // of y, and of w where it differs
-  Buffer<float> local_, moved_, one_, carried_, plain_, space_;
-  Buffer<float> around_;  // (points): w (K·1)
+  const int row_;    // width of rows (1, x)
+  const int lanes_;  // 1 for y, 2 for y and w
+  Buffer<float> local_, moved_, one_, weights_at_vertices_, before_blur_, space_;
+  Buffer<float> weighted_sums_;  // (points): w (K·1)
   const std::int64_t chunk_floats_;
   Buffer<float> chunks_;
   std::vector<double> parts_;  // (chunks, row, row)
@@ -215,11 +214,11 @@ class PointMoments {
 
 }  // namespace
 
-void LatticeFilter::point_moments(const float* sums, const float* more, const float* present, double factor,
-                                 float magnitude, double* moments, int threads) const {
+void LatticeFilter::point_moments(const float* row_sums, const float* extra, const float* present, double factor,
+                                  float magnitude, double* moments, int threads) const {
   if (lattice_.points == 0) return;
   threads = worth(threads, {1, lattice_.corners()});
-  PointMoments pairs(*this, sums, more, present, magnitude, threads);
+  PointMoments pairs(*this, row_sums, extra, present, magnitude, threads);
   parallel(threads, [&](const Worker& worker) { pairs.run(worker); });
   pairs.finish(factor, moments);
 }

@@ -1,11 +1,11 @@
-// Gradients back through the updates (paper, Learning): g^(t-1) = q^(t-1) ⊙ (h - Σ_l q^(t-1) h), h = Σ_m K̂_mᵀ g^t μ_m.
+// Gradients of mean field (paper, Learning): g^(t-1) = q^(t-1) ⊙ (h - Σ_l q^(t-1) h) with h = Σ_m K̂_mᵀ g^t μ_m.
 #include <deque>
 #include <memory>
 #include <optional>
 
+#include "lattice/vertex_moments.hpp"
 #include "mean_field/mean_field.hpp"
 #include "mean_field/tiles.hpp"
-#include "lattice/vertex_moments.hpp"
 
 namespace densefield {
 
@@ -14,7 +14,7 @@ namespace {
 class Backward {
  public:
   Backward(const std::vector<Coupling>& couplings, const Tiling& tiling, const BackwardTask& task,
-            const TileKernels& kernels, int threads)
+           const TileKernels& kernels, int threads)
       : couplings_(couplings),
         tiling_(tiling),
         task_(task),
@@ -25,20 +25,20 @@ class Backward {
       sending_.emplace_back(couplings[m], tiling, arrays(m));
       chunk_sums_.emplace_back(couplings[m], tiling, arrays(m));
       mu_.emplace_back(task.gradients[m].mu ? tiling.units() * mu_count(m) : 0, 0.0);
-      shapes_.push_back(with_shape(m) ? std::make_unique<ShapeFields>(couplings[m], tiling, arrays(m), wanted(m).moments)
-                                      : nullptr);
+      shapes_.push_back(
+          with_shape(m) ? std::make_unique<ShapeFields>(couplings[m], tiling, arrays(m), wanted(m).moments) : nullptr);
       any_shape_ |= with_shape(m);
     }
     for (int worker = 0; worker < threads; ++worker) {
       tiles_.emplace_back(static_cast<std::size_t>(5 * tiling.plane_floats() + 2 * kTile * tiling.width));
-      std::fill_n(tiles_.back().data(), tiles_.back().size(), 0.0f);  // points past the last are computed too
+      std::fill_n(tiles_.back().data(), tiles_.back().size(), 0.0f);  // points beyond the last are computed too
     }
   }
 
   void run(const Worker& worker) {
     int pass = 0;
     for (const auto& shape : shapes_)
-      if (shape && shape->moments) shape->moments->place(worker);
+      if (shape && shape->moments) shape->moments->locate(worker);
     units_.drain(worker, pass++, [&](std::int64_t unit) { start(worker, unit); });
     for (int t = task_.iterations; t >= 1; --t) {
       worker.sync();
@@ -51,15 +51,15 @@ class Backward {
           if (with_shape(m)) gather_received(worker, m);
         worker.sync();
       }
-      units_.drain(worker, pass++, [&](std::int64_t unit) { step_back(worker, unit, t); });
+      units_.drain(worker, pass++, [&](std::int64_t unit) { backward_pass(worker, unit, t); });
     }
   }
 
-  // Partial sums in their order, once all workers are done.
+  // Adds partial sums in a fixed order, after all workers have finished.
   void finish() {
     for (std::size_t m = 0; m < couplings_.size(); ++m) {
       sum_up(mu_[m], task_.gradients[m].mu, mu_count(m), couplings_[m].rank == 0);
-      // The magnitude stands in the sums of either side.
+      // Both sides contain the magnitude.
       if (shapes_[m] && shapes_[m]->moments)
         shapes_[m]->moments->finish(1.0 / couplings_[m].magnitude, wanted(m).moments);
     }
@@ -75,10 +75,10 @@ class Backward {
     return std::int64_t{tiling_.num_classes} * (couplings_[m].rank == 2 ? tiling_.num_classes : 1);
   }
 
-  // What the shape of a kernel, or its features, need besides.
+  // Additional data for gradients by a kernel's shape or features.
   struct ShapeFields {
     Field receiving;              // like sending_, of q μᵀ
-    Field sent, received, space;  // for moments: both before the blur, and as much again
+    Field sent, received, space;  // for moments: both before the blur, and working memory
     std::optional<VertexMoments> moments;
 
     ShapeFields(const Coupling& coupling, const Tiling& tiling, int arrays, bool with_moments)
@@ -97,7 +97,12 @@ class Backward {
     float* planes = tiles_[worker.index].data();
     const std::int64_t size = tiling_.plane_floats();
     float* rows = planes + 5 * size;
-    return {planes, planes + size, planes + 2 * size, planes + 3 * size, planes + 4 * size, rows,
+    return {planes,
+            planes + size,
+            planes + 2 * size,
+            planes + 3 * size,
+            planes + 4 * size,
+            rows,
             rows + kTile * tiling_.width};
   }
   std::size_t plane_bytes() const { return tiling_.plane_floats() * sizeof(float); }
@@ -109,7 +114,7 @@ class Backward {
     return Corners(couplings_[m], tiling_, kernels_, first, points);
   }
 
-  // Asks for the planes of the tile after the one whose planes and first point are given.
+  // Prefetches the planes of the next tile.
   void prefetch_next(const float* planes, std::int64_t first) const {
     if (first + kTile < tiling_.points) prefetch(planes + tiling_.plane_floats(), tiling_.plane_floats());
   }
@@ -131,15 +136,14 @@ class Backward {
     });
   }
 
-  // Remembers g and spreads it on every lattice.
+  // Stores g and splats it to every lattice.
   void send(const Tile& at, std::int64_t first, int points) {
     std::memcpy(g_of(first), at.g, plane_bytes());
     kernels_.to_rows(at.g, tiling_.num_classes, at.rows);
-    for (std::size_t m = 0; m < couplings_.size(); ++m)
-      splat(m, first, points, at.rows, couplings_[m].after);
+    for (std::size_t m = 0; m < couplings_.size(); ++m) splat(m, first, points, at.rows, couplings_[m].after);
   }
 
-  // Spreads a tile of rows, and where slopes are wanted the same times each feature.
+  // Splats a tile of rows, and if slopes are wanted the same times each feature.
   void splat(std::size_t m, std::int64_t first, int points, const float* rows, const float* factor) {
     const Corners at = corners(m, first, points);
     at.splat(rows, factor + first, zeros, chunk_sums_[m].sums());
@@ -153,12 +157,12 @@ class Backward {
     }
   }
 
-  // Spreads q^(t-1) μᵀ over weight() on the lattices whose shapes are to be differentiated.
+  // Splats q^(t-1) μᵀ / weight() to the lattices whose shape or features need gradients.
   void send_marginals(const Worker& worker, std::int64_t unit, int t) {
     const Tile at = tile(worker);
     clear_chunk_sums(unit);
     for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
-      const float* in_rows = nullptr;  // the planes that at.rows holds
+      const float* in_rows = nullptr;  // the planes whose rows are in at.rows
       prefetch_next(q_of(first, t - 1), first);
       for (std::size_t m = 0; m < couplings_.size(); ++m) {
         if (!with_shape(m)) continue;
@@ -170,7 +174,7 @@ class Backward {
     });
   }
 
-  // q μᵀ over weight(): q itself where μ is a number.
+  // q μᵀ / weight(), which is q if μ is a number.
   const float* mixed(std::size_t m, const float* q, const Tile& at) const {
     if (couplings_[m].rank == 0) return q;
     std::memset(at.mixed, 0, plane_bytes());
@@ -191,11 +195,11 @@ class Backward {
     for (int block = 0; block < tiling_.blocks(); ++block) {
       const std::int64_t at = block * max_row * shape.space.vertices();
       shape.moments->add(worker, row_kind(tiling_.block_row(block)), shape.sent.rows() + at, sending_[m].rows() + at,
-                        shape.received.rows() + at, shape.receiving.rows() + at, shape.space.rows() + at);
+                         shape.received.rows() + at, shape.receiving.rows() + at, shape.space.rows() + at);
     }
   }
 
-  // `plain` is filled with what there is before the blur, where it is given.
+  // `plain`, if given, gets the values before the blur.
   void gather_and_blur(const Worker& worker, std::size_t m, Field& field, Field* plain, float factor, bool adjoint) {
     for (int e = 0; e < arrays(m); ++e) {
       field.gather(worker, chunk_sums_[m].sums(e), factor * couplings_[m].magnitude, e, e == 0 ? plain : nullptr);
@@ -204,7 +208,7 @@ class Backward {
   }
 
   // From g^t to g^(t-1).
-  void step_back(const Worker& worker, std::int64_t unit, int t) {
+  void backward_pass(const Worker& worker, std::int64_t unit, int t) {
     const Tile at = tile(worker);
     if (t > 1) clear_chunk_sums(unit);
     for (std::size_t m = 0; m < couplings_.size(); ++m)
@@ -216,8 +220,8 @@ class Backward {
       std::memset(at.h, 0, plane_bytes());
       if (any_shape_) kernels_.to_rows(g, tiling_.num_classes, at.other_rows);
       for (std::size_t m = 0; m < couplings_.size(); ++m) {
-        take_back(m, unit, first, points, q, g, at);
-        if (with_shape(m)) take_message(m, first, points, q, g, at);
+        add_adjoint(m, unit, first, points, q, g, at);
+        if (with_shape(m)) add_shape_gradients(m, first, points, q, g, at);
       }
       if (any_shape_) prefetch_next(g, first);
       kernels_.softmax_adjoint(at.h, q, tiling_.num_classes, at.g);
@@ -227,9 +231,9 @@ class Backward {
     });
   }
 
-  // h += K̂ᵀ g μ; and what follows from it.
-  void take_back(std::size_t m, std::int64_t unit, std::int64_t first, int points, const float* q, const float* g,
-                 const Tile& at) {
+  // h += K̂ᵀ g μ, and the gradients that follow from it.
+  void add_adjoint(std::size_t m, std::int64_t unit, std::int64_t first, int points, const float* q, const float* g,
+                   const Tile& at) {
     const Coupling& coupling = couplings_[m];
     corners(m, first, points).slice(sending_[m].rows(), coupling.before, 1, nullptr, at.rows);
     kernels_.to_planes(at.rows, tiling_.num_classes, false, at.one);
@@ -248,8 +252,9 @@ class Backward {
     kernels_.mix(at.one, coupling.mu, coupling.rank, true, tiling_.num_classes, at.h);
   }
 
-  // The message of q, for the derivatives of normalisation and shape; g is in at.other_rows too.
-  void take_message(std::size_t m, std::int64_t first, int points, const float* q, const float* g, const Tile& at) {
+  // The message of q, for gradients by normalisation and shape; at.other_rows holds g in rows.
+  void add_shape_gradients(std::size_t m, std::int64_t first, int points, const float* q, const float* g,
+                           const Tile& at) {
     const Coupling& coupling = couplings_[m];
     const CouplingGradients& gradients = wanted(m);
     const Corners here = corners(m, first, points);
@@ -280,11 +285,11 @@ class Backward {
   const BackwardTask& task_;
   const TileKernels& kernels_;
   PassQueues units_;
-  Buffer<float> g_;  // tile by tile in planes
+  Buffer<float> g_;  // tiles in planes
   std::deque<Field> sending_;
   std::deque<ChunkSums> chunk_sums_;
   std::deque<std::vector<double>> mu_;
-  std::deque<std::unique_ptr<ShapeFields>> shapes_;  // null where no shape is differentiated
+  std::deque<std::unique_ptr<ShapeFields>> shapes_;  // null if no shape needs a gradient
   std::deque<Buffer<float>> tiles_;
   bool any_shape_ = false;
 };
@@ -292,7 +297,7 @@ class Backward {
 }  // namespace
 
 void mean_field_backward(const std::vector<Coupling>& couplings, const Tiling& tiling, const BackwardTask& task,
-                const TileKernels& kernels, int threads) {
+                         const TileKernels& kernels, int threads) {
   if (tiling.points == 0) return;
   threads = worth_starting(threads, tiling);
   Backward backward(couplings, tiling, task, kernels, threads);

@@ -3,8 +3,8 @@
 #include <memory>
 #include <stdexcept>
 
-#include "mean_field/potts.hpp"
 #include "base/stream_copy.hpp"
+#include "mean_field/potts.hpp"
 
 namespace densefield {
 
@@ -22,25 +22,24 @@ Tiling::Tiling(const std::vector<Coupling>& couplings, std::int64_t all_points, 
 
 namespace {
 
-// Any kernels, for marginals or their logarithms or both: a tile is turned from planes to rows and back in every
-// update.
+// Updates for any compatibility: a tile is transposed between planes and rows in every iteration.
 class GeneralUpdates final : public Updates {
  public:
   GeneralUpdates(const std::vector<Coupling>& couplings, const Tiling& tiling, const Inference& task,
-            const TileKernels& kernels, int threads)
+                 const TileKernels& kernels, int threads)
       : Updates(couplings, tiling, task, kernels, threads),
         tiling_(tiling),
         remembers_(shows_changes() || has_own(couplings)),
         last_q_(tiling, remembers_) {
     for (int worker = 0; worker < threads; ++worker) {
       tiles_.emplace_back(static_cast<std::size_t>(2 * tiling.plane_floats() + kTile * tiling.width));
-      // Points past the last are computed too, from numbers whatever they are.
+      // Points beyond the last are computed too, from any finite numbers.
       std::fill_n(tiles_.back().data(), tiles_.back().size(), 0.0f);
     }
   }
 
  private:
-  // A worker's memory for one tile: two of planes, one of rows.
+  // A worker's memory for one tile: two in planes, one in rows.
   struct Tile {
     float *z, *message, *rows;
   };
@@ -76,7 +75,7 @@ class GeneralUpdates final : public Updates {
     return change;
   }
 
-  // z += Σ_m K̂_m q μ_mᵀ, with q in `last` where it is needed
+  // z += Σ_m K̂_m q μ_mᵀ, with q in `last` if needed
   void receive(std::int64_t first, int points, const float* last, const Tile& at) {
     bool plain = false;
     for (std::size_t m = 0; m < couplings_.size(); ++m) {

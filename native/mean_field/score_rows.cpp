@@ -7,15 +7,14 @@ namespace densefield {
 
 namespace {
 
-// Calls task(first point, points, a tile's planes) for every tile, on all threads.
+// Calls task(first point, points, planes of the tile) for every tile, on all threads.
 template <class Task>
 void for_all_tiles(const Tiling& tiling, int threads, const Task& task) {
   threads = worth_starting(threads, tiling);
   std::vector<Buffer<float>> planes(threads);
   parallel_for(threads, tiling.units(), [&](std::int64_t unit, int worker) {
     if (planes[worker].size() == 0) planes[worker] = Buffer<float>(static_cast<std::size_t>(tiling.plane_floats()));
-    for_tiles(tiling, unit,
-              [&](std::int64_t first, int points) { task(first, points, planes[worker].data()); });
+    for_tiles(tiling, unit, [&](std::int64_t first, int points) { task(first, points, planes[worker].data()); });
   });
 }
 
@@ -46,7 +45,7 @@ void EnergyRows::fill_scores(const TileKernels& kernels, int threads, float* sco
   for_all_tiles(tiling_, threads, [&](std::int64_t first, int points, float* planes) {
     from_score_rows(kernels, channels_, rows_.data() + first * channels_.width, last_.data() + first, planes);
     for (int l = 0; l < tiling_.num_classes; ++l)
-      for (int p = 0; p < points; ++p)  // what is further from the largest than float32 reaches is as good as ruled out
+      for (int p = 0; p < points; ++p)  // below the range of float32: impossible classes
         planes[l * kTile + p] =
             std::max(planes[l * kTile + p] + largest_[first + p], std::numeric_limits<float>::lowest());
     store_tile(kernels, tiling_, order_, planes, first, points, scores);

@@ -1,13 +1,13 @@
-// Scores as rows that exponentials are taken of: tile by tile all classes but the last, and the last by itself, all less the
-// largest, which marginals do not depend on; padding is as good as minus infinity. Points are in the order of the order
-// where there is one.
+// Scores in rows, ready for exponentials: tiles of all classes but the last, and the last class separately, minus the
+// largest score, on which marginals do not depend. Padding is a large negative number. Points are in pixel order if
+// given.
 #pragma once
 
 #include "mean_field/tiles.hpp"
 
 namespace densefield {
 
-// One tile from planes of all classes less the largest; `channels` are all classes but the last.
+// One tile from planes of all classes minus the largest; `channels` are all classes but the last.
 inline void to_score_rows(const TileKernels& kernels, const Tiling& channels, const float* planes, float* rows,
                           float* last) {
   kernels.to_rows(planes, channels.num_classes, rows);
@@ -18,35 +18,34 @@ inline void to_score_rows(const TileKernels& kernels, const Tiling& channels, co
   std::memcpy(last, planes + channels.plane_floats(), kTile * sizeof(float));
 }
 
-// And back.
+// The inverse of to_score_rows().
 inline void from_score_rows(const TileKernels& kernels, const Tiling& channels, const float* rows, const float* last,
                             float* planes) {
   kernels.to_planes(rows, channels.num_classes, false, planes);
   std::memcpy(planes + channels.plane_floats(), last, kTile * sizeof(float));
 }
 
-// Floats of all rows, of whole tiles.
+// Floats of all rows, including those of the last tile's missing points.
 inline std::int64_t row_floats(const Tiling& channels) { return channels.tiles() * kTile * channels.width; }
 
-// Rows, and each point's largest score, of energies.
+// Rows and largest scores of energies.
 class EnergyRows {
  public:
-  // From energies, which are minus scores, (classes, points) as callers have them. The order, where there is one, must
-  // outlive this.
-  EnergyRows(const float* energies, std::int64_t points, int num_classes, const PixelOrder* order, const TileKernels& kernels,
-             int threads);
+  // From energies, the negative scores, (classes, points) in row-major order. `order`, if given, must outlive this.
+  EnergyRows(const float* energies, std::int64_t points, int num_classes, const PixelOrder* order,
+             const TileKernels& kernels, int threads);
 
   std::int64_t points() const { return tiling_.points; }
   int num_classes() const { return tiling_.num_classes; }
   const PixelOrder* order() const { return order_; }
   ScoreRows rows() const { return {rows_.data(), last_.data()}; }
-  bool finite() const { return finite_; }  // whether all energies were
+  bool finite() const { return finite_; }  // whether all energies are finite
 
-  // And back to scores (classes, points).
+  // Writes the scores (classes, points).
   void fill_scores(const TileKernels& kernels, int threads, float* scores) const;
 
  private:
-  Tiling tiling_, channels_;  // of all classes, and of all but the last
+  Tiling tiling_, channels_;  // for all classes, and for all but the last
   const PixelOrder* order_;
   Buffer<float> rows_, last_, largest_;
   bool finite_;

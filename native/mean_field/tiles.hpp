@@ -1,4 +1,4 @@
-// What forward and backward passes share: a lattice's own sums for all classes, and the way there and back for a tile.
+// Data of forward and backward passes: values at vertices, sums of chunks, and tiles of points.
 #pragma once
 
 #include <cstring>
@@ -8,7 +8,7 @@
 
 namespace densefield {
 
-// Rows of one coupling's lattice for all classes, block after block; `arrays` of them, for moments.
+// Values at the vertices of one lattice for all classes, block by block; `arrays` of them, for moments.
 class Field {
  public:
   Field(const Coupling& coupling, const Tiling& tiling, int arrays)
@@ -21,7 +21,7 @@ class Field {
   std::int64_t rows_stride() const { return rows_stride_; }
   std::int64_t vertices() const { return coupling_.filter->lattice().vertices; }
 
-  // rows = factor · Σ of the chunks' sums; and the same in another field, where one is given
+  // rows = factor · Σ of the chunks' sums, also in `copy` if given
   void gather(const Worker& worker, const float* local, float factor, int array, Field* copy = nullptr) {
     const std::int64_t slots = coupling_.filter->lattice().slots();
     for (int block = 0; block < tiling_.blocks(); ++block) {
@@ -44,7 +44,7 @@ class Field {
   Buffer<float> rows_;
 };
 
-// The chunks' own sums of one coupling, for all classes; `arrays` of them, for moments.
+// Sums of each chunk for one lattice and all classes; `arrays` of them, for moments.
 class ChunkSums {
  public:
   ChunkSums(const Coupling& coupling, const Tiling& tiling, int arrays)
@@ -73,12 +73,12 @@ class ChunkSums {
   Buffer<float> sums_;
 };
 
-// A tile of points, and where it lies in one lattice.
+// A tile of points and its position in one lattice.
 struct Place {
-  std::int64_t first;  // point
+  std::int64_t first;  // first point
   int points;
   Chunk chunk;
-  std::int64_t within;  // first point of the tile, counted from the chunk's
+  std::int64_t within;  // first point of the tile relative to the chunk's
   std::int64_t chunk_slot;
 
   Place(const Lattice& lattice, std::int64_t first_point, int count)
@@ -89,9 +89,9 @@ struct Place {
         chunk_slot(lattice.chunk_slots[first / lattice.chunk_points]) {}
 };
 
-inline constexpr float zeros[kTile] = {};  // to be added to a tile's points
+inline constexpr float zeros[kTile] = {};
 
-// A tile in rows at the corners of one lattice.
+// Splat and slice between a tile in rows and one lattice.
 class Corners {
  public:
   Corners(const Coupling& coupling, const Tiling& tiling, const TileKernels& kernels, std::int64_t first, int points)
@@ -100,27 +100,27 @@ class Corners {
         tiling_(tiling),
         kernels_(kernels) {}
 
-  // tile = base + scale · factor · S·rows; base is zero where it is null, and may be the tile
+  // tile = base + scale · factor · S·rows; base is zero if null, and may be the tile
   void slice(const float* rows, const float* factor, float scale, const float* base, float* tile) const {
     for (int block = 0; block < tiling_.blocks(); ++block)
       kernels_.slice_tile[kind(block)](place_.chunk, place_.within, place_.points, of_vertices(block, rows),
-                                    factor + place_.first, scale, base ? of_tile(block, base) : Columns<const float>{},
-                                    of_tile(block, tile));
+                                       factor + place_.first, scale,
+                                       base ? of_tile(block, base) : Columns<const float>{}, of_tile(block, tile));
   }
 
-  // local += Sᵀ·(factor · tile + shift); `factor` and `shift` are of the tile's points
+  // local += Sᵀ·(factor · tile + shift); `factor` and `shift` are for the tile's points
   void splat(const float* tile, const float* factor, const float* shift, float* local) const {
     for (int block = 0; block < tiling_.blocks(); ++block)
       kernels_.splat_tile[kind(block)](place_.chunk, place_.within, place_.points, of_tile(block, tile), factor, shift,
-                                   of_slots(block, local));
+                                       of_slots(block, local));
   }
 
   // slope (points of the tile, arrays) += scale · factor · tile · S·rows of every array
   void slice_slopes(const float* rows, std::int64_t stride, int arrays, const float* factor, float scale,
-                      const float* tile, float* slope) const {
+                    const float* tile, float* slope) const {
     for (int block = 0; block < tiling_.blocks(); ++block)
       kernels_.slice_slopes[kind(block)](place_.chunk, place_.within, place_.points, of_vertices(block, rows), stride,
-                                           factor + place_.first, scale, of_tile(block, tile), arrays, slope);
+                                         factor + place_.first, scale, of_tile(block, tile), arrays, slope);
   }
 
  private:
@@ -152,38 +152,37 @@ void for_tiles(const Tiling& tiling, std::int64_t unit, const Task& task) {
     task(first, static_cast<int>(std::min<std::int64_t>(kTile, end - first)));
 }
 
-// From an array (classes, points) to a tile of planes, in the order of the order if there is one; points past the last are
-// zero.
+// Loads a tile of planes from an array (classes, points), in pixel order if given; points beyond the last are zero.
 inline void load_tile(const TileKernels& kernels, const Tiling& tiling, const PixelOrder* order, const float* array,
                       std::int64_t first, int points, float* planes) {
   if (points < kTile) std::fill_n(planes, tiling.plane_floats(), 0.0f);
   if (!order) return kernels.load(array + first, tiling.points, tiling.num_classes, points, planes);
   order->for_runs(first, first + points, [&](const Run& run) {
-    kernels.load(array + run.pixel, tiling.points, tiling.num_classes, run.count, planes + run.place - first);
+    kernels.load(array + run.pixel, tiling.points, tiling.num_classes, run.count, planes + run.position - first);
   });
 }
 
-// And back.
+// Stores a tile of planes in an array.
 inline void store_tile(const TileKernels& kernels, const Tiling& tiling, const PixelOrder* order, const float* planes,
                        std::int64_t first, int points, float* array) {
   if (!order) return kernels.store(planes, tiling.num_classes, points, array + first, tiling.points);
   order->for_runs(first, first + points, [&](const Run& run) {
-    kernels.store(planes + run.place - first, tiling.num_classes, run.count, array + run.pixel, tiling.points);
+    kernels.store(planes + run.position - first, tiling.num_classes, run.count, array + run.pixel, tiling.points);
   });
 }
 
-// And added to what is there.
+// Adds a tile of planes to an array.
 inline void add_tile(const TileKernels& kernels, const Tiling& tiling, const PixelOrder* order, const float* planes,
                      std::int64_t first, int points, float* array) {
   if (!order) return kernels.add(planes, tiling.num_classes, points, array + first, tiling.points);
   order->for_runs(first, first + points, [&](const Run& run) {
-    kernels.add(planes + run.place - first, tiling.num_classes, run.count, array + run.pixel, tiling.points);
+    kernels.add(planes + run.position - first, tiling.num_classes, run.count, array + run.pixel, tiling.points);
   });
 }
 
-// Fetches the rows that a unit's points will ask for, which lie anywhere, before they do.
+// Prefetches the rows of vertices that a unit's points touch.
 inline void prefetch_rows(const Lattice& lattice, const Tiling& tiling, std::int64_t unit, const float* rows) {
-  if (lattice.vertices * tiling.width < 1 << 17) return;  // they all stay in the second cache
+  if (lattice.vertices * tiling.width < 1 << 17) return;  // they stay in the second-level cache
   const std::int64_t per_unit = tiling.unit_points / lattice.chunk_points;
   const std::int64_t first = lattice.chunk_slots[unit * per_unit];
   const std::int64_t last = lattice.chunk_slots[std::min((unit + 1) * per_unit, lattice.chunks())];
@@ -197,17 +196,18 @@ inline void prefetch_rows(const Lattice& lattice, const Tiling& tiling, std::int
   });
 }
 
-// The same for numbers side by side.
+// Prefetches contiguous numbers.
 inline void prefetch(const float* from, std::int64_t floats) {
   for (std::int64_t i = 0; i < floats; i += 16) DENSEFIELD_PREFETCH(from + i);
 }
 
-// The same for a tile of an array (classes, points), whose classes lie far apart.
+// Prefetches a tile of an array (classes, points).
 inline void prefetch_planes(const float* from, const Tiling& tiling, const PixelOrder* order, std::int64_t place) {
   if (place >= tiling.points) return;
   const std::int64_t first = order ? order->pixel(place) : place;
   for (int label = 0; label < tiling.num_classes; ++label)
-    for (int p = 0; p < kTile; p += 16) DENSEFIELD_PREFETCH(from + label * tiling.points + std::min(first + p, tiling.points - 1));
+    for (int p = 0; p < kTile; p += 16)
+      DENSEFIELD_PREFETCH(from + label * tiling.points + std::min(first + p, tiling.points - 1));
 }
 
 }  // namespace densefield

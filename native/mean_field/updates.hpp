@@ -1,4 +1,4 @@
-// The passes of mean field over points and lattices, whatever is done with a tile of points.
+// The iterations of mean field over points and lattices; subclasses define the update of a tile.
 #pragma once
 
 #include <deque>
@@ -7,7 +7,7 @@
 
 namespace densefield {
 
-// Marginals of the last pass, for who asks by how much they changed.
+// Marginals of the previous pass, if changes are needed.
 class LastMarginals {
  public:
   LastMarginals(const Tiling& tiling, bool wanted)
@@ -18,7 +18,7 @@ class LastMarginals {
     return state_.size() > 0 ? state_.data() + first / kTile * tiling.plane_floats() : nullptr;
   }
 
-  // Takes a tile's over and returns by how much they changed.
+  // Replaces a tile and returns the largest change.
   float replace(const TileKernels& kernels, const Tiling& tiling, int pass, std::int64_t first, int points,
                 const float* q) {
     float* last = of(tiling, first);
@@ -32,12 +32,12 @@ class LastMarginals {
   Buffer<float> state_;
 };
 
-// The larger of two changes, or NaN where either is: what is no number has not converged.
+// The larger of two changes, or NaN if either is: NaN never counts as converged.
 inline float larger_change(float a, float b) { return a > b || a != a ? a : b; }
 
 class Updates {
  public:
-  // `channels` of the tiling are what the lattices filter.
+  // `channels` is the tiling of the filtered channels.
   Updates(const std::vector<Coupling>& couplings, const Tiling& channels, const Inference& task,
           const TileKernels& kernels, int threads)
       : couplings_(couplings),
@@ -66,19 +66,19 @@ class Updates {
   int steps() const { return steps_; }
 
  protected:
-  // Pass t takes the messages of q^(t-1) in and sends those of q^t out; returns by how much marginals changed.
+  // Pass t receives the messages of q^(t-1) and sends those of q^t; returns the largest change of a marginal.
   virtual float tile_pass(const Worker& worker, int pass, std::int64_t first, int points) = 0;
 
   bool may_be_last(int pass) const { return pass == task_.iterations || task_.tolerance >= 0; }
-  // Whether anybody asks for tile_pass()'s answer.
+  // Whether the result of tile_pass() is used.
   bool shows_changes() const { return task_.residuals || task_.tolerance >= 0; }
-  // Where marginals of this pass are to be states for the way back, in planes, or null.
+  // Memory for the marginals of this pass, for the gradient, in planes, or null.
   float* state_of(const Tiling& tiling, int pass, std::int64_t first) const {
     if (!task_.states || pass == task_.iterations) return nullptr;
     return task_.states + pass * tiling.state_floats() + first / kTile * tiling.plane_floats();
   }
 
-  // A tile at the corners of a kernel's lattice.
+  // A tile in a kernel's lattice.
   Corners corners(std::size_t m, std::int64_t first, int points) const {
     return Corners(couplings_[m], channels_, kernels_, first, points);
   }
@@ -113,7 +113,7 @@ class Updates {
     }
   }
 
-  // All workers answer alike: changes are written before a barrier, and again only after the next.
+  // Same answer for all workers: changes are written before a barrier, and again only after the next.
   bool is_done(const Worker& worker, int pass) {
     float change = 0;
     for (int other = 0; other < worker.count; ++other) change = larger_change(change, changes_[other]);

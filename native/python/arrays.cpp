@@ -1,12 +1,12 @@
-// Passes over whole arrays that NumPy would make one after the other on one thread.
+// Bindings of array functions that NumPy would run on one thread in several passes.
 #include <cmath>
 #include <stdexcept>
 #include <vector>
 
-#include "python/bindings.hpp"
 #include "base/buffer.hpp"
 #include "base/parallel.hpp"
 #include "image/pixel_order.hpp"
+#include "python/bindings.hpp"
 
 namespace nb = nanobind;
 
@@ -19,14 +19,14 @@ using Features = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 constexpr std::int64_t piece_points = 1 << 15;  // a multiple of kTile
 
-// Calls task(first point read, first point written, how many) for points that lie side by side in both.
+// Calls task(first point read, first point written, number) for points contiguous in both orders.
 template <class Task>
 void for_points(std::int64_t points, const PixelOrder* order, int threads, const Task& task) {
   const ReleasedGil released;
   parallel_for(threads, (points + piece_points - 1) / piece_points, [&](std::int64_t piece, int) {
     const std::int64_t first = piece * piece_points, last = std::min(first + piece_points, points);
     if (!order) return task(first, first, last - first);
-    order->for_runs(first, last, [&](const Run& run) { task(run.pixel, run.place, run.count); });
+    order->for_runs(first, last, [&](const Run& run) { task(run.pixel, run.position, run.count); });
   });
 }
 
@@ -50,7 +50,7 @@ void fill(const Part& part, const std::vector<float>& widths, const Features& ou
   });
 }
 
-// out[:, offset + c] = part[:, c] / widths[c], in pixel order if given.
+// out[:, offset + c] = columns[:, c] / widths[c], in pixel order if given.
 void fill_features(const Part& part, const std::vector<float>& widths, const Features& out, std::int64_t offset,
                    const PixelOrder* order, int threads) {
   if (part.shape(1) != widths.size()) throw std::invalid_argument("one width per column");
@@ -69,7 +69,7 @@ void fill_features(const Part& part, const std::vector<float>& widths, const Fea
 
 using Flat = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// Calls task(first, last) on pieces of an array until one says no; true where none does.
+// Calls task(first, last) on pieces of an array; returns whether all return true.
 template <class Task>
 bool all_pieces(std::int64_t count, int threads, const Task& task) {
   if (threads < 1 || threads > 1024) throw std::invalid_argument("threads must be 1 to 1024");
@@ -82,7 +82,7 @@ bool all_pieces(std::int64_t count, int threads, const Task& task) {
   return good;
 }
 
-// A number times zero is zero unless it is NaN or infinite; sums of such nothing vectorise.
+// 0 · x is 0 unless x is NaN or infinite; sums of these products vectorise.
 bool finite(const float* values, std::int64_t first, std::int64_t last) {
   float sums[16] = {};
   std::int64_t i = first;
@@ -100,7 +100,7 @@ bool all_finite(const Flat& values, int threads) {
                     [&](std::int64_t first, std::int64_t last) { return finite(from, first, last); });
 }
 
-// Memory for (rows, columns) floats, not set to anything, which goes back to where the next call finds it.
+// Uninitialised memory for (rows, columns) floats, from the cache of memory blocks.
 nb::ndarray<nb::numpy, float, nb::ndim<2>> new_array(std::size_t rows, std::size_t columns) {
   if (columns > 0 && rows > std::numeric_limits<std::size_t>::max() / sizeof(float) / columns) throw std::bad_alloc();
   auto* buffer = new Buffer<float>(rows * columns);
@@ -114,8 +114,8 @@ void bind_arrays(nb::module_& module) {
   module.def("release_memory", &release_blocks);
   module.def("new_array", &new_array, nb::arg("rows"), nb::arg("columns"));
   module.def("all_finite", &all_finite, array_arg("values"), nb::arg("threads"));
-  module.def("fill_features", &fill_features, array_arg("columns"), nb::arg("widths"), array_arg("out"), nb::arg("offset"),
-             nb::arg("order").none(), nb::arg("threads"));
+  module.def("fill_features", &fill_features, array_arg("columns"), nb::arg("widths"), array_arg("out"),
+             nb::arg("offset"), nb::arg("order").none(), nb::arg("threads"));
 }
 
 }  // namespace densefield

@@ -17,7 +17,7 @@
 
 namespace densefield {
 
-// Ends the native calls of other threads: those that were begun on a thread while it had entered this.
+// Cancels native calls of other threads: those begun after the thread called enter().
 class Cancellation {
  public:
   void cancel() { requested_.store(true, std::memory_order_relaxed); }
@@ -32,7 +32,7 @@ class Cancellation {
   std::atomic<bool> requested_{false};
 };
 
-// Lets other Python threads run during a native call, and Ctrl-C end it.
+// Releases the GIL during a native call, and lets Ctrl-C interrupt it.
 class ReleasedGil {
  public:
   ReleasedGil() : state_(PyEval_SaveThread()), interrupt_(&ReleasedGil::ask, this), outer_(current_interrupt) {
@@ -46,8 +46,8 @@ class ReleasedGil {
   ReleasedGil& operator=(const ReleasedGil&) = delete;
 
  private:
-  // Python ends threads that ask for its lock while the interpreter shuts down. On Linux that unwinds the stack, which
-  // would end the process at the first destructor; such a thread sleeps instead until the process ends.
+  // Python ends threads that take the GIL while the interpreter shuts down. On Linux this unwinds the stack, which
+  // would abort the process at the first destructor; such a thread sleeps instead until the process ends.
   static void restore(PyThreadState* state) {
 #ifdef DENSEFIELD_FORCED_UNWIND
     try {
@@ -60,7 +60,7 @@ class ReleasedGil {
 #endif
   }
 
-  // Whether a signal handler raised an exception. Python runs them on its main thread alone: others need not ask again.
+  // Whether a signal handler raised an exception. Python runs handlers on the main thread only, so others ask once.
   static bool ask(void* self) {
     ReleasedGil& call = *static_cast<ReleasedGil*>(self);
     if (call.cancellation_ && call.cancellation_->requested()) return true;
@@ -81,7 +81,7 @@ class ReleasedGil {
   bool asks_no_more_ = false;
 };
 
-// An array as it is: one that had to be converted would be a copy, and what is written to it lost.
+// An array argument without conversion, which would write to a copy.
 inline auto array_arg(const char* name) { return nanobind::arg(name).noconvert(); }
 
 void bind_pixels(nanobind::module_& module);

@@ -3,8 +3,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "python/pixels.hpp"
 #include "lattice/filter.hpp"
+#include "python/pixels.hpp"
 
 namespace nb = nanobind;
 
@@ -101,31 +101,32 @@ void apply(const LatticeFilter& filter, const Values& values, const Out& out, bo
   filter.apply(values.data(), out.data(), shape, adjoint, static_cast<float>(magnitude), threads);
 }
 
-void gradients(const LatticeFilter& filter, const Values& cotangent, const Values& values, const Out& back,
-               const Slope& slope, double magnitude, int threads) {
+void gradients(const LatticeFilter& filter, const Values& cotangent, const Values& values, const Out& to_values,
+               const Slope& to_features, double magnitude, int threads) {
   check_threads(threads);
   const Shape shape = shape_of(filter, values);
   check_same_shape(values, cotangent);
-  check_same_shape(values, back);
-  if (static_cast<std::int64_t>(slope.shape(0)) != filter.lattice().points ||
-      static_cast<int>(slope.shape(1)) != filter.lattice().embedding.dimension)
+  check_same_shape(values, to_values);
+  if (static_cast<std::int64_t>(to_features.shape(0)) != filter.lattice().points ||
+      static_cast<int>(to_features.shape(1)) != filter.lattice().embedding.dimension)
     throw std::invalid_argument("to_features must be (points, dimension)");
   const ReleasedGil released;
-  filter.gradients(cotangent.data(), values.data(), shape, back.data(), slope.data(),
+  filter.gradients(cotangent.data(), values.data(), shape, to_values.data(), to_features.data(),
                    static_cast<float>(magnitude), threads);
 }
 
-void point_moments(const LatticeFilter& filter, const Numbers& sums, std::optional<Numbers> more,
-                  std::optional<Numbers> present, const Moments& moments, double factor, double magnitude, int threads) {
+void point_moments(const LatticeFilter& filter, const Numbers& row_sums, std::optional<Numbers> extra,
+                   std::optional<Numbers> present, const Moments& moments, double factor, double magnitude,
+                   int threads) {
   check_threads(threads);
-  check_points(filter, sums);
-  if (more) check_points(filter, *more);
+  check_points(filter, row_sums);
+  if (extra) check_points(filter, *extra);
   if (present) check_points(filter, *present);
   const auto d = static_cast<std::size_t>(filter.lattice().embedding.dimension);
   if (moments.shape(0) != d || moments.shape(1) != d) throw std::invalid_argument("moments must be (d, d)");
   const ReleasedGil released;
-  filter.point_moments(sums.data(), more ? more->data() : nullptr, present ? present->data() : nullptr, factor,
-                      static_cast<float>(magnitude), moments.data(), threads);
+  filter.point_moments(row_sums.data(), extra ? extra->data() : nullptr, present ? present->data() : nullptr, factor,
+                       static_cast<float>(magnitude), moments.data(), threads);
 }
 
 double calibrated_magnitude(const LatticeFilter& filter, int threads) {
@@ -134,7 +135,7 @@ double calibrated_magnitude(const LatticeFilter& filter, int threads) {
   return filter.calibrated_magnitude(threads);
 }
 
-// The features the lattice was built from, as a view on its own memory.
+// The lattice's features as a view of its memory.
 nb::ndarray<nb::numpy, nb::ro> features(const LatticeFilter& filter) {
   const Lattice& lattice = filter.lattice();
   const std::size_t shape[2] = {static_cast<std::size_t>(lattice.points),
@@ -173,10 +174,11 @@ void bind_lattice(nb::module_& module) {
       .def_prop_ro("features", &features, nb::rv_policy::reference_internal)
       .def("apply", &apply, array_arg("values"), array_arg("out"), nb::arg("adjoint"), nb::arg("magnitude"),
            nb::arg("threads"))
-      .def("gradients", &gradients, array_arg("cotangent"), array_arg("values"), array_arg("to_values"), array_arg("to_features"),
-           nb::arg("magnitude"), nb::arg("threads"))
-      .def("point_moments", &point_moments, array_arg("row_sums"), array_arg("extra").none(), array_arg("present").none(),
-           array_arg("moments"), nb::arg("factor"), nb::arg("magnitude"), nb::arg("threads"))
+      .def("gradients", &gradients, array_arg("cotangent"), array_arg("values"), array_arg("to_values"),
+           array_arg("to_features"), nb::arg("magnitude"), nb::arg("threads"))
+      .def("point_moments", &point_moments, array_arg("row_sums"), array_arg("extra").none(),
+           array_arg("present").none(), array_arg("moments"), nb::arg("factor"), nb::arg("magnitude"),
+           nb::arg("threads"))
       .def("calibrated_magnitude", &calibrated_magnitude, nb::arg("threads"))
       .def("diagonal", &diagonal, array_arg("out"), nb::arg("magnitude"), nb::arg("threads"))
       .def("time_phases", &time_phases, array_arg("values"), array_arg("out"), nb::arg("threads"));

@@ -1,11 +1,11 @@
-// Python's view of mean field. Every size is checked here, so that no caller can make the kernels leave their arrays.
+// Bindings of mean field. All sizes are checked here, so that kernels never access memory outside their arrays.
 #include <optional>
 #include <stdexcept>
 
-#include "python/bindings.hpp"
-#include "simd/dispatch.hpp"
 #include "mean_field/mean_field.hpp"
 #include "mean_field/score_rows.hpp"
+#include "python/bindings.hpp"
+#include "simd/dispatch.hpp"
 
 namespace nb = nanobind;
 
@@ -20,11 +20,11 @@ using Planes = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::c
 using PlanesOut = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Doubles = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
 
-void demand(bool holds, const char* what) {
+void require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(what);
 }
 
-// One kernel bound to its points. The arrays are Python's, and states alive by it.
+// One coupling with the Python objects it refers to.
 struct BoundCoupling {
   nb::object lattice;  // keeps the filter alive
   Vector before, after;
@@ -37,10 +37,10 @@ struct BoundCoupling {
       : lattice(given), before(before_), after(after_), own(own_), mu(mu_) {
     const auto* filter = nb::cast<const LatticeFilter*>(given);
     const auto points = static_cast<std::size_t>(filter->lattice().points);
-    demand(before.shape(0) == points && after.shape(0) == points, "before and after must have one number per point");
-    demand(!own || own->shape(0) == points, "own must have one number per point");
-    demand(mu.ndim() <= 2 && (mu.ndim() < 2 || mu.shape(0) == mu.shape(1)), "mu must be (), (L,) or (L, L)");
-    coupling = {filter,     static_cast<float>(magnitude), before.data(), after.data(), own ? own->data() : nullptr,
+    require(before.shape(0) == points && after.shape(0) == points, "before and after must have one number per point");
+    require(!own || own->shape(0) == points, "own must have one number per point");
+    require(mu.ndim() <= 2 && (mu.ndim() < 2 || mu.shape(0) == mu.shape(1)), "mu must be (), (L,) or (L, L)");
+    coupling = {filter,    static_cast<float>(magnitude), before.data(), after.data(), own ? own->data() : nullptr,
                 mu.data(), static_cast<int>(mu.ndim())};
   }
 };
@@ -48,8 +48,8 @@ struct BoundCoupling {
 std::vector<Coupling> couplings_of(const std::vector<const BoundCoupling*>& bound, int num_classes) {
   std::vector<Coupling> couplings;
   for (const BoundCoupling* each : bound) {
-    demand(each->mu.ndim() == 0 || each->mu.shape(0) == static_cast<std::size_t>(num_classes),
-           "mu is for another number of num_classes");
+    require(each->mu.ndim() == 0 || each->mu.shape(0) == static_cast<std::size_t>(num_classes),
+            "mu is for another number of num_classes");
     couplings.push_back(each->coupling);
   }
   return couplings;
@@ -61,22 +61,22 @@ struct Sizes {
 };
 
 Sizes sizes_of(const Planes& scores, int iterations, int threads) {
-  demand(scores.shape(0) >= 1 && scores.shape(0) <= 1 << 20, "num_classes must be 1 to 2^20");
-  demand(iterations >= 0 && iterations <= 1 << 20, "iterations must be 0 to 2^20");
-  demand(threads >= 1 && threads <= 1024, "threads must be 1 to 1024");
+  require(scores.shape(0) >= 1 && scores.shape(0) <= 1 << 20, "num_classes must be 1 to 2^20");
+  require(iterations >= 0 && iterations <= 1 << 20, "iterations must be 0 to 2^20");
+  require(threads >= 1 && threads <= 1024, "threads must be 1 to 1024");
   return {static_cast<std::int64_t>(scores.shape(1)), static_cast<int>(scores.shape(0))};
 }
 
 template <class Array>
-void demand_like(const Array& array, const Planes& scores) {
-  demand(array.shape(0) == scores.shape(0) && array.shape(1) == scores.shape(1), "arrays differ in shape");
+void require_like(const Array& array, const Planes& scores) {
+  require(array.shape(0) == scores.shape(0) && array.shape(1) == scores.shape(1), "arrays differ in shape");
 }
 
 template <class Array>
-void demand_state(const Array& states, int iterations, const Tiling& tiling) {
-  demand(static_cast<std::int64_t>(states.shape(0)) == iterations &&
-             static_cast<std::int64_t>(states.shape(1)) == tiling.state_floats(),
-         "states must be (iterations, state_floats)");
+void require_state(const Array& states, int iterations, const Tiling& tiling) {
+  require(static_cast<std::int64_t>(states.shape(0)) == iterations &&
+              static_cast<std::int64_t>(states.shape(1)) == tiling.state_floats(),
+          "states must be (iterations, state_floats)");
 }
 
 int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes& scores, std::optional<Planes> start,
@@ -86,22 +86,21 @@ int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes&
   const Sizes sizes = sizes_of(scores, iterations, threads);
   const std::vector<Coupling> couplings = couplings_of(bound, sizes.num_classes);
   const Tiling tiling(couplings, sizes.points, sizes.num_classes);
-  if (start) demand_like(*start, scores);
-  if (marginals) demand_like(*marginals, scores);
-  if (log_marginals) demand_like(*log_marginals, scores);
-  if (states) demand_state(*states, iterations, tiling);
-  demand(!residuals || static_cast<int>(residuals->shape(0)) == iterations, "residuals must be (iterations,)");
-  demand(!order || order->num_pixels() == sizes.points, "the pixel order has another number of points");
-  const Inference task{scores.data(),
-                       {nullptr, nullptr},
-                       start ? start->data() : nullptr,
-                       iterations,
-                       static_cast<float>(tolerance),
-                       marginals ? marginals->data() : nullptr,
-                       log_marginals ? log_marginals->data() : nullptr,
-                       states ? states->data() : nullptr,
-                       residuals ? residuals->data() : nullptr,
-                       order};
+  if (start) require_like(*start, scores);
+  if (marginals) require_like(*marginals, scores);
+  if (log_marginals) require_like(*log_marginals, scores);
+  if (states) require_state(*states, iterations, tiling);
+  require(!residuals || static_cast<int>(residuals->shape(0)) == iterations, "residuals must be (iterations,)");
+  require(!order || order->num_pixels() == sizes.points, "the pixel order has another number of points");
+  const Inference task{.scores = scores.data(),
+                       .start = start ? start->data() : nullptr,
+                       .iterations = iterations,
+                       .tolerance = static_cast<float>(tolerance),
+                       .marginals = marginals ? marginals->data() : nullptr,
+                       .log_marginals = log_marginals ? log_marginals->data() : nullptr,
+                       .states = states ? states->data() : nullptr,
+                       .residuals = residuals ? residuals->data() : nullptr,
+                       .order = order};
   const TileKernels& chosen = kernels(simd).tile;
   const ReleasedGil released;
   return mean_field(couplings, tiling, task, chosen, threads);
@@ -118,21 +117,21 @@ struct BoundRows {
 
   static EnergyRows made(const Planes& energies, const PixelOrder* order, int threads, const std::string& simd) {
     const Sizes sizes = sizes_of(energies, 0, threads);
-    demand(!order || order->num_pixels() == sizes.points, "the pixel order has another number of points");
+    require(!order || order->num_pixels() == sizes.points, "the pixel order has another number of points");
     const TileKernels& chosen = kernels(simd).tile;
     const ReleasedGil released;
     return EnergyRows(energies.data(), sizes.points, sizes.num_classes, order, chosen, threads);
   }
 
-  void demand_like_rows(const PlanesOut& array, const char* what) const {
-    demand(static_cast<std::int64_t>(array.shape(0)) == rows.num_classes() &&
-               static_cast<std::int64_t>(array.shape(1)) == rows.points(),
-           what);
+  void require_like_rows(const PlanesOut& array, const char* what) const {
+    require(static_cast<std::int64_t>(array.shape(0)) == rows.num_classes() &&
+                static_cast<std::int64_t>(array.shape(1)) == rows.points(),
+            what);
   }
 
   void fill_scores(const PlanesOut& out, int threads, const std::string& simd) const {
-    demand_like_rows(out, "out must be (num_classes, points)");
-    demand(threads >= 1 && threads <= 1024, "threads must be 1 to 1024");
+    require_like_rows(out, "out must be (num_classes, points)");
+    require(threads >= 1 && threads <= 1024, "threads must be 1 to 1024");
     const TileKernels& chosen = kernels(simd).tile;
     const ReleasedGil released;
     rows.fill_scores(chosen, threads, out.data());
@@ -141,14 +140,17 @@ struct BoundRows {
   // Marginals of Potts kernels.
   void infer(const std::vector<const BoundCoupling*>& bound, const std::optional<Planes>& start, int iterations,
              const PlanesOut& marginals, int threads, const std::string& simd) const {
-    demand_like_rows(marginals, "marginals must be (num_classes, points)");
+    require_like_rows(marginals, "marginals must be (num_classes, points)");
     const Sizes sizes = sizes_of(Planes(marginals), iterations, threads);
-    demand(sizes.num_classes > 1, "num_classes must be two or more");
-    if (start) demand_like(*start, Planes(marginals));
+    require(sizes.num_classes > 1, "num_classes must be two or more");
+    if (start) require_like(*start, Planes(marginals));
     const std::vector<Coupling> couplings = couplings_of(bound, sizes.num_classes);
-    for (const Coupling& coupling : couplings) demand(coupling.is_potts(), "kernels must be Potts");
-    const Inference task{nullptr, rows.rows(), start ? start->data() : nullptr, iterations, -1.0f, marginals.data(),
-                         nullptr, nullptr,     nullptr,                         rows.order()};
+    for (const Coupling& coupling : couplings) require(coupling.is_potts(), "kernels must be Potts");
+    const Inference task{.rows = rows.rows(),
+                         .start = start ? start->data() : nullptr,
+                         .iterations = iterations,
+                         .marginals = marginals.data(),
+                         .order = rows.order()};
     const Tiling tiling(couplings, sizes.points, sizes.num_classes);
     const TileKernels& chosen = kernels(simd).tile;
     const ReleasedGil released;
@@ -156,7 +158,7 @@ struct BoundRows {
   }
 };
 
-// The gradients wanted of one coupling; arrays are Python's, zero where they are added to.
+// The wanted gradients of one coupling; arrays are added to.
 struct BoundGradients {
   std::optional<Doubles> mu;
   std::optional<Doubles> moments;
@@ -172,42 +174,46 @@ CouplingGradients checked(const BoundGradients& given, const Coupling& coupling,
   if (given.mu) {
     std::size_t count = 1;
     for (int i = 0; i < coupling.rank; ++i) count *= num_classes;
-    demand(given.mu->size() == count, "the gradient of mu must be like mu");
+    require(given.mu->size() == count, "the gradient of mu must be like mu");
   }
-  CouplingGradients gradients{given.mu ? given.mu->data() : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
-                              nullptr};
+  CouplingGradients gradients{.mu = given.mu ? given.mu->data() : nullptr};
   if (!given.moments && !given.slopes) return gradients;
-  demand(given.sent && given.received, "moments and slopes need sent and received");
-  demand(!given.moments || given.moments->size() == d * d, "moments must be (d, d)");
-  demand(given.sent->shape(0) == points && given.received->shape(0) == points, "sent and received must be (points,)");
-  demand(!coupling.own || (given.own && given.own->shape(0) == points), "own must be (points,)");
+  require(given.sent && given.received, "moments and slopes need sent and received");
+  require(!given.moments || given.moments->size() == d * d, "moments must be (d, d)");
+  require(given.sent->shape(0) == points && given.received->shape(0) == points, "sent and received must be (points,)");
+  require(!coupling.own || (given.own && given.own->shape(0) == points), "own must be (points,)");
   gradients.moments = given.moments ? given.moments->data() : nullptr;
   gradients.sent = given.sent->data();
   gradients.received = given.received->data();
   gradients.own = given.own ? given.own->data() : nullptr;
   if (given.slopes) {
-    demand(given.features && given.features->shape(0) == points && given.features->shape(1) == d,
-           "features must be (points, d)");
+    require(given.features && given.features->shape(0) == points && given.features->shape(1) == d,
+            "features must be (points, d)");
     gradients.features = given.features->data();
-    demand(given.slopes->shape(0) == points && given.slopes->shape(1) == d, "slopes must be (points, d)");
+    require(given.slopes->shape(0) == points && given.slopes->shape(1) == d, "slopes must be (points, d)");
     gradients.slopes = given.slopes->data();
   }
   return gradients;
 }
 
-void run_back_track(const std::vector<const BoundCoupling*>& bound, const Planes& cotangent,
-                    const Planes& log_marginals, const Planes& states, int iterations, const PlanesOut& to_scores,
-                    const std::vector<const BoundGradients*>& wanted, const PixelOrder* order, int threads,
-                    const std::string& simd) {
+void run_backward(const std::vector<const BoundCoupling*>& bound, const Planes& cotangent, const Planes& log_marginals,
+                  const Planes& states, int iterations, const PlanesOut& to_scores,
+                  const std::vector<const BoundGradients*>& wanted, const PixelOrder* order, int threads,
+                  const std::string& simd) {
   const Sizes sizes = sizes_of(cotangent, iterations, threads);
   const std::vector<Coupling> couplings = couplings_of(bound, sizes.num_classes);
   const Tiling tiling(couplings, sizes.points, sizes.num_classes);
-  demand_like(log_marginals, cotangent);
-  demand_like(to_scores, cotangent);
-  demand_state(states, iterations, tiling);
-  demand(wanted.size() == couplings.size(), "one set of gradients per coupling");
-  demand(!order || order->num_pixels() == sizes.points, "the pixel order has another number of points");
-  BackwardTask task{cotangent.data(), log_marginals.data(), states.data(), iterations, to_scores.data(), order, {}};
+  require_like(log_marginals, cotangent);
+  require_like(to_scores, cotangent);
+  require_state(states, iterations, tiling);
+  require(wanted.size() == couplings.size(), "one set of gradients per coupling");
+  require(!order || order->num_pixels() == sizes.points, "the pixel order has another number of points");
+  BackwardTask task{.cotangent = cotangent.data(),
+                    .log_marginals = log_marginals.data(),
+                    .states = states.data(),
+                    .iterations = iterations,
+                    .scores = to_scores.data(),
+                    .order = order};
   for (std::size_t m = 0; m < couplings.size(); ++m)
     task.gradients.push_back(checked(*wanted[m], couplings[m], sizes.num_classes));
   const TileKernels& chosen = kernels(simd).tile;
@@ -222,8 +228,8 @@ void bind_mean_field(nb::module_& module) {
       .def(nb::init<nb::object, double, Vector, Vector, std::optional<Vector>, Weights>(), nb::arg("lattice"),
            nb::arg("magnitude"), array_arg("before"), array_arg("after"), array_arg("own").none(), array_arg("mu"));
   nb::class_<BoundRows>(module, "ScoreRows")
-      .def(nb::init<const Planes&, nb::object, int, const std::string&>(), array_arg("energies"), nb::arg("order").none(),
-           nb::arg("threads"), nb::arg("simd"))
+      .def(nb::init<const Planes&, nb::object, int, const std::string&>(), array_arg("energies"),
+           nb::arg("order").none(), nb::arg("threads"), nb::arg("simd"))
       .def_prop_ro("finite", [](const BoundRows& self) { return self.rows.finite(); })
       .def("fill_scores", &BoundRows::fill_scores, array_arg("out"), nb::arg("threads"), nb::arg("simd"))
       .def("infer", &BoundRows::infer, nb::arg("couplings"), array_arg("start").none(), nb::arg("iterations"),
@@ -238,12 +244,12 @@ void bind_mean_field(nb::module_& module) {
       [](std::int64_t points, int num_classes) { return (points + kTile - 1) / kTile * kTile * num_classes; },
       nb::arg("points"), nb::arg("num_classes"));
   module.def("mean_field", &run_mean_field, nb::arg("couplings"), array_arg("scores"), array_arg("start").none(),
-             nb::arg("iterations"), array_arg("marginals").none(), array_arg("log_marginals").none(), array_arg("states").none(),
-             array_arg("residuals").none(), nb::arg("tolerance"), nb::arg("order").none(), nb::arg("threads"),
-             nb::arg("simd"));
-  module.def("mean_field_backward", &run_back_track, nb::arg("couplings"), array_arg("cotangent"), array_arg("log_marginals"),
-             array_arg("states"), nb::arg("iterations"), array_arg("scores"), nb::arg("gradients"), nb::arg("order").none(),
+             nb::arg("iterations"), array_arg("marginals").none(), array_arg("log_marginals").none(),
+             array_arg("states").none(), array_arg("residuals").none(), nb::arg("tolerance"), nb::arg("order").none(),
              nb::arg("threads"), nb::arg("simd"));
+  module.def("mean_field_backward", &run_backward, nb::arg("couplings"), array_arg("cotangent"),
+             array_arg("log_marginals"), array_arg("states"), nb::arg("iterations"), array_arg("scores"),
+             nb::arg("gradients"), nb::arg("order").none(), nb::arg("threads"), nb::arg("simd"));
 }
 
 }  // namespace densefield

@@ -1,4 +1,4 @@
-// The Python module: what it holds is bound beside what it binds.
+// The Python module densefield._core.
 #include "python/bindings.hpp"
 
 #include "simd/dispatch.hpp"
@@ -9,7 +9,7 @@ bool ReleasedGil::on_main_thread() {
   try {
     const nanobind::module_ threading = nanobind::module_::import_("threading");
     return threading.attr("current_thread")().is(threading.attr("main_thread")());
-  } catch (nanobind::python_error&) {  // as while the interpreter shuts down
+  } catch (nanobind::python_error&) {  // while the interpreter shuts down
     return false;
   }
 }
@@ -23,7 +23,7 @@ NB_MODULE(_core, module) {
     try {
       std::rethrow_exception(thrown);
     } catch (const densefield::Interrupted&) {
-      // The exception of the signal's handler is set already.
+      // The signal handler has set its exception already.
       if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
     }
   });
@@ -32,8 +32,7 @@ NB_MODULE(_core, module) {
       .def("cancel", &densefield::Cancellation::cancel)
       .def("enter", &densefield::Cancellation::enter)
       .def("leave", &densefield::Cancellation::leave);
-  module.def("available_simd", &densefield::available_simd,
-             "Instruction sets this processor runs, slowest first.");
+  module.def("available_simd", &densefield::available_simd, "Instruction sets this processor runs, slowest first.");
   densefield::bind_pixels(module);
   densefield::bind_lattice(module);
   densefield::bind_mean_field(module);

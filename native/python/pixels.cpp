@@ -20,10 +20,11 @@ std::unique_ptr<PixelOrder> make_order(std::int64_t height, std::int64_t width) 
 }
 
 void fill_indices(const PixelOrder& order, const Order& out) {
-  if (static_cast<std::int64_t>(out.shape(0)) != order.num_pixels()) throw std::invalid_argument("out must be (points,)");
+  if (static_cast<std::int64_t>(out.shape(0)) != order.num_pixels())
+    throw std::invalid_argument("out must be (points,)");
   std::int64_t* to = out.data();
   order.for_runs(0, order.num_pixels(), [&](const Run& run) {
-    for (int i = 0; i < run.count; ++i) to[run.place + i] = run.pixel + i;
+    for (int i = 0; i < run.count; ++i) to[run.position + i] = run.pixel + i;
   });
 }
 
@@ -34,7 +35,8 @@ std::unique_ptr<BoundPixels> make_pixels(const Pixels& pixels, std::int64_t widt
                                          const std::vector<float>& channel_widths, nb::object order) {
   const auto points = static_cast<std::int64_t>(pixels.shape(0));
   const PixelOrder* through = order.is_none() ? nullptr : nb::cast<const PixelOrder*>(order);
-  if (points > 0 && (width < 1 || width > points)) throw std::invalid_argument("width must be 1 to the number of points");
+  if (points > 0 && (width < 1 || width > points))
+    throw std::invalid_argument("width must be 1 to the number of points");
   if (through && (through->num_pixels() != points || (points > 0 && through->width() != width)))
     throw std::invalid_argument("the pixel order is of another image");
   if (position_widths.size() != 2) throw std::invalid_argument("one width for x, one for y");

@@ -1,14 +1,14 @@
-// Python's view of pixels and the order in which they are gone through.
+// Bindings of pixel features and pixel orders.
 #pragma once
 
-#include "python/bindings.hpp"
 #include "image/pixel_features.hpp"
+#include "python/bindings.hpp"
 
 namespace densefield {
 
 using Pixels = nanobind::ndarray<const std::uint8_t, nanobind::ndim<2>, nanobind::c_contig, nanobind::device::cpu>;
 
-// Features that keep alive what they are made from.
+// Features with the Python objects they refer to.
 struct BoundPixels {
   Pixels pixels;
   nanobind::object order;

@@ -25,7 +25,7 @@ namespace {
 
 #ifdef DENSEFIELD_X86_KERNELS
 #ifdef _MSC_VER
-// Processor flags alone do not suffice: the operating system must save the wide registers too (XCR0).
+// The operating system must save the wide registers too (XCR0).
 bool runs_avx2() {
   int info[4];
   __cpuid(info, 1);

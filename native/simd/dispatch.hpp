@@ -1,4 +1,4 @@
-// The kernels exist once per instruction set; this chooses among them at run time.
+// Choice of the instruction set at run time; the kernels are compiled once for each.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Points into simplices of the permutohedral lattice (Adams, Baek & Davis 2010), compiled once per instruction set
-// and always without contraction: the same bits everywhere, so that each processor builds the same lattice.
+// Embedding of points in simplices of the permutohedral lattice (Adams, Baek & Davis 2010). Compiled once per
+// instruction set, always without contraction of multiply and add, so that every processor builds the same lattice.
 #include <cmath>
 #include <cstring>
 
@@ -10,7 +10,7 @@ namespace densefield::DENSEFIELD_ISA {
 
 namespace {
 
-constexpr int block = 16;  // points handled side by side, one vector lane each
+constexpr int block = 16;  // points processed together, one vector lane each
 
 #if defined(__GNUC__) || defined(__clang__)
 #define DENSEFIELD_LANES _Pragma("omp simd") for (int lane = 0; lane < block; ++lane)
@@ -18,7 +18,7 @@ constexpr int block = 16;  // points handled side by side, one vector lane each
 #define DENSEFIELD_LANES for (int lane = 0; lane < block; ++lane)
 #endif
 
-// Adding and taking away this number rounds to the nearest integer, on processors without such an instruction too.
+// Adding and subtracting this number rounds to the nearest integer, also without such an instruction.
 template <class Real>
 inline constexpr Real rounder = sizeof(Real) == 8 ? Real(6755399441055744.0) : Real(12582912.0);  // 1.5 · 2^(52 or 23)
 
@@ -32,7 +32,7 @@ inline void elevate(const Embedding& e, const In* features, std::int64_t points,
       std::memcpy(padded + lane * d, features + (lane < points ? lane : points - 1) * d, d * sizeof(In));
     features = padded;
   }
-  alignas(64) Real x[max_dimension][block];  // what lies apart would keep the compiler from using vectors
+  alignas(64) Real x[max_dimension][block];  // contiguous, so that the compiler uses vectors
   for (int lane = 0; lane < block; ++lane)
     for (int j = 0; j < d; ++j) x[j][lane] = static_cast<Real>(features[lane * d + j]);
   alignas(64) Real sum[block] = {};
@@ -57,8 +57,7 @@ void bounds_of(const Embedding& e, const In* features, std::int64_t points, Boun
     for (int lane = 0; lane < block; ++lane) low[j][lane] = HUGE_VALF, high[j][lane] = -HUGE_VALF;
   for (std::int64_t first = 0; first < points; first += block) {
     elevate<D, Real>(e, features + first * d, points - first, y);
-    for (int j = 0; j < corners; ++j)
-      DENSEFIELD_LANES {
+    for (int j = 0; j < corners; ++j) DENSEFIELD_LANES {
         const Real value = y[j][lane];
         low[j][lane] = value < low[j][lane] ? value : low[j][lane];
         high[j][lane] = value > high[j][lane] ? value : high[j][lane];
@@ -90,30 +89,27 @@ void embed_points(const Embedding& e, const In* features, std::int64_t points, c
     const std::int64_t here = points - first < block ? points - first : block;
     elevate<D, Real>(e, features + first * d, here, y);
 
-    // The nearest point whose coordinates are all multiples of d+1, and by how much their sum misses zero.
+    // The nearest point whose coordinates are all multiples of d+1, and their sum, which should be zero.
     DENSEFIELD_LANES total[lane] = 0;
-    for (int j = 0; j < corners; ++j)
-      DENSEFIELD_LANES {
+    for (int j = 0; j < corners; ++j) DENSEFIELD_LANES {
         const Real v = y[j][lane] * down_factor;
         const Real near = (v + rounder<Real>)-rounder<Real>;
         const Real down = near - (near > v ? Real(1) : Real(0)), up = near + (near < v ? Real(1) : Real(0));
         const Real nearest = up * up_factor - y[j][lane] < y[j][lane] - down * up_factor ? up : down;
         cell[j][lane] = nearest;
         total[lane] += nearest;
-        y[j][lane] -= nearest * up_factor;  // from here on y is the residual
+        y[j][lane] -= nearest * up_factor;  // y is the residual from here on
         rank[j][lane] = 0;
       }
-    // Rank of each residual, largest first; equal ones in order of their index.
+    // Rank of each residual, largest first; equal ones by index.
     for (int i = 0; i < d; ++i)
-      for (int j = i + 1; j < corners; ++j)
-        DENSEFIELD_LANES {
+      for (int j = i + 1; j < corners; ++j) DENSEFIELD_LANES {
           const Real less = y[i][lane] < y[j][lane] ? Real(1) : Real(0);
           rank[i][lane] += less;
           rank[j][lane] += Real(1) - less;
         }
-    // Back to the plane of sum zero: shift the coordinates that were rounded furthest.
-    for (int j = 0; j < corners; ++j)
-      DENSEFIELD_LANES {
+    // Back to the plane of sum zero: shift the coordinates rounded furthest.
+    for (int j = 0; j < corners; ++j) DENSEFIELD_LANES {
         const Real shifted = rank[j][lane] + total[lane];
         const Real move = (shifted < 0 ? Real(1) : Real(0)) - (shifted > top ? Real(1) : Real(0));
         rank[j][lane] = shifted + move * up_factor;
@@ -121,10 +117,9 @@ void embed_points(const Embedding& e, const In* features, std::int64_t points, c
         y[j][lane] = (y[j][lane] - move * up_factor) * down_factor;
       }
 
-    // Residuals in order of rank, and the coordinates they are of.
+    // Residuals sorted by rank, and their coordinates.
     alignas(64) std::int32_t coordinate[max_corners][block];
-    for (int r = 0; r < corners; ++r)
-      DENSEFIELD_LANES {
+    for (int r = 0; r < corners; ++r) DENSEFIELD_LANES {
         Real residual = y[0][lane];
         std::int32_t of = 0;
         const Real wanted = static_cast<Real>(r);
@@ -140,8 +135,7 @@ void embed_points(const Embedding& e, const In* features, std::int64_t points, c
     DENSEFIELD_LANES weight[0][lane] = Real(1) + (sorted[d][lane] - sorted[0][lane]);
     for (int k = 1; k <= d; ++k) DENSEFIELD_LANES weight[k][lane] = sorted[d - k][lane] - sorted[d - k + 1][lane];
     for (int lane = 0; lane < here; ++lane)
-      for (int k = 0; k < corners; ++k)
-        weights[(first + lane) * corners + k] = static_cast<float>(weight[k][lane]);
+      for (int k = 0; k < corners; ++k) weights[(first + lane) * corners + k] = static_cast<float>(weight[k][lane]);
     for (int lane = 0; lane < here; ++lane)
       for (int r = 0; r < corners; ++r)
         order[(first + lane) * corners + r] = static_cast<std::uint8_t>(coordinate[r][lane]);
@@ -158,7 +152,7 @@ void embed_points(const Embedding& e, const In* features, std::int64_t points, c
   }
 }
 
-// Calls task.run<D, Real>(features) with the dimension and the precision known to the compiler; D is 0 for rare ones.
+// Calls task.run<D, Real>(features) with dimension and precision as compile-time constants; D is 0 for rare ones.
 template <int D, class Task>
 void in_precision(const Embedding& e, const void* features, bool features_double, const Task& task) {
   if (features_double)
@@ -171,7 +165,7 @@ void in_precision(const Embedding& e, const void* features, bool features_double
 
 template <class Task>
 void in_dimension(const Embedding& e, const void* features, bool features_double, const Task& task) {
-  switch (e.dimension) {  // positions in images, in volumes or with a grey value, and with three colours
+  switch (e.dimension) {  // images, volumes or grey images, and images with colours
     case 2: return in_precision<2>(e, features, features_double, task);
     case 3: return in_precision<3>(e, features, features_double, task);
     case 5: return in_precision<5>(e, features, features_double, task);
@@ -216,7 +210,7 @@ void embed(const Embedding& e, const void* features, bool features_double, std::
   in_dimension(e, features, features_double, EmbedTask{e, points, code, cells, keys, order, weights});
 }
 
-// The weight of corner d−r grows with the residual of rank r, that of the corner after it falls.
+// The weight of corner d−r increases with the residual of rank r, that of the next corner decreases.
 void pull_back(const Embedding& e, std::int64_t points, const std::uint8_t* order, const float* slopes,
                float* gradient) {
   const int d = e.dimension, corners = d + 1;

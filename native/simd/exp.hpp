@@ -17,10 +17,10 @@
 
 namespace densefield::DENSEFIELD_ISA {
 
-// x = n·ln 2 + r with |r| ≤ ½ ln 2; exp(r) by 1 + r and a polynomial of degree 6 fitted to the rest (error below 4e-9),
-// in few steps that wait for each other. For x from -87 to 88.
+// x = n·ln 2 + r with |r| ≤ ½ ln 2; exp(r) is 1 + r plus a fitted polynomial of degree 6 (error below 4e-9), arranged
+// for a short chain of dependent operations. For x from -87 to 88.
 inline float exponential_in_range(float x) {
-  const float rounder = 12583039.0f;  // 1.5 · 2²³ + 127: added, it rounds to an integer, the last bits being n + 127
+  const float rounder = 12583039.0f;  // 1.5 · 2²³ + 127: adding it rounds to an integer, and the last bits are n + 127
   const float rounded = x * 1.44269504f + rounder;
   const float n = rounded - rounder;
   const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -29,7 +29,7 @@ inline float exponential_in_range(float x) {
   const float p = (1.0f + r) + ((0.166665211f * r + 0.499999940f) + above * square) * square;
   std::uint32_t bits;
   std::memcpy(&bits, &rounded, sizeof bits);
-  bits <<= 23;  // n + 127 is where floats have their exponent, and nothing else is left
+  bits <<= 23;  // moves n + 127 to the exponent
   float power;
   std::memcpy(&power, &bits, sizeof power);
   return p * power;
@@ -38,7 +38,7 @@ inline float exponential_in_range(float x) {
 // For x up to 88.
 inline float exponential(float given) {
   const float power = exponential_in_range(given < -87.0f ? -87.0f : given);
-  return given < -87.0f ? 0.0f : power;  // which float32 could not hold to its full precision
+  return given < -87.0f ? 0.0f : power;  // would be denormal
 }
 
 }  // namespace densefield::DENSEFIELD_ISA

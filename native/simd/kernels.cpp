@@ -1,6 +1,6 @@
-// Compiled once per instruction set, with DENSEFIELD_ISA as the namespace that keeps the copies apart.
-// Only raw pointers and our own templates here: a standard template instantiated with wide instructions
-// could be merged by the linker into code that must run on any processor.
+// Compiled once per instruction set, with DENSEFIELD_ISA as the namespace of each copy. Only raw pointers and our own
+// templates are allowed here: the linker could merge a standard template instantiated with wide instructions into code
+// that must run on any processor.
 #include "simd/dispatch.hpp"
 #include "simd/tile.hpp"
 

@@ -1,4 +1,4 @@
-// Arithmetic on a tile in planes: kTile points of a class side by side, so that every loop over them vectorises.
+// Arithmetic on a tile in planes: kTile contiguous points per class, so that every loop over points vectorises.
 #pragma once
 
 #include <math.h>
@@ -37,7 +37,7 @@ inline void add_tile(const float* planes, int num_classes, int points, float* ar
   }
 }
 
-// Rows of more than four classes are padded to a multiple of four, so that four can be moved at a time.
+// Rows of more than four classes are padded to a multiple of four, which are moved four at a time.
 inline void to_planes(const float* all_rows, int all_classes, bool adds, float* all_planes) {
   for_columns(all_classes, [=](int before, int width) {
     const float* rows = all_rows + before * kTile;
@@ -71,7 +71,7 @@ inline void to_rows(const float* all_planes, int all_classes, float* all_rows) {
   });
 }
 
-// Largest score of each point: taken away from all before they are exponentials, it keeps them from overflowing.
+// Largest score of each point, subtracted before exponentials are taken so that none overflows.
 inline void largest_of(const float* planes, int num_classes, float* largest) {
   std::memcpy(largest, planes, kTile * sizeof(float));
   for (int l = 1; l < num_classes; ++l) {
@@ -182,7 +182,7 @@ inline void log_softmax(float* planes, int num_classes) {
   for (int p = 0; p < kTile; ++p) sum[p] = logf(sum[p]);
   for (int l = 0; l < num_classes; ++l) {
     float* z = planes + l * kTile;
-    // In this order: a difference of large scores is exact where that of one and a logarithm is not.
+    // In this order: the difference of large scores is exact, that of a score and a logarithm is not.
     DENSEFIELD_SIMD
     for (int p = 0; p < kTile; ++p) z[p] = (z[p] - largest[p]) - sum[p];
   }
@@ -249,7 +249,7 @@ inline void softmax_adjoint(const float* h, const float* q, int num_classes, flo
 }
 
 inline float distance(const float* a, const float* b, int num_classes, int points) {
-  float largest[kTile] = {}, poison[kTile] = {};  // which stays zero unless a number is NaN or infinite
+  float largest[kTile] = {}, poison[kTile] = {};  // stays zero unless a number is NaN or infinite
   for (int l = 0; l < num_classes; ++l) {
     const float* left = a + l * kTile;
     const float* right = b + l * kTile;
@@ -268,10 +268,10 @@ inline float distance(const float* a, const float* b, int num_classes, int point
   return result + wrong;
 }
 
-// Sixteen sums side by side, so that the loop vectorises without reordering a single sum.
+// Sixteen separate sums, so that the loop vectorises without reordering a sum.
 inline double inner(const float* a, const float* b, std::int64_t count) {
   constexpr int lanes = 16;
-  constexpr std::int64_t run = 4096;  // so many products are summed in float32 before they enter the double
+  constexpr std::int64_t run = 4096;  // products summed in float32 before they are added to the double
   double total = 0;
   std::int64_t i = 0;
   while (i + lanes <= count) {

@@ -1,4 +1,4 @@
-// A row of V channels in registers, made of the widest vectors the instruction set has.
+// A row of V channels in registers, composed of the widest vectors of the instruction set.
 #pragma once
 
 #include <type_traits>
@@ -33,7 +33,7 @@ struct Row {
     tail.store(to + width);
   }
 
-  // The same with the first H channels at one place and the others at another.
+  // The same with the first H channels at one address and the others at another.
   template <int H>
   static Row load_parts(const float* from, const float* rest) {
     if constexpr (H == 0)
@@ -61,7 +61,7 @@ struct Row {
   Row operator+(const Row& x) const { return {head + x.head, tail + x.tail}; }
   Row operator*(const Row& x) const { return {head * x.head, tail * x.tail}; }
 
-  // Σ of all channels
+  // Sum of all channels.
   float total() const {
     if constexpr (V < 4)
       return head + tail.total();
@@ -79,7 +79,7 @@ struct Row {
   // Σ this · x
   float dot(const Row& x) const { return (*this * x).total(); }
 
-  // this where `valid` is 1, zero where it is 0 (whatever stands there, NaN too)
+  // this where `valid` is 1, zero where it is 0 even for NaN
   Row where(const Row& valid) const {
     float values[V], mask[V];
     store(values);
@@ -132,8 +132,8 @@ struct Row<0> {
   float total() const { return 0; }
 };
 
-// Calls task(C) with the number of corners where it is known to the compiler, which then unrolls, or 0. Images have
-// lattices of two dimensions, and of five with colours; volumes and grey images of three.
+// Calls task(C) with the number of corners as a compile-time constant for common dimensions (images, volumes, images
+// with colours), else with 0.
 template <class Task>
 inline void with_corners(int corners, const Task& task) {
   switch (corners) {

@@ -1,4 +1,4 @@
-// Splat, blur and slice of one chunk, for rows of a fixed number of channels.
+// Splat, blur and slice for rows of a fixed number of channels, and the table of lattice kernels.
 #pragma once
 
 #include "base/compiler.hpp"
@@ -21,7 +21,7 @@ inline void prefetch_row(Columns<const float> rows, std::int64_t index) {
   if constexpr (V > head) DENSEFIELD_PREFETCH_WRITE(rows.tail + index * (V - head));
 }
 
-// A row is read whole, past its channels into the next point's: only the chunk's last row needs care.
+// Rows are loaded past their channels into the next point's; only the chunk's last row must not be.
 template <int V>
 inline Row<V> load_last(const float* from, int channels) {
   float row[V] = {};
@@ -29,7 +29,7 @@ inline Row<V> load_last(const float* from, int channels) {
   return Row<V>::load(row);
 }
 
-// local[id of corner k] += weight_k · row_at(p) for points first … first + points - 1 of a chunk. C is that of
+// local[slot of corner k] += weight_k · row_at(p) for points first … first + points - 1 of a chunk. C is that of
 // with_corners().
 template <int V, int C, class RowAt>
 inline void splat_points(const Chunk& chunk, std::int64_t first, std::int64_t points, Columns<float> local,
@@ -57,8 +57,7 @@ inline void slice_points(const Chunk& chunk, std::int64_t first, std::int64_t po
   for (std::int64_t p = 0; p < points; ++p) {
     Row<V> sum = Row<V>::zero();
     DENSEFIELD_UNROLL
-    for (int k = 0; k < corners; ++k)
-      sum = sum.plus(Factor(weights[k]), load_row<V>(rows, chunk.vertices[ids[k]]));
+    for (int k = 0; k < corners; ++k) sum = sum.plus(Factor(weights[k]), load_row<V>(rows, chunk.vertices[ids[k]]));
     store_at(p, sum);
     ids += corners;
     weights += corners;
@@ -85,7 +84,7 @@ void slice(const Chunk& chunk, Columns<const float> rows, float* out, std::int64
   const std::int64_t last = chunk.points - 1;
   with_corners(chunk.corners, [&](auto c) {
     slice_points<V, c()>(chunk, 0, chunk.points, rows, [&](std::int64_t p, const Row<V>& sum) {
-      if (p < last) return sum.store(out + p * stride);  // the surplus is overwritten by the next point's row
+      if (p < last) return sum.store(out + p * stride);  // the surplus is overwritten by the next row
       float row[V];
       sum.store(row);
       std::memcpy(out + p * stride, row, channels * sizeof(float));
@@ -108,8 +107,8 @@ void gather(Columns<const float> local, const std::int32_t* begin, const std::in
   }
 }
 
-// A chain lists vertices that follow each other along one axis; the last of each chain is stored as its complement.
-// Old values of the neighbours stay in registers, so every row is read and written once.
+// Blurs along chains of neighbouring vertices; the last of each chain is stored as its complement. Old values of
+// neighbours stay in registers, so every row is read and written once.
 template <int V>
 void blur(Columns<float> rows, const std::int32_t* chain, std::int64_t first, std::int64_t last, float tap) {
   constexpr int ahead = 12;
@@ -144,7 +143,7 @@ void blur(Columns<float> rows, const std::int32_t* chain, std::int64_t first, st
 template <int V>
 void slopes(const Chunk& chunk, const float* a, const float* b, std::int64_t stride, int channels,
             Columns<const float> rows_a, Columns<const float> rows_b, float* slopes) {
-  // Lanes past the channels hold other points' values on one side, so they are cut off the other.
+  // Lanes past the channels hold values of other points in one factor, so they are cleared in the other.
   float mask[V];
   for (int c = 0; c < V; ++c) mask[c] = c < channels ? 1.0f : 0.0f;
   const Row<V> valid = Row<V>::load(mask);
@@ -171,7 +170,7 @@ void scale(Columns<const float> rows, const float* factor, int stride, std::int6
 
 template <int V>
 void products(const float* x, const float* y, const float* weight, std::int64_t points, double* sums) {
-  double here[V * V];  // not in memory that others may write to, so that the compiler may keep it in registers
+  double here[V * V];  // a local copy, which the compiler may keep in registers
   std::memcpy(here, sums, sizeof here);
   for (std::int64_t point = 0; point < points; ++point, x += V, y += V) {
     for (int e = 0; e < V; ++e) {
@@ -190,7 +189,7 @@ void dot(Columns<const float> a, Columns<const float> b, std::int64_t first, std
     sums[vertex * stride] += load_row<V>(a, vertex).dot(load_row<V>(b, vertex));
 }
 
-// Differences are taken in Real: double where coordinates are so large that float32 would not tell them apart.
+// Differences are computed in Real: double for coordinates too large for float32.
 template <class Real>
 double gaussian_sum(const Real* here, int coordinates, const Real* at, const float* mass, std::int64_t vertices,
                     float factor) {
@@ -209,8 +208,7 @@ double gaussian_sum(const Real* here, int coordinates, const Real* at, const flo
       }
     }
     DENSEFIELD_SIMD
-    for (int lane = 0; lane < block; ++lane)
-      sums[lane] += mass[vertex + lane] * exponential(factor * distance[lane]);
+    for (int lane = 0; lane < block; ++lane) sums[lane] += mass[vertex + lane] * exponential(factor * distance[lane]);
   }
   for (; vertex < vertices; ++vertex) {
     float distance = 0;
@@ -224,11 +222,9 @@ double gaussian_sum(const Real* here, int coordinates, const Real* at, const flo
   return total;
 }
 
-#define DENSEFIELD_ROWS(kernel)                                                                               \
-  {                                                                                                           \
-    kernel<1>, kernel<2>, kernel<3>, kernel<4>, kernel<8>, kernel<12>, kernel<16>, kernel<20>, kernel<24>,    \
-        kernel<28>, kernel<32>                                                                                \
-  }
+#define DENSEFIELD_ROWS(kernel)                                           \
+  {kernel<1>,  kernel<2>,  kernel<3>,  kernel<4>,  kernel<8>, kernel<12>, \
+   kernel<16>, kernel<20>, kernel<24>, kernel<28>, kernel<32>}
 
 inline constexpr LatticeKernels lattice_kernels{.bounds = bounds,
                                                 .embed = embed,

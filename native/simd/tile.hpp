@@ -41,7 +41,8 @@ void add_rows(Columns<const float> rows, int points, float* sums) {
 
 template <int V, int C>
 void slice_slopes_at(const Chunk& chunk, std::int64_t first, int points, Columns<const float> source,
-                       std::int64_t stride, const float* factor, float scale, Columns<const float> rows, int dimension, float* slope) {
+                     std::int64_t stride, const float* factor, float scale, Columns<const float> rows, int dimension,
+                     float* slope) {
   const int corners = C ? C : chunk.corners;
   const std::uint16_t* ids = chunk.ids + first * corners;
   const float* weights = chunk.weights + first * corners;
@@ -64,8 +65,8 @@ void slice_slopes_at(const Chunk& chunk, std::int64_t first, int points, Columns
 }
 
 template <int V>
-void slice_slopes(const Chunk& chunk, std::int64_t first, int points, Columns<const float> source,
-                    std::int64_t stride, const float* factor, float scale, Columns<const float> rows, int dimension, float* slope) {
+void slice_slopes(const Chunk& chunk, std::int64_t first, int points, Columns<const float> source, std::int64_t stride,
+                  const float* factor, float scale, Columns<const float> rows, int dimension, float* slope) {
   with_corners(chunk.corners, [&](auto c) {
     slice_slopes_at<V, c()>(chunk, first, points, source, stride, factor, scale, rows, dimension, slope);
   });

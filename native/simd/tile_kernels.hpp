@@ -1,9 +1,8 @@
-// What mean field needs from one instruction set, for a tile of neighbouring points.
+// The interface of mean-field kernels, on a tile of consecutive points.
 //
-// A tile holds up to kTile points in one of two layouts. Rows: the classes of a point side by side, as the lattice reads
-// them, in blocks of up to max_row classes, each of one or two columns. Planes: the points of a class side by side, kTile
-// floats apart, as softmax and the arrays of callers have them; points past the last are computed like the others and
-// never used.
+// A tile holds up to kTile points in one of two layouts. Rows: the classes of a point are contiguous, as in the
+// lattice, in blocks of up to max_row classes. Planes: the points of a class are contiguous and classes kTile floats
+// apart, as in softmax and the arrays of callers; points beyond the last are computed like the others and never used.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +13,15 @@ namespace densefield {
 
 inline constexpr int kTile = 64;
 
-// What is summed up as exponentials, without a maximum taken away: products of the largest and the least, with weights and
-// over sums, are still numbers that float32 holds in full. Below that, processors are slow.
+// Exponents taken without subtracting the maximum: products of the largest and smallest exponentials, weights and
+// inverse sums remain normal float32 numbers, since denormals are slow.
 inline constexpr float min_exponent = -50, max_exponent = 30;
-inline constexpr float min_sum = 1e-12f;  // of a point's exponentials: beside it, what is below exp(min_exponent) is nothing
+inline constexpr float min_sum = 1e-12f;  // of a point's exponentials; exp(min_exponent) is negligible beside it
 
-// Floats of a row of all classes: as they are up to four, else rounded up to a multiple of four.
+// Floats of a row of all classes.
 inline constexpr int row_width(int num_classes) { return padded_row(num_classes); }
 
-// Calls task(classes before it, floats of its rows) for every column of rows of so many classes.
+// Calls task(classes before it, floats of its rows) for every contiguous part of rows of `num_classes` classes.
 template <class Task>
 inline void for_columns(int num_classes, const Task& task) {
   const int width = row_width(num_classes);
@@ -34,42 +33,42 @@ inline void for_columns(int num_classes, const Task& task) {
 }
 
 struct TileKernels {
-  // rows[p] = base[p] + scale · factor_p · Σ_k weight_k · source[vertex_k] for the points first … first + points - 1 of a
-  // chunk; base is zero where it is null, and may be `rows`
+  // rows[p] = base[p] + scale · factor_p · Σ_k weight_k · source[vertex_k] for points first … first + points - 1 of a
+  // chunk; base is zero if null, and may be `rows`
   void (*slice_tile[row_kinds])(const Chunk&, std::int64_t first, int points, Columns<const float> source,
-                             const float* factor, float scale, Columns<const float> base, Columns<float> rows);
+                                const float* factor, float scale, Columns<const float> base, Columns<float> rows);
   // local[slot_k] += weight_k · (factor_p · rows[p] + shift_p)
   void (*splat_tile[row_kinds])(const Chunk&, std::int64_t first, int points, Columns<const float> rows,
-                            const float* factor, const float* shift, Columns<float> local);
-  // slope[p, e] += scale · factor_p · rows[p] · Σ_k weight_k · source[e][vertex_k], the arrays of e `stride` floats apart
+                                const float* factor, const float* shift, Columns<float> local);
+  // slope[p, e] += scale · factor_p · rows[p] · Σ_k weight_k · source[e][vertex_k]; arrays e are `stride` floats apart
   void (*slice_slopes[row_kinds])(const Chunk&, std::int64_t first, int points, Columns<const float> source,
-                                    std::int64_t stride, const float* factor, float scale,
-                                    Columns<const float> rows, int dimension, float* slope);
+                                  std::int64_t stride, const float* factor, float scale, Columns<const float> rows,
+                                  int dimension, float* slope);
   // sums[p] += Σ_c rows[p, c]
   void (*add_rows[row_kinds])(Columns<const float> rows, int points, float* sums);
-  // out = exp(z) for `count` numbers from min_exponent to max_exponent, zero for others; returns the largest of z
+  // out = exp(z) for numbers from min_exponent to max_exponent, zero for others; returns the largest z
   float (*exponentials)(const float* z, int count, float* out);
   // factor = before · inverse, shift = -factor · last
   void (*weigh)(const float* before, const float* inverse, const float* last, int points, float* factor, float* shift);
-  // numbers = 1 / numbers; returns the least of them before
+  // numbers = 1 / numbers; returns the least of the old ones
   float (*invert)(float* numbers, int count);
 
-  // A tile, or points side by side in it, of an array (classes, points) whose first point is at `array`.
+  // Between a tile, or contiguous points of it, and an array (classes, points) whose first point is at `array`.
   void (*load)(const float* array, std::int64_t stride, int num_classes, int points, float* planes);
   void (*store)(const float* planes, int num_classes, int points, float* array, std::int64_t stride);
   void (*add)(const float* planes, int num_classes, int points, float* array, std::int64_t stride);  // array += planes
 
-  void (*to_planes)(const float* rows, int num_classes, bool adds, float* planes);  // planes = or += rows
-  void (*to_rows)(const float* planes, int num_classes, float* rows);               // padding becomes zero
+  void (*to_planes)(const float* rows, int num_classes, bool adds, float* planes);       // planes = or += rows
+  void (*to_rows)(const float* planes, int num_classes, float* rows);                    // padding becomes zero
   void (*scale)(const float* planes, const float* factor, int num_classes, float* out);  // out_l = planes_l · factor
-  void (*subtract_largest)(float* planes, int num_classes, float* largest);                  // z → z - max_l z
-  // Energies e → z - max_l z with z = -e, and that largest; returns whether all are finite.
+  void (*subtract_largest)(float* planes, int num_classes, float* largest);              // z → z - max_l z
+  // Energies e → z - max_l z with z = -e, and that maximum; returns whether all are finite.
   bool (*from_energies)(float* planes, int num_classes, float* largest);
-  void (*softmax)(float* planes, int num_classes);                                      // z → q
-  void (*log_softmax)(float* planes, int num_classes);                                  // z → log q
+  void (*softmax)(float* planes, int num_classes);      // z → q
+  void (*log_softmax)(float* planes, int num_classes);  // z → log q
   // message_l -= own · q_l
   void (*subtract_own)(const float* own, const float* q, int num_classes, int points, float* message);
-  // planes_l += Σ_l′ μ(l, l′) · message_l′, or μ(l′, l) where transposed; μ has 1, classes or labels² numbers
+  // planes_l += Σ_l′ μ(l, l′) · message_l′, or μ(l′, l) if transposed; μ has 1, L or L² numbers
   void (*mix)(const float* message, const float* mu, int rank, bool transposed, int num_classes, float* planes);
 
   // g = c - q · Σ_l c_l, with log q in `log_q`

@@ -1,4 +1,4 @@
-// Between four lines of many floats and many lines of four; and four sums of four.
+// Transposition between four rows of many floats and many rows of four; sums of four vectors of four.
 #pragma once
 
 #include <utility>
@@ -19,7 +19,7 @@ struct FourVectors {
   Vector line[4];
 };
 
-// In every group of four lanes: low interleaves the first two of a and b, high the last two; the pairs likewise.
+// In every group of four lanes: low interleaves the first two of a and b, high the last two; pairs accordingly.
 template <std::size_t... I>
 inline Vector interleave_low(Vector a, Vector b, std::index_sequence<I...>) {
   return __builtin_shufflevector(a, b, (I / 4 * 4 + I % 4 / 2 + I % 2 * kVectorLanes)...);
@@ -37,17 +37,17 @@ inline Vector pairs_high(Vector a, Vector b, std::index_sequence<I...>) {
   return __builtin_shufflevector(a, b, (I / 4 * 4 + 2 + I % 2 + I % 4 / 2 * kVectorLanes)...);
 }
 
-// Each group of four lanes of the four vectors, rows to columns.
+// Transposes each group of four lanes of the four vectors.
 inline FourVectors transpose_groups(const FourVectors& x) {
   constexpr std::make_index_sequence<kVectorLanes> lanes{};
   const Vector ab = interleave_low(x.line[0], x.line[1], lanes), ab2 = interleave_high(x.line[0], x.line[1], lanes);
   const Vector cd = interleave_low(x.line[2], x.line[3], lanes), cd2 = interleave_high(x.line[2], x.line[3], lanes);
-  return {{pairs_low(ab, cd, lanes), pairs_high(ab, cd, lanes), pairs_low(ab2, cd2, lanes),
-           pairs_high(ab2, cd2, lanes)}};
+  return {
+      {pairs_low(ab, cd, lanes), pairs_high(ab, cd, lanes), pairs_low(ab2, cd2, lanes), pairs_high(ab2, cd2, lanes)}};
 }
 
-// Lines `stride` apart, four floats of each, side by side in one vector. Through memory the processor would wait for
-// the small stores before the large load.
+// Joins four floats of each of several rows in one vector. Through memory, the large load would wait for the small
+// stores.
 template <int Lanes>
 inline VectorType<Lanes> join(const float* from, std::int64_t stride) {
   if constexpr (Lanes == 4) {
@@ -61,7 +61,7 @@ inline VectorType<Lanes> join(const float* from, std::int64_t stride) {
   }
 }
 
-// to[p][l] = from[l][p] for the first `lines` l, zero for the others up to four, and as many p as a vector has lanes.
+// to[p][l] = from[l][p] for the first `lines` l, zero for others up to four, and p up to the lanes of a vector.
 inline void store_columns(const float* from, std::int64_t from_stride, int lines, float* to, std::int64_t to_stride) {
   FourVectors x{};
   for (int l = 0; l < 4; ++l)
@@ -74,7 +74,7 @@ inline void store_columns(const float* from, std::int64_t from_stride, int lines
   }
 }
 
-// to[l][p] = from[p][l], or the same added, for the first `lines` l of four, and as many p as a vector has lanes.
+// to[l][p] = or += from[p][l] for the first `lines` l of four, and p up to the lanes of a vector.
 inline void load_columns(const float* from, std::int64_t from_stride, int lines, bool adds, float* to,
                          std::int64_t to_stride) {
   FourVectors x;
@@ -84,7 +84,7 @@ inline void load_columns(const float* from, std::int64_t from_stride, int lines,
     if (l < lines) store(to + l * to_stride, adds ? load<Vector>(to + l * to_stride) + x.line[l] : x.line[l]);
 }
 
-// The sum of each of four, lanes 0 and 2 first, as Row::total() has it.
+// The sum of each vector, lanes 0 and 2 first, as in Row::total().
 inline Quad totals(Quad a, Quad b, Quad c, Quad d) {
   const Quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
   const Quad cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);

@@ -1,4 +1,4 @@
-// Vectors of floats on one instruction set.
+// Vectors of floats of one instruction set.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct VectorOf<1> {
 template <int Lanes>
 using VectorType = typename VectorOf<Lanes>::type;
 #else
-// Without vector extensions the compiler sees short loops that it may vectorise.
+// Without vector extensions: short loops that the compiler may vectorise.
 template <int Lanes>
 struct VectorOf {
   struct type {
@@ -67,7 +67,7 @@ using Quad = VectorType<4>;
 template <class V>
 inline constexpr int kLanesOf = sizeof(V) / sizeof(float);
 
-// Any address will do: rows start wherever the image's width puts them.
+// Unaligned, since rows start at any address.
 template <class V>
 inline V load(const float* from) {
   V value;
@@ -80,8 +80,8 @@ inline void store(float* to, V value) {
   std::memcpy(to, &value, sizeof(V));
 }
 
-// sum + a·b, rounded once where the processor can. Said outright: left to itself, the compiler may fuse the
-// two for vectors and not for single floats, and a lane's result would depend on where in a row it stands.
+// sum + a·b, rounded once if the processor can. Explicit, since the compiler might fuse vectors but not single floats,
+// and a result would depend on its lane.
 template <class V>
 inline V multiply_add(V a, float b, V sum) {
   return sum + a * b;
@@ -92,21 +92,17 @@ inline float multiply_add(float a, float b, float sum) { return __builtin_fmaf(a
 #if defined(DENSEFIELD_FMA_INTRINSICS)
 inline Quad multiply_add(Quad a, float b, Quad sum) { return _mm_fmadd_ps(a, _mm_set1_ps(b), sum); }
 #if defined(__AVX512F__)
-inline Vector multiply_add(Vector a, float b, Vector sum) {
-  return _mm512_fmadd_ps(a, _mm512_set1_ps(b), sum);
-}
+inline Vector multiply_add(Vector a, float b, Vector sum) { return _mm512_fmadd_ps(a, _mm512_set1_ps(b), sum); }
 inline Vector multiply_add_vectors(Vector a, Vector b, Vector sum) { return _mm512_fmadd_ps(a, b, sum); }
 inline Quad low_quad(Vector a) { return _mm512_castps512_ps128(a); }
 #else
-inline Vector multiply_add(Vector a, float b, Vector sum) {
-  return _mm256_fmadd_ps(a, _mm256_set1_ps(b), sum);
-}
+inline Vector multiply_add(Vector a, float b, Vector sum) { return _mm256_fmadd_ps(a, _mm256_set1_ps(b), sum); }
 inline Vector multiply_add_vectors(Vector a, Vector b, Vector sum) { return _mm256_fmadd_ps(a, b, sum); }
 inline Quad low_quad(Vector a) { return _mm256_castps256_ps128(a); }
 #endif
 #endif
 
-// A factor for vectors of several widths, spread over the widest register once.
+// A factor for vectors of several widths, broadcast to the widest register once.
 #if defined(DENSEFIELD_FMA_INTRINSICS)
 struct Factor {
 #if defined(__AVX512F__)

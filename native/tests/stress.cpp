@@ -1,5 +1,5 @@
-// Random cases of the core, from several threads at once: stress SECONDS [SEED]. Ends with status 1, and the case's seed,
-// at the first result that is wrong; under a sanitizer also at the first access that is.
+// Random cases of the core on several threads: stress SECONDS [SEED]. Exits with status 1 and the seed of the case at
+// the first wrong result; under a sanitizer also at the first invalid access.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -28,10 +28,10 @@ class Case {
   explicit Case(unsigned seed) : seed_(seed), random_(seed) {}
 
   void run() {
-    points_ = whole(1, 3000);
-    num_classes_ = whole(1, 40);
-    iterations_ = whole(0, 4);
-    const int kernels = whole(1, 2);
+    points_ = integer(1, 3000);
+    num_classes_ = integer(1, 40);
+    iterations_ = integer(0, 4);
+    const int kernels = integer(1, 2);
     for (int m = 0; m < kernels; ++m) add_coupling();
     check_filter();
     check_mean_field();
@@ -39,25 +39,24 @@ class Case {
   }
 
  private:
-  int whole(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
+  int integer(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
   Floats normal(std::size_t count, float scale) {
     std::normal_distribution<float> draw(0, scale);
     Floats numbers(count);
     for (float& number : numbers) number = draw(random_);
     return numbers;
   }
-  void demand(bool holds, const char* what) const {
+  void require(bool holds, const char* what) const {
     if (!holds) fail(seed_, what);
   }
   std::size_t size() const { return static_cast<std::size_t>(points_) * static_cast<std::size_t>(num_classes_); }
 
   void add_coupling() {
-    const int d = whole(1, 6), halo = d < 4 ? whole(0, 1) : 0;
+    const int d = integer(1, 6), halo = d < 4 ? integer(0, 1) : 0;
     features_.push_back(normal(static_cast<std::size_t>(points_) * static_cast<std::size_t>(d),
-                               std::pow(10.0f, static_cast<float>(whole(-1, 2)))));
+                               std::pow(10.0f, static_cast<float>(integer(-1, 2)))));
     Embedding embedding{d, true, {}};
-    for (int i = 0; i < d; ++i)
-      embedding.scale[i] = std::sqrt(2.0 / 3.0) * (d + 1) / std::sqrt((i + 1.0) * (i + 2.0));
+    for (int i = 0; i < d; ++i) embedding.scale[i] = std::sqrt(2.0 / 3.0) * (d + 1) / std::sqrt((i + 1.0) * (i + 2.0));
     std::vector<Pass> passes;
     for (int axis = 0; axis <= d; ++axis) passes.push_back({axis, 1.0f / 6});
     for (int axis = d; axis >= 0; --axis) passes.push_back({axis, 1.0f / 6});
@@ -67,39 +66,39 @@ class Case {
                                  std::copy(from, from + count * d, reinterpret_cast<float*>(to));
                                }};
     const LatticeKernels& chosen = kernels("baseline").lattice;
-    filters_.push_back(std::make_unique<LatticeFilter>(build_lattice(embedding, source, halo, chosen, whole(1, 4)),
-                                                       passes, chosen));
+    filters_.push_back(
+        std::make_unique<LatticeFilter>(build_lattice(embedding, source, halo, chosen, integer(1, 4)), passes, chosen));
     const auto n = static_cast<std::size_t>(points_);
     factors_.push_back(Floats(n, 1.0f));
     Floats sums(n);
-    filters_.back()->apply(factors_.back().data(), sums.data(), {1, 1}, false, 1, whole(1, 4));
+    filters_.back()->apply(factors_.back().data(), sums.data(), {1, 1}, false, 1, integer(1, 4));
     for (std::size_t i = 0; i < n; ++i) {
-      demand(sums[i] > 0 && std::isfinite(sums[i]), "a sum of positive numbers is not positive");
+      require(sums[i] > 0 && std::isfinite(sums[i]), "a sum of positive numbers is not positive");
       factors_.back()[i] = 1 / std::sqrt(sums[i]);
     }
-    const int rank = whole(0, 2);
+    const int rank = integer(0, 2);
     const auto l = static_cast<std::size_t>(num_classes_);
     weights_.push_back(normal(rank == 0 ? 1 : rank == 1 ? l : l * l, 1));
     const float* own = nullptr;
-    if (whole(0, 3) == 0) {
+    if (integer(0, 3) == 0) {
       diagonals_.push_back(Floats(n));
-      filters_.back()->diagonal(diagonals_.back().data(), 1, whole(1, 4));
+      filters_.back()->diagonal(diagonals_.back().data(), 1, integer(1, 4));
       own = diagonals_.back().data();
     }
-    couplings_.push_back({filters_.back().get(), 1, factors_.back().data(), factors_.back().data(), own,
-                          weights_.back().data(), rank});
+    couplings_.push_back(
+        {filters_.back().get(), 1, factors_.back().data(), factors_.back().data(), own, weights_.back().data(), rank});
   }
 
   // ⟨a, K b⟩ = ⟨Kᵀ a, b⟩, and the same bits for any number of threads.
   void check_filter() {
     const LatticeFilter& filter = *filters_.front();
-    const Shape shape{whole(1, 2), whole(1, 40)};
+    const Shape shape{integer(1, 2), integer(1, 40)};
     const auto count = static_cast<std::size_t>(points_ * shape.batch * shape.channels);
     const Floats a = normal(count, 1), b = normal(count, 1);
     Floats forward(count), again(count), back(count);
     filter.apply(b.data(), forward.data(), shape, false, 1, 1);
     filter.apply(b.data(), again.data(), shape, false, 1, 3);
-    demand(forward == again, "filtering depends on the number of threads");
+    require(forward == again, "filtering depends on the number of threads");
     filter.apply(a.data(), back.data(), shape, true, 1, 2);
     double left = 0, right = 0, magnitude = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -107,8 +106,8 @@ class Case {
       right += static_cast<double>(back[i]) * b[i];
       magnitude += std::abs(static_cast<double>(a[i]) * forward[i]);
     }
-    demand(std::abs(left - right) <= 1e-4 * magnitude + 1e-6, "the adjoint is not that of the operator");
-    demand(filter.calibrated_magnitude(2) > 0, "the magnitude is not positive");
+    require(std::abs(left - right) <= 1e-4 * magnitude + 1e-6, "the adjoint is not that of the operator");
+    require(filter.calibrated_magnitude(2) > 0, "the magnitude is not positive");
   }
 
   struct Result {
@@ -118,19 +117,24 @@ class Case {
 
   Result infer(const Floats& scores, const Floats& cotangent, int threads) const {
     const Tiling tiling(couplings_, points_, num_classes_);
-    Result result{Floats(size()), Floats(size()),
-                  Floats(static_cast<std::size_t>(iterations_ * tiling.state_floats())), Floats(size())};
+    Result result{Floats(size()), Floats(size()), Floats(static_cast<std::size_t>(iterations_ * tiling.state_floats())),
+                  Floats(size())};
     const TileKernels& tile = kernels("baseline").tile;
-    const Inference task{scores.data(),         {nullptr, nullptr},          nullptr,
-                         iterations_,           -1,                          result.marginals.data(),
-                         result.log_marginals.data(), result.states.data(), nullptr, nullptr};
+    const Inference task{.scores = scores.data(),
+                         .iterations = iterations_,
+                         .marginals = result.marginals.data(),
+                         .log_marginals = result.log_marginals.data(),
+                         .states = result.states.data()};
     mean_field(couplings_, tiling, task, tile, threads);
     std::vector<std::vector<double>> mu;
-    BackwardTask back{cotangent.data(), result.log_marginals.data(), result.states.data(), iterations_,
-                      result.to_scores.data(), nullptr, {}};
+    BackwardTask back{.cotangent = cotangent.data(),
+                      .log_marginals = result.log_marginals.data(),
+                      .states = result.states.data(),
+                      .iterations = iterations_,
+                      .scores = result.to_scores.data()};
     for (const Floats& weight : weights_) {
       mu.emplace_back(weight.size(), 0.0);
-      back.gradients.push_back({mu.back().data(), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});
+      back.gradients.push_back({.mu = mu.back().data()});
     }
     mean_field_backward(couplings_, tiling, back, tile, threads);
     return result;
@@ -139,30 +143,30 @@ class Case {
   void check_mean_field() {
     const Floats scores = normal(size(), 3), cotangent = normal(size(), 1);
     const Result one = infer(scores, cotangent, 1), several = infer(scores, cotangent, 3);
-    demand(one == several, "inference depends on the number of threads");
+    require(one == several, "inference depends on the number of threads");
     for (std::int64_t point = 0; point < points_; ++point) {
       double sum = 0;
       for (int l = 0; l < num_classes_; ++l) sum += one.marginals[static_cast<std::size_t>(l * points_ + point)];
-      demand(std::abs(sum - 1) < 1e-4, "marginals do not sum to one");
+      require(std::abs(sum - 1) < 1e-4, "marginals do not sum to one");
     }
-    for (const float slope : one.to_scores) demand(std::isfinite(slope), "a gradient is not finite");
+    for (const float slope : one.to_scores) require(std::isfinite(slope), "a gradient is not finite");
   }
 
-  // A call that is interrupted ends by throwing, and leaves nothing behind.
+  // An interrupted call throws and leaves no state behind.
   void check_interruption() {
-    int left = whole(0, 3);
+    int left = integer(0, 3);
     const Floats scores = normal(size(), 3), cotangent = normal(size(), 1);
     const Result before = infer(scores, cotangent, 2);
     Interrupt interrupt([](void* context) { return --*static_cast<int*>(context) < 0; }, &left, {});
     current_interrupt = &interrupt;
     try {
-      infer(scores, cotangent, whole(1, 3));
-      demand(!interrupt.requested(), "a call that was interrupted went on");
+      infer(scores, cotangent, integer(1, 3));
+      require(!interrupt.requested(), "a call that was interrupted went on");
     } catch (const Interrupted&) {
-      demand(interrupt.requested(), "a call ended that was not interrupted");
+      require(interrupt.requested(), "a call ended that was not interrupted");
     }
     current_interrupt = nullptr;
-    demand(infer(scores, cotangent, 2) == before, "an interrupted call changed the next");
+    require(infer(scores, cotangent, 2) == before, "an interrupted call changed the next");
   }
 
   unsigned seed_;
