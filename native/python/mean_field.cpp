@@ -49,7 +49,7 @@ std::vector<Coupling> couplings_of(const std::vector<const BoundCoupling*>& boun
   std::vector<Coupling> couplings;
   for (const BoundCoupling* each : bound) {
     require(each->mu.ndim() == 0 || each->mu.shape(0) == static_cast<std::size_t>(num_classes),
-            "mu is for another number of num_classes");
+            "mu is for another number of classes");
     couplings.push_back(each->coupling);
   }
   return couplings;

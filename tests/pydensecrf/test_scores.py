@@ -78,7 +78,7 @@ def zeros(*shape: int) -> Float32:
     [
         ((None, None, 1, "auto"), *WRONG_TYPE),
         ((zeros(6), None, 1, "auto"), *WRONG_TYPE),
-        ((zeros(0, 6), None, 1, "auto"), ValueError, "labels must be 1 to 2^20"),
+        ((zeros(0, 6), None, 1, "auto"), ValueError, "num_classes must be 1 to 2^20"),
         ((zeros(2, 6), _core.PixelOrder(2, 4), 1, "auto"), ValueError, "the pixel order has another number of points"),
         ((zeros(2, 6), 3, 1, "auto"), RuntimeError, "std::bad_cast"),
         ((zeros(2, 6), None, 0, "auto"), ValueError, "threads must be 1 to 1024"),
@@ -94,8 +94,8 @@ def test_invalid_score_rows_raise(given: tuple[Any, ...], error: type[Exception]
 @pytest.mark.parametrize(
     "changes, error, message",
     [
-        ({"marginals": zeros(2, 5)}, ValueError, "marginals must be (labels, points)"),
-        ({"marginals": zeros(3, 6)}, ValueError, "marginals must be (labels, points)"),
+        ({"marginals": zeros(2, 5)}, ValueError, "marginals must be (num_classes, points)"),
+        ({"marginals": zeros(3, 6)}, ValueError, "marginals must be (num_classes, points)"),
         ({"marginals": zeros(12)}, *WRONG_TYPE),
         ({"marginals": None}, *WRONG_TYPE),
         ({"start": zeros(2, 5)}, ValueError, "arrays differ in shape"),
@@ -115,8 +115,8 @@ def test_inference_with_invalid_arguments_raises(changes: dict[str, Any], error:
 @pytest.mark.parametrize(
     "out, threads, error, message",
     [
-        (zeros(2, 5), 1, ValueError, "out must be (labels, points)"),
-        (zeros(3, 6), 1, ValueError, "out must be (labels, points)"),
+        (zeros(2, 5), 1, ValueError, "out must be (num_classes, points)"),
+        (zeros(3, 6), 1, ValueError, "out must be (num_classes, points)"),
         (zeros(12), 1, *WRONG_TYPE),
         (None, 1, *WRONG_TYPE),
         (zeros(2, 6), 0, ValueError, "threads must be"),
