@@ -23,9 +23,10 @@ import torch
 from clock import machine
 from PIL import Image, features
 
-from densefield import Augmentation, draw_scene, evaluation_batches, training_batches
-from densefield.datasets.reading import Entry, read_photo, read_sample
-from densefield.datasets.sample import Sample
+from densefield.datasets import Augmentation, evaluation_batches, training_batches
+from densefield.datasets.reading import read_photo, read_sample
+from densefield.datasets.sample import Entry, Sample
+from densefield.scenes import draw_scene
 
 SHARED = Path(os.environ.get("DENSEFIELD_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 WORKERS = (0, 1, 2)

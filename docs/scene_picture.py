@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from densefield import draw_scene
-from densefield.images.palette import voc_palette
+from densefield.images import voc_palette
+from densefield.scenes import draw_scene
 
 PICTURE = Path(__file__).parent / "images" / "scenes.jpg"
 SEED, SIDE, COLUMNS, GAP = 2015, 160, 6, 4

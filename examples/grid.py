@@ -28,7 +28,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from densefield import Bilateral, DenseCRF, SceneDataset, Spatial, log_likelihood_loss, small_network
+from densefield import Bilateral, DenseCRF, Spatial, log_likelihood_loss
+from densefield.networks import small_network
+from densefield.scenes import SceneDataset
 from densefield.structured import GridGraph, grid_belief_propagation, negative_log_likelihood
 
 SIDE, CLASSES = 96, 4

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("PIL", reason="data need Pillow")
 pytest.importorskip("scipy", reason=".mat files need scipy")
 
-from densefield import VOC2012
+from densefield.datasets import VOC2012
 from densefield.datasets.download import SBD_ARCHIVE, VOC_ARCHIVE, download_voc2012
 from densefield.errors import DensefieldError
 from densefield.io import download as download_module

@@ -7,8 +7,9 @@ import pytest
 
 Image = pytest.importorskip("PIL.Image", reason="data need Pillow")
 
-from densefield import FolderDataset, InputError, InputTypeError  # noqa: E402
+from densefield.datasets import FolderDataset  # noqa: E402
 from densefield.datasets.folder import list_split, open_dataset  # noqa: E402
+from densefield.errors import InputError, InputTypeError  # noqa: E402
 from tests.support.tiny_voc import write_list, write_voc  # noqa: E402
 
 NAMES = ("ant", "bee", "cat")

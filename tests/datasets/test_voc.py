@@ -11,9 +11,9 @@ import pytest
 
 Image = pytest.importorskip("PIL.Image", reason="data need Pillow")
 
-from densefield import VOC2012, InputError  # noqa: E402
-from densefield.datasets import voc  # noqa: E402
+from densefield.datasets import VOC2012, voc  # noqa: E402
 from densefield.datasets.reading import read_labels  # noqa: E402
+from densefield.errors import InputError  # noqa: E402
 from tests.support.tiny_voc import EXTRA, TEST, TRAIN, VAL, labels_of, save_mask, write_list, write_sbd, write_voc  # noqa: E402
 
 

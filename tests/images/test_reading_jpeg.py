@@ -10,7 +10,7 @@ import pytest
 
 Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
-from densefield import FolderDataset  # noqa: E402
+from densefield.datasets import FolderDataset  # noqa: E402
 from densefield.datasets.reading import read_photo  # noqa: E402
 from densefield.errors import InputError  # noqa: E402
 from densefield.images import reading  # noqa: E402

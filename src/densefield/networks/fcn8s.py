@@ -123,9 +123,8 @@ class Doubling(nn.Module):
         size: Size,  # H, W, at most twice h, w
     ) -> Tensor:
         """Scores (B, L, H, W)."""
-        fine: Tensor = self.transposed(
-            pad(scores, (1, 1, 1, 1), mode="replicate")
-        )  # otherwise scores fade at the border
+        padded = pad(scores, (1, 1, 1, 1), mode="replicate")  # otherwise scores fade at the border
+        fine: Tensor = self.transposed(padded)
         return fine[..., 2 : 2 + size[0], 2 : 2 + size[1]]
 
 
