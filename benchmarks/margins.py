@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from densefield.evaluation.evaluate import read_evaluation
+from densefield.evaluation.evaluation import read_evaluation
 from densefield.metrics.metrics import METRICS, SegmentationResult
 from densefield.metrics.summary import FRACTIONS, HEADLINES, TITLES
 

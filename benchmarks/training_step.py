@@ -24,8 +24,9 @@ from memory import status
 from photos import NAMES, photo
 
 from densefield.nn.losses import log_likelihood_loss
+from densefield.runs.build import build_segmenter
 from densefield.runs.settings import read_config
-from densefield.training.build import build_optimizer, build_segmenter
+from densefield.training.optimizer import build_optimizer
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 ROWS = (("voc12-efficientnet-lite0", 8, 5), ("voc12-vgg16", 1, 3), ("voc12-vgg16", 2, 3))  # settings, batch, steps

@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from densefield.evaluation.evaluate import read_evaluation
+from densefield.evaluation.evaluation import read_evaluation
 from densefield.metrics.metrics import SegmentationResult
 from densefield.metrics.summary import TITLES, format_difference, summarise, summarise_comparison
 

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from densefield.cli.app import app
 from densefield.crf.kernels import Bilateral, Spatial
-from densefield.evaluation.evaluate import evaluate
+from densefield.evaluation.evaluation import evaluate
 from densefield.nn.dense_crf import DenseCRF
 from tests.support.scored_scenes import ScoredScenes
 

@@ -157,7 +157,7 @@ def test_sigmoid_scores_are_warned_of(scored):
     answer = command("eval", scored / "scores", scored / "data", "-o", scored / "out")
     told = [line for line in lines_of(answer) if "warning: " in line]
     assert answer.exit_code == 0 and len(told) == 1
-    assert "taken for logits" in told[0] and "sigmoid" in told[0] and "--probabilities" in told[0]
+    assert "used as logits" in told[0] and "sigmoid" in told[0] and "--probabilities" in told[0]
 
 
 def test_names_of_classes_and_runs_are_shown_as_they_are(scored):

@@ -116,7 +116,7 @@ def test_images_are_not_written_over_by_their_labels(folder, overlay):
         (folder / "overlays").mkdir()
         (folder / "a.png").rename(folder / "overlays" / "a.png")
     inputs = [folder / "overlays"] if overlay else [folder]
-    with pytest.raises(InputError, match=r"a.png is an image that is to be predicted: choose another folder"):
+    with pytest.raises(InputError, match=r"a.png is an image to predict: choose another folder"):
         predict_files(PREDICTOR, inputs, folder, overlay=overlay)
     assert (inputs[0] / "a.png").read_bytes() == before
 

@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="what is found was computed with torch")
 pytest.importorskip("matplotlib", reason="reports need it")
 
 from densefield.errors import InputError
-from densefield.evaluation.evaluate import evaluate
+from densefield.evaluation.evaluation import evaluate
 from densefield.report.collecting import collect, named_folders
 from densefield.report.curves import trimap_curves
 from densefield.report.tables import headline_table

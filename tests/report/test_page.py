@@ -17,14 +17,15 @@ pytest.importorskip("PIL", reason="reports need it")
 
 from densefield.crf.kernels import Bilateral, Spatial
 from densefield.errors import InputError
-from densefield.evaluation.evaluate import evaluate
+from densefield.evaluation.evaluation import evaluate
 from densefield.nn.dense_crf import DenseCRF
 from densefield.report.collecting import Training, collect
 from densefield.report.curves import parameter_curves, to_svg
 from densefield.report.page import write_report
 from densefield.report.tables import difference_table, headline_table, iou_table
-from densefield.runs.score_sources import ScoredImage
-from densefield.tuning.tune import Tuning, tune_crf
+from densefield.runs.scored_images import ScoredImage
+from densefield.tuning.search import TuningOptions
+from densefield.tuning.tune import tune_crf
 from tests.support.scored_scenes import ScoredScenes
 
 LOG = """\
@@ -41,7 +42,7 @@ class HalfScenes(ScoredScenes):
 
     def __getitem__(self, index):
         whole = super().__getitem__(index)
-        return ScoredImage(whole.scores[:, ::2, ::2], whole.image[:, ::2, ::2], whole.label[::2, ::2], whole.id)
+        return ScoredImage(whole.scores[:, ::2, ::2], whole.image[:, ::2, ::2], whole.labels[::2, ::2], whole.id)
 
 
 class OneScene(ScoredScenes):
@@ -79,7 +80,7 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     first, second = folder / "separate", folder / "joint <b>"
     source = ScoredScenes(6)
-    tune_crf(source, first / "tune", Tuning(trials=2, evaluations=2, shrink=1))
+    tune_crf(source, first / "tune", TuningOptions(trials=2, evaluations=2, shrink=1))
     evaluate(source, DenseCRF(2, [Spatial(1.5, weight=0.8)]), first / "eval")
     evaluate(source, DenseCRF(2, [Spatial(2, weight=1), Bilateral(12, 20, weight=2)]), second / "eval")
     (first / "log.csv").write_text(LOG)

@@ -21,16 +21,10 @@ pytest.importorskip("PIL", reason="training needs it")
 import torch
 
 from densefield.errors import InputError
-from densefield.runs.checkpoint import (
-    Progress,
-    load_segmenter,
-    read_checkpoint,
-    start_from,
-    write_checkpoint,
-)
+from densefield.runs.build import build_segmenter
+from densefield.runs.checkpoint import TrainingState, load_segmenter, read_checkpoint, start_from, write_checkpoint
 from densefield.runs.checkpoint_checks import content_digest
 from densefield.runs.settings import read_config
-from densefield.training.build import build_segmenter
 from densefield.training.loop import train
 from tests.training.test_resuming import same
 
@@ -217,9 +211,9 @@ def test_the_checksum_depends_on_every_part():
 
 def test_a_full_disk_says_so_and_leaves_nothing(tmp_path, tiny, monkeypatch):
     config = read_config(tiny)
-    progress = Progress(torch.zeros(4, 4, dtype=torch.int64))
+    state = TrainingState(torch.zeros(4, 4, dtype=torch.int64))
     path = tmp_path / "run" / "last.pt"
-    arguments = (path, config, build_segmenter(config), {}, progress, [])
+    arguments = (path, config, build_segmenter(config), {}, state, [])
     write_checkpoint(*arguments)
     before = path.read_bytes()
 

@@ -15,13 +15,14 @@ pytest.importorskip("PIL", reason="images are read by Pillow")
 import torch
 
 from densefield.errors import InputError
-from densefield.evaluation.evaluate import evaluate
-from densefield.runs.checkpoint import BEST, Progress, write_checkpoint
-from densefield.runs.opening import identity, open_scores
+from densefield.evaluation.evaluation import evaluate
+from densefield.runs.build import build_segmenter
+from densefield.runs.checkpoint import TrainingState, write_checkpoint
+from densefield.runs.run_folder import BEST
+from densefield.runs.scored_images import identity, open_scores
 from densefield.runs.settings import config_from
 from densefield.scenes.files import write_scenes
-from densefield.training.build import build_segmenter
-from densefield.tuning.options import Tuning
+from densefield.tuning.search import TuningOptions
 from densefield.tuning.tune import tune_crf
 from tests.support.tiny_voc import TRAIN, VAL, write_voc
 
@@ -45,8 +46,8 @@ def a_run(folder, data, num_classes):
     network = {"name": "small_network", "num_classes": num_classes, "pretrained": False, "options": {"width": 32}}
     config = config_from({"data": data, "network": network})
     torch.manual_seed(83)
-    progress = Progress(torch.zeros(num_classes, num_classes, dtype=torch.int64))
-    write_checkpoint(folder / BEST, config, build_segmenter(config), {}, progress, [])
+    state = TrainingState(torch.zeros(num_classes, num_classes, dtype=torch.int64))
+    write_checkpoint(folder / BEST, config, build_segmenter(config), {}, state, [])
     return folder
 
 
@@ -117,7 +118,7 @@ def test_results_of_logits_that_were_replaced_are_not_gone_on_with(scenes, logit
 
     def trials():
         opened = open_scores(logits, scenes, "val")
-        how = Tuning(search="none", evaluations=0, iterations=1)
+        how = TuningOptions(search="none", evaluations=0, iterations=1)
         tune_crf(opened.source, tmp_path / "tune", how, about=opened.about)
 
     for work in (results, trials, results, trials):

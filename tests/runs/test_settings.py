@@ -92,7 +92,7 @@ def test_all_that_is_wrong_is_listed_at_once(write):
     [
         ("training.accumulate=3", "batch is 20, expected a multiple of accumulate, which is 3"),
         ("data.scales=[2.0, 1.0]", "expected the smaller first"),
-        ("data.val=held_out", "val is 'held_out', but no images are"),
+        ("data.val=held_out", "val is 'held_out', but held_out is 0"),
         ("network.options.fc7=3x3", "but deeplab_vgg16 has fc6"),
         ("network.options.fc6=5x5", "expected one of 7x7, 4x4"),
         ("network.name=small_network", "there are no weights for small_network"),

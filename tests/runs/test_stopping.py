@@ -20,8 +20,9 @@ pytest.importorskip("PIL", reason="training needs it")
 
 from densefield.errors import InputError
 from densefield.runs.checkpoint import read_checkpoint
+from densefield.runs.distributed import LostProcess, naming_lost_processes, process_timeout
 from densefield.runs.settings import read_config
-from densefield.runs.stopping import LostProcess, Terminated, naming_lost_processes, process_timeout
+from densefield.runs.stopping import Terminated
 from densefield.training import loop
 from densefield.training.log import read_log
 from densefield.training.loop import train

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.nn.functional import avg_pool2d, one_hot
 
-from densefield.runs.score_sources import ScoredImage
+from densefield.runs.scored_images import ScoredImage
 
 SIZE = 28
 

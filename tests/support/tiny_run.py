@@ -6,9 +6,10 @@ from pathlib import Path
 
 import torch
 
-from densefield.runs.checkpoint import BEST, Progress, write_checkpoint
+from densefield.runs.build import build_segmenter
+from densefield.runs.checkpoint import TrainingState, write_checkpoint
+from densefield.runs.run_folder import BEST
 from densefield.runs.settings import config_from
-from densefield.training.build import build_segmenter
 
 
 def write_tiny_run(folder: Path, stage: int) -> Path:
@@ -19,6 +20,6 @@ def write_tiny_run(folder: Path, stage: int) -> Path:
     }
     config = config_from(tables)
     torch.manual_seed(1812)
-    progress = Progress(torch.zeros(3, 3, dtype=torch.int64))
-    write_checkpoint(folder / BEST, config, build_segmenter(config), {}, progress, [])
+    state = TrainingState(torch.zeros(3, 3, dtype=torch.int64))
+    write_checkpoint(folder / BEST, config, build_segmenter(config), {}, state, [])
     return folder

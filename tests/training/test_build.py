@@ -16,19 +16,15 @@ from PIL import Image
 
 from densefield.crf.crf_file import write_crf
 from densefield.crf.kernels import Bilateral, Spatial
+from densefield.datasets.sample import Subset
 from densefield.errors import InputError
 from densefield.networks.inputs import IMAGENET
 from densefield.nn.dense_crf import DenseCRF
+from densefield.runs.build import build_crf, build_network, build_segmenter
 from densefield.runs.config import CRFConfig, DataConfig, NetworkConfig
 from densefield.runs.settings import read_config
-from densefield.runs.splits import Part, build_datasets, default_split, open_split
-from densefield.training.build import (
-    augmentation,
-    build_crf,
-    build_network,
-    build_optimizer,
-    build_segmenter,
-)
+from densefield.runs.splits import build_datasets, default_split, open_split
+from densefield.training.optimizer import augmentation, build_optimizer
 from tests.support.tiny_voc import TRAIN, VAL, write_voc
 
 
@@ -119,7 +115,7 @@ def test_what_may_be_frozen_is_what_there_is(compatibility):
 def test_top_rest_and_crf_have_rates_of_their_own_and_the_crf_does_not_decay(tiny):
     config = read_config(tiny, ["training.stage=2"])
     optimizer = build_optimizer(config.optimizer, build_segmenter(config))
-    rates = {group["name"]: (group["rate"], group["weight_decay"]) for group in optimizer.param_groups}
+    rates = {group["name"]: (group["initial_lr"], group["weight_decay"]) for group in optimizer.param_groups}
     assert rates["top"] == pytest.approx((0.02, 0.0005)) and rates["rest"] == pytest.approx((0.005, 0.0005))
     assert rates["top biases"] == pytest.approx((0.04, 0.0)) and rates["crf"] == (0.5, 0.0)
 
@@ -136,7 +132,7 @@ def test_some_images_of_validation_are_spread_evenly(tiny):
 
 def test_a_part_gives_the_images_it_names(tiny):
     train, _ = build_datasets(read_config(tiny))
-    part = Part(train, [7, 2])
+    part = Subset(train, [7, 2])
     assert part.ids == (train.ids[7], train.ids[2]) and np.array_equal(part[1].image, train[2].image)
 
 
@@ -183,7 +179,7 @@ def test_a_folder_without_split_lists_is_trained_on_save_what_is_held_out(tiny, 
 
 def test_a_folder_without_split_lists_is_not_validated_on_what_is_trained_on(tiny, tmp_path):
     root = write_folder(tmp_path / "data", *"abcdef")
-    with pytest.raises(InputError, match=r"no split lists, so that validation would be on .* Set data\.held_out"):
+    with pytest.raises(InputError, match=r"no split lists, so validation would use .*images\. Set data\.held_out"):
         build_datasets(read_config(tiny, ["data.kind=folder", f"data.root={root}"]))
 
 

@@ -16,10 +16,12 @@ pytest.importorskip("PIL", reason="training needs it")
 import torch
 
 from densefield.datasets.loading import training_batches
-from densefield.runs.machines import start_fabric
+from densefield.runs.build import build_segmenter
+from densefield.runs.distributed import start_fabric
 from densefield.runs.settings import read_config
-from densefield.training.build import augmentation, build_datasets, build_optimizer, build_segmenter
+from densefield.runs.splits import build_datasets
 from densefield.training.loop import training_step
+from densefield.training.optimizer import augmentation, build_optimizer
 from densefield.tuning.lbfgs import flat_values
 
 PAPER = Path(__file__).parents[2] / "configs" / "voc12-vgg16.toml"

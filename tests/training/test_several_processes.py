@@ -21,9 +21,9 @@ from PIL import Image
 
 from densefield.errors import InputError
 from densefield.runs.checkpoint import load_segmenter, read_checkpoint
-from densefield.runs.machines import start_fabric
+from densefield.runs.distributed import start_fabric
 from densefield.runs.settings import read_config
-from densefield.training.build import build_datasets
+from densefield.runs.splits import build_datasets
 from densefield.training.log import read_log
 from densefield.training.loop import train, validate
 

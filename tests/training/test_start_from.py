@@ -12,10 +12,11 @@ pytest.importorskip("PIL", reason="training needs it")
 import torch
 
 from densefield.errors import InputError
-from densefield.runs.checkpoint import BEST, Progress, start_from, write_checkpoint
+from densefield.runs.build import build_segmenter
+from densefield.runs.checkpoint import TrainingState, start_from, write_checkpoint
 from densefield.runs.checkpoint_checks import content_digest
+from densefield.runs.run_folder import BEST
 from densefield.runs.settings import read_config
-from densefield.training.build import build_segmenter
 
 
 def kernels(compatibility="potts", weight=5):
@@ -33,8 +34,8 @@ def a_run(tiny, folder, *settings):
     """The segmenter of a run of 500 steps, and its folder."""
     config = read_config(tiny, ["training.stage=2", *settings])
     segmenter = build_segmenter(config)
-    progress = Progress(torch.zeros(4, 4, dtype=torch.int64), step=500)
-    write_checkpoint(folder / BEST, config, segmenter, {}, progress, [])
+    state = TrainingState(torch.zeros(4, 4, dtype=torch.int64), step=500)
+    write_checkpoint(folder / BEST, config, segmenter, {}, state, [])
     return segmenter, folder
 
 

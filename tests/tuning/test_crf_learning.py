@@ -13,7 +13,7 @@ import torch
 
 from densefield.crf.kernels import Bilateral, Spatial
 from densefield.errors import InputError
-from densefield.evaluation.evaluate import evaluate_images
+from densefield.evaluation.evaluation import evaluate_images
 from densefield.nn.dense_crf import DenseCRF
 from densefield.tuning.lbfgs import SCALE, WEIGHTS, _accumulate, _bounded, _excess, learn_crf
 from tests.support.scored_scenes import ScoredScenes
@@ -26,8 +26,8 @@ class Doubles(ScoredScenes):
 
     def __getitem__(self, index):
         scored = super().__getitem__(index)
-        image, label = scored.image[:, 6:15, 6:14], scored.label[6:15, 6:14]
-        return replace(scored, scores=scored.scores[:, 6:15, 6:14].double(), image=image, label=label)
+        image, labels = scored.image[:, 6:15, 6:14], scored.labels[6:15, 6:14]
+        return replace(scored, scores=scored.scores[:, 6:15, 6:14].double(), image=image, labels=labels)
 
 
 def test_learning_lowers_the_loss_and_returns_it():
@@ -91,7 +91,7 @@ def test_where_every_pixel_is_void_there_is_nothing_to_learn():
     class Void(ScoredScenes):
         def __getitem__(self, index):
             scored = super().__getitem__(index)
-            return replace(scored, label=torch.full_like(scored.label, 255))
+            return replace(scored, labels=torch.full_like(scored.labels, 255))
 
     with pytest.raises(InputError, match="nothing to learn from"):
         learn_crf(DenseCRF(2), Void(1))

@@ -9,10 +9,9 @@ import pytest
 pytest.importorskip("torch", reason="tuning needs torch")
 
 from densefield.errors import InputError
-from densefield.evaluation.evaluate import evaluate_images
+from densefield.evaluation.evaluation import evaluate_images
 from densefield.nn.dense_crf import DenseCRF
-from densefield.tuning.search import Trial, best, search
-from densefield.tuning.space import FAINT, Setting, Space
+from densefield.tuning.search import FAINT, Setting, Space, Trial, best, search
 from tests.support.scored_scenes import ScoredScenes
 
 SMALL = Space((1.0, 2.0), (0.5,), (10.0,), (5.0, 20.0), (1.0,))

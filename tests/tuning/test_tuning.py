@@ -11,15 +11,15 @@ pytest.importorskip("torch", reason="tuning needs torch")
 import torch
 
 from densefield.crf.model import CRF
+from densefield.datasets.sample import Subset
 from densefield.errors import InputError
-from densefield.evaluation.evaluate import evaluate_images
+from densefield.evaluation.evaluation import evaluate_images
 from densefield.nn.dense_crf import DenseCRF
-from densefield.runs.score_sources import Part
-from densefield.tuning.options import Tuning
+from densefield.tuning.search import TuningOptions
 from densefield.tuning.tune import halves, tune_crf
 from tests.support.scored_scenes import ScoredScenes
 
-QUICK = Tuning(trials=3, evaluations=4, shrink=2, seed=6)
+QUICK = TuningOptions(trials=3, evaluations=4, shrink=2, seed=6)
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +32,13 @@ def test_the_halves_share_no_image_and_do_not_depend_on_the_order_of_images():
     source = ScoredScenes(9)
     learning, held_out = halves(source, QUICK)
     assert len(learning) == 5 and sorted([*learning.ids, *held_out.ids]) == sorted(source.ids)
-    other, _ = halves(Part(source, range(8, -1, -1)), QUICK)
+    other, _ = halves(Subset(source, range(8, -1, -1)), QUICK)
     assert set(other.ids) == set(learning.ids)
-    assert set(halves(source, Tuning(seed=7))[0].ids) != set(learning.ids)
+    assert set(halves(source, TuningOptions(seed=7))[0].ids) != set(learning.ids)
 
 
 def test_a_limit_on_images_holds_for_both_halves_together():
-    learning, held_out = halves(ScoredScenes(9), Tuning(images=6))
+    learning, held_out = halves(ScoredScenes(9), TuningOptions(images=6))
     assert len(learning) == len(held_out) == 3
 
 
@@ -97,10 +97,10 @@ def test_where_scores_are_perfect_it_says_that_the_crf_does_not_help(tmp_path):
     class Perfect(ScoredScenes):
         def __getitem__(self, index):
             scored = super().__getitem__(index)
-            hints = torch.nn.functional.one_hot(scored.label, 2).movedim(-1, 0).float()
-            return type(scored)(30 * hints - 15, scored.image, scored.label, scored.id)
+            hints = torch.nn.functional.one_hot(scored.labels, 2).movedim(-1, 0).float()
+            return type(scored)(30 * hints - 15, scored.image, scored.labels, scored.id)
 
-    result = tune_crf(Perfect(4), tmp_path, Tuning(search="none", evaluations=0))
+    result = tune_crf(Perfect(4), tmp_path, TuningOptions(search="none", evaluations=0))
     assert result["verdict"].startswith("The CRF does not help")
 
 
@@ -124,13 +124,13 @@ def test_trials_on_other_images_are_not_gone_on_with(tuned):
 )
 def test_impossible_options_are_refused(wrong, message):
     with pytest.raises(InputError, match=message):
-        Tuning(**wrong)
+        TuningOptions(**wrong)
 
 
 @pytest.mark.slow
 def test_on_the_logits_of_a_real_network_it_does_no_worse_than_the_network(shared, tmp_path):
     from densefield.datasets.voc import VOC2012
-    from densefield.runs.score_sources import SavedScores
+    from densefield.runs.scored_images import SavedScores
 
     data = shared / "data"
     result = tune_crf(SavedScores(data / "logits", VOC2012(data, "val")), tmp_path)

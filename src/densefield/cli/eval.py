@@ -46,12 +46,11 @@ def eval_verb(
 
     try:
         _check(scores, data, split, probabilities, crf, method, out)
-        from densefield.evaluation.evaluate import evaluate
+        from densefield.evaluation.evaluation import evaluate
         from densefield.nn.dense_crf import DenseCRF
-        from densefield.runs.opening import open_scores
-        from densefield.runs.processes import abandon, leave, this_process
-        from densefield.runs.source_checks import read_photo_crf
-        from densefield.runs.stopping import LostProcess
+        from densefield.runs.distributed import LostProcess, exit_at_once, exit_together, rank_and_world_size
+        from densefield.runs.run_folder import read_photo_crf
+        from densefield.runs.scored_images import open_scores
     except ModuleNotFoundError as error:
         raise missing("evaluation", error) from error
     except (DensefieldError, OSError) as error:
@@ -73,9 +72,9 @@ def eval_verb(
     except (DensefieldError, OSError) as error:
         end = stop(error, 1 if isinstance(error, LostProcess) else 2, FLAGS)
         if isinstance(error, LostProcess):  # torch may wait for it while it frees connections
-            abandon(end.exit_code)
+            exit_at_once(end.exit_code)
         raise end from error
-    if this_process()[0] == 0:
+    if rank_and_world_size()[0] == 0:
         comparison = {"crf": result["comparison"]} if "comparison" in result else {}
         print_comparison(result["methods"], comparison, f"{len(result['images'])} images")
         print_classes(result["methods"], result["classes"])
@@ -83,7 +82,7 @@ def eval_verb(
             tell(result["verdict"])
         say_left_out(result["left_out"], FLAGS)
     status = 1 if result["left_out"] else 0
-    leave(status)
+    exit_together(status)
     if status:
         raise typer.Exit(status)
 
@@ -99,8 +98,8 @@ def _check(
 ) -> None:
     """Raises for arguments that cannot be used, before torch is loaded."""
     from densefield.errors import InputError
-    from densefield.runs.run_files import check_result_folder
-    from densefield.runs.source_checks import check_sources, names_score_files, read_photo_crf
+    from densefield.runs.run_folder import check_result_folder, read_photo_crf
+    from densefield.runs.score_files import check_sources, names_score_files
 
     check_sources(scores, data, split, probabilities)
     if crf is not None:

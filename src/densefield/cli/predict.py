@@ -54,9 +54,8 @@ def predict_verb(
         from densefield.evaluation.predict import Predictor, predict_files
         from densefield.nn.dense_crf import DenseCRF
         from densefield.runs.checkpoint import load_segmenter
-        from densefield.runs.processes import abandon, gathered, leave, this_process
-        from densefield.runs.source_checks import read_photo_crf
-        from densefield.runs.stopping import LostProcess
+        from densefield.runs.distributed import LostProcess, exit_at_once, exit_together, gather, rank_and_world_size
+        from densefield.runs.run_folder import read_photo_crf
     except ModuleNotFoundError as error:
         raise missing("prediction", error) from error
     except (DensefieldError, OSError) as error:
@@ -91,13 +90,13 @@ def predict_verb(
     kept = f"; kept: {len(predicted.skipped)}" if predicted.skipped else ""
     say(f"images predicted: {len(predicted.done)}{kept}")
     # torchrun ends all processes when one has failed: until the others are done none does.
-    failures = {str(this_process()[0]): predicted.failures} if predicted.failures else {}
+    failures = {str(rank_and_world_size()[0]): predicted.failures} if predicted.failures else {}
     try:
-        status = 1 if gathered(failures) else 0
-        leave(status)
+        status = 1 if gather(failures) else 0
+        exit_together(status)
     except LostProcess as error:
         end = stop(error, 1, FLAGS)
-        abandon(end.exit_code)
+        exit_at_once(end.exit_code)
         raise end from error
     if status:
         raise typer.Exit(status)
@@ -106,8 +105,7 @@ def predict_verb(
 def _check(run: Path, images: list[Path], out: Path, crf: Path | None) -> None:
     """Raises for arguments that cannot be used, before torch is loaded."""
     from densefield.images.pairs import find_images
-    from densefield.runs.run_files import check_result_folder, checkpoint_file
-    from densefield.runs.source_checks import read_photo_crf
+    from densefield.runs.run_folder import check_result_folder, checkpoint_file, read_photo_crf
 
     checkpoint_file(run)
     find_images(images)

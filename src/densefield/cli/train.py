@@ -53,13 +53,13 @@ def train_verb(
     if start is not None:
         chosen.append(f"training.start_from={json.dumps(str(start.resolve()))}")
     try:
-        from densefield.runs.run_checks import check_run
+        from densefield.runs.run_folder import check_run
         from densefield.runs.settings import read_config
 
         resolved = read_config(config, chosen)
         check_run(resolved, run, resume)
-        from densefield.runs.processes import abandon, leave, this_process
-        from densefield.runs.stopping import LostProcess, Terminated
+        from densefield.runs.distributed import LostProcess, exit_at_once, exit_together, rank_and_world_size
+        from densefield.runs.stopping import Terminated
         from densefield.training.loop import Diverged, train
     except ModuleNotFoundError as error:
         raise missing("training", error) from error
@@ -71,8 +71,8 @@ def train_verb(
         statuses: dict[type[Exception], int] = {Diverged: 1, LostProcess: 1, Terminated: TERMINATED}
         end = stop(error, statuses.get(type(error), 2), FLAGS)
         if isinstance(error, LostProcess):  # torch may wait for it while it frees connections
-            abandon(end.exit_code)
+            exit_at_once(end.exit_code)
         raise end from error
-    if this_process()[0] == 0:
+    if rank_and_world_size()[0] == 0:
         tell(f"{run}: best IoU on validation {100 * best:.2f}")
-    leave()
+    exit_together()

@@ -69,13 +69,12 @@ def tune_verb(
     from densefield.errors import DensefieldError, InputError
 
     try:
-        from densefield.runs.processes import this_process
-        from densefield.runs.run_files import check_result_folder
-        from densefield.runs.source_checks import check_sources
-        from densefield.tuning.options import Tuning
-        from densefield.tuning.space import Space
+        from densefield.runs.distributed import rank_and_world_size
+        from densefield.runs.run_folder import check_result_folder
+        from densefield.runs.score_files import check_sources
+        from densefield.tuning.search import Space, TuningOptions
 
-        if this_process()[1] > 1:
+        if rank_and_world_size()[1] > 1:
             raise InputError("tuning runs on one process, which uses all processors: leave torchrun out.")
         space = Space(
             _numbers(spatial_sigma),
@@ -85,7 +84,7 @@ def tune_verb(
             _numbers(bilateral_weight),
         )
         how: Any = {"search": search.value, "criterion": CRITERIA[criterion.value], "space": space}
-        tuning = Tuning(
+        tuning = TuningOptions(
             **how,
             trials=trials,
             evaluations=evaluations,
@@ -96,7 +95,7 @@ def tune_verb(
         )
         check_sources(scores, data, split, probabilities)
         check_result_folder(out)
-        from densefield.runs.opening import open_scores
+        from densefield.runs.scored_images import open_scores
         from densefield.tuning.tune import tune_crf
 
         with told_warnings(FLAGS):

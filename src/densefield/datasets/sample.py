@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from densefield.errors import InputError
 from densefield.io.messages import first_names
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,3 +102,32 @@ def read_ids(path: Path) -> tuple[str, ...]:
     if duplicates:
         raise InputError(f"{path} lists {first_names(duplicates)} more than once: remove the duplicates.")
     return ids
+
+
+class _Indexed(Protocol[T_co]):
+    """A dataset of samples, or a source of scored images."""
+
+    @property
+    def classes(self) -> tuple[str, ...]: ...
+
+    @property
+    def ids(self) -> tuple[str, ...]: ...
+
+    def __getitem__(self, index: int, /) -> T_co: ...
+
+
+class Subset(Generic[T]):
+    """Some items of a dataset, or of a source of scored images, by their indices."""
+
+    def __init__(self, items: _Indexed[T], indices: Sequence[int]) -> None:
+        self._items, self._indices = items, tuple(indices)
+        self.classes = items.classes
+        self.ids = tuple(items.ids[index] for index in self._indices)
+        entries = tuple(getattr(items, "entries", ()))
+        self.entries = tuple(entries[index] for index in self._indices) if entries else ()
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, index: int) -> T:
+        return self._items[self._indices[index]]

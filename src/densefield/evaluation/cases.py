@@ -10,10 +10,11 @@ import numpy as np
 
 from densefield.images.palette import overlay, side_by_side, voc_palette
 from densefield.images.writing import write_png
+from densefield.labels import VOID
 from densefield.metrics.counts import Counts, ImageCounts
 from densefield.metrics.metrics import pixel_accuracy
 from densefield.nn.dense_crf import DenseCRF
-from densefield.runs.score_sources import ScoredImage, ScoreSource
+from densefield.runs.scored_images import ScoredImage, ScoreSource
 
 CASES = "cases"
 Picture = np.ndarray[Any, np.dtype[np.uint8]]
@@ -35,7 +36,7 @@ def draw_cases(
         scored = source[source.ids.index(name)]
         write_png(folder / CASES / f"{name}.png", draw_case(scored, crf))
         accuracy = {method: _accuracy(counts, len(source.classes)) for method, counts in images[name].items()}
-        labels = [int(label) for label in np.unique(scored.label.numpy()) if label != 255]
+        labels = [int(label) for label in np.unique(scored.labels.numpy()) if label != VOID]
         cases.append({"id": name, "kind": kind, "gain": gains[name], "accuracy": accuracy, "labels": labels})
     return cases
 
@@ -60,7 +61,7 @@ def draw_case(scored: ScoredImage, crf: DenseCRF) -> Picture:
     """Image, truth, network alone and CRF side by side, (H, 4 W + 6, 3); void pixels show the image."""
     photo = scored.image.movedim(0, -1).numpy()
     colours = voc_palette()
-    labels = [scored.label, *(scored.log_marginals(each).argmax(0) for each in (None, crf))]
+    labels = [scored.labels, *(scored.log_marginals(each).argmax(0) for each in (None, crf))]
     return side_by_side([photo, *(overlay(photo, each.numpy(), colours) for each in labels)])
 
 

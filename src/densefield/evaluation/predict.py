@@ -1,4 +1,4 @@
-"""Labels of images in files: palette PNGs, overlays, probabilities."""
+"""Prediction of image files: palette PNGs, overlays, probabilities."""
 
 from __future__ import annotations
 
@@ -23,32 +23,38 @@ from densefield.images.reading import read_rgb
 from densefield.images.writing import write_png
 from densefield.io.files import write_atomically
 from densefield.io.messages import failure_line
+from densefield.io.progress import Progress
 from densefield.nn.dense_crf import DenseCRF
 from densefield.nn.segmenter import log_marginals
-from densefield.runs.processes import this_process
+from densefield.runs.distributed import rank_and_world_size
 
 OVERLAYS, PROBABILITIES = "overlays", "probabilities"
 
 
 @dataclass(frozen=True)
-class Predicted:
-    """Names of the images that were predicted, of those that had results already, and a line for each failure.
+class PredictedFiles:
+    """The outcome of `predict_files`."""
 
-    `ignored` has a line for each subfolder and each file that is not an image.
-    """
-
-    done: list[str]
-    skipped: list[str]
-    failures: list[str]
-    ignored: list[str]
+    done: list[str]  # names of predicted images
+    skipped: list[str]  # names of images that had results already
+    failures: list[str]  # a line for each image that could not be predicted
+    ignored: list[str]  # a line for each subfolder and each file that is not an image
 
 
 class Predictor:
-    """log q of the labels of one image at a time.
+    """Log marginals of one image at a time.
 
-    * ``network`` maps colours 0…255, uint8 (1, 3, H, W), to scores (1, L, H, W), as `Segmenter.scores` does.
-    * ``longest_side``: larger images are shrunk to that, and their log q stretched back; 0 leaves all as they are.
+    Parameters
+    ----------
+    network
+        Colours 0…255, uint8 (1, 3, H, W) → scores (1, L, H, W), such as `Segmenter.scores`.
+    crf
+        The CRF; None for the network alone.
+    longest_side
+        Larger images are shrunk to this, and their log marginals resized back; 0 is no limit.
 
+    Examples
+    --------
     >>> from densefield.nn.segmenter import Segmenter
     >>> predict = Predictor(Segmenter(torch.nn.Conv2d(3, 2, 1)).scores, crf=None)
     >>> predict(np.zeros((4, 6), np.uint8)).shape
@@ -59,7 +65,7 @@ class Predictor:
         self._network, self._crf, self._longest = network, crf, longest_side
 
     def __call__(self, image: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """Log marginals (L, H, W) of an image (H, W, 3), or (H, W) where it is grey, of colours 0…255."""
+        """Log marginals (L, H, W) of an image (H, W, 3), or (H, W) if grey, in colours 0…255."""
         seen = three_channels(image)
         if self._longest:
             seen = shrunk_image(seen, self._longest)
@@ -80,21 +86,37 @@ def predict_files(
     overlay: bool = False,
     probabilities: bool = False,
     skip_existing: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-) -> Predicted:
-    """Predicts images, and all images of folders, into a folder: NAME.png, an indexed picture with VOC's palette.
+    progress: Progress | None = None,
+) -> PredictedFiles:
+    """Predicts images, and all images of folders, and writes NAME.png, a palette PNG with VOC's colours.
 
-    `overlay` adds overlays/NAME.png, the image under its labels, and `probabilities` probabilities/NAME.npz, float16
-    (L, H, W). Images that cannot be read are listed as failures; the others are predicted. Under torchrun each process
-    takes its share.
+    Images that cannot be read are listed as failures; the others are predicted. Under torchrun each process predicts
+    its share.
+
+    Parameters
+    ----------
+    predictor
+        Gives the log marginals of an image.
+    inputs
+        Images, or folders of them.
+    out
+        The folder for results.
+    overlay
+        Also write overlays/NAME.png, the labels over the image.
+    probabilities
+        Also write probabilities/NAME.npz, float16 (L, H, W).
+    skip_existing
+        Keep results that exist.
+    progress
+        Called with the number of images done and their total number.
     """
     files, failures, ignored = find_images(inputs)
     images = {path.resolve() for path in files.values()}
     for name in files:
         for path in _outputs(out, name, overlay, probabilities).values():
             if path.resolve() in images:
-                raise InputError(f"{path} is an image that is to be predicted: choose another folder for results.")
-    rank, processes = this_process()
+                raise InputError(f"{path} is an image to predict: choose another folder for results.")
+    rank, processes = rank_and_world_size()
     names = sorted(files)[rank::processes]
     done, skipped = [], []
     for count, name in enumerate(names, start=1):
@@ -109,11 +131,11 @@ def predict_files(
                 failures.append(failure_line(error, files[name]))
         if progress is not None:
             progress(count, len(names))
-    return Predicted(done, skipped, failures, ignored if rank == 0 else [])
+    return PredictedFiles(done, skipped, failures, ignored if rank == 0 else [])
 
 
 def three_channels(image: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """(H, W, 3) of a colour or grey image."""
+    """A colour or grey image as (H, W, 3)."""
     return image if image.ndim == 3 else np.repeat(image[..., None], 3, axis=2)
 
 
@@ -127,7 +149,7 @@ def _outputs(out: Path, name: str, overlay: bool, probabilities: bool) -> dict[s
 
 
 def _predict(predictor: Predictor, path: Path, wanted: dict[str, Path]) -> None:
-    """Writes what is wanted of one image; the labels last, so that where they are all is."""
+    """Writes the results of one image, the labels last: if they exist, all results do."""
     image = read_rgb(path)
     log_q = predictor(image)
     labels = log_q.argmax(axis=0)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from densefield.errors import InputError
-from densefield.evaluation.evaluate import RESULT, read_evaluation
+from densefield.evaluation.evaluation import RESULT, read_evaluation
 from densefield.io.files import read_json
 from densefield.io.messages import cause
 from densefield.metrics.metrics import SegmentationResult

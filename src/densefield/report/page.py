@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from densefield.errors import InputError
 from densefield.evaluation.cases import CASES
-from densefield.evaluation.evaluate import RESULT
+from densefield.evaluation.evaluation import RESULT
 from densefield.images.palette import voc_palette
 from densefield.images.reading import open_image
 from densefield.io.files import write_atomically

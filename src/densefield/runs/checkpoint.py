@@ -1,4 +1,4 @@
-"""Checkpoints: everything that a run needs to resume, in files that are complete or absent."""
+"""Checkpoints: everything that a run needs to resume, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from densefield.errors import DensefieldError, InputError
 from densefield.io.files import open_atomically, sync_folder
 from densefield.networks.weights import load_tensors, load_weights
 from densefield.nn.segmenter import Segmenter
+from densefield.runs.build import build_segmenter
 from densefield.runs.checkpoint_checks import DIGEST, check_checkpoint, content_digest
 from densefield.runs.config import Config
-from densefield.runs.run_files import BEST as BEST
-from densefield.runs.run_files import LAST as LAST
-from densefield.runs.run_files import PREVIOUS as PREVIOUS
-from densefield.runs.run_files import checkpoint_file
-from densefield.runs.settings import config_from
-from densefield.training.build import build_segmenter
+from densefield.runs.run_folder import LAST, PREVIOUS, check_run_folder, check_start, checkpoint_file
+from densefield.runs.settings import config_from, differences
+
+# Locations of files and the number of reading processes, which results do not depend on.
+_FREE = ("data.root", "data.sbd", "training.workers", "training.start_from")
 
 
 @dataclass
-class Progress:
+class TrainingState:
     """How far a run has come."""
 
-    overlap: Tensor  # (L, L): counts of training batches since the last validation
+    overlap: Tensor  # (L, L): the confusion matrix of training batches since the last validation
     step: int = 0
     position: Position = BEGINNING
     best: float = -1.0  # the highest mean IoU on validation so far
 
 
 def random_states() -> list[dict[str, Tensor]]:
-    """The states of torch's generators in every process, which all take part in asking."""
+    """The states of torch's random generators in every process; all processes must call this."""
     own = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         own["cuda"] = torch.cuda.get_rng_state()
@@ -56,33 +56,33 @@ def write_checkpoint(
     config: Config,
     segmenter: Segmenter,
     optimizer: dict[str, Any],
-    progress: Progress,
+    state: TrainingState,
     rng: list[dict[str, Tensor]],
 ) -> None:
     """Writes a checkpoint with its checksum, completely or not at all."""
     content: dict[str, Any] = {
         "model": segmenter.state_dict(),
         "optimizer": optimizer,
-        "position": list(progress.position),
+        "position": list(state.position),
         "rng": rng,
-        "step": progress.step,
+        "step": state.step,
         "stage": config.training.stage,
         "config": config.model_dump(mode="json"),
-        "best": progress.best,
-        "overlap": progress.overlap,
+        "best": state.best,
+        "overlap": state.overlap,
     }
     content[DIGEST] = content_digest(content)
-    passing = path.with_name(f".{path.name}.part")  # always the same, so that a killed run leaves at most one
-    with open_atomically(path, passing) as file:
-        kept = _Remembering(file)
+    partial = path.with_name(f".{path.name}.part")  # a fixed name, so that a killed run leaves at most one
+    with open_atomically(path, partial) as file:
+        writer = _Writer(file)
         try:
-            torch.save(content, kept)  # type: ignore[arg-type]
-        except RuntimeError as error:  # torch's own error does not say why the file could not be written
-            raise (kept.error or error) from error
+            torch.save(content, writer)  # type: ignore[arg-type]
+        except RuntimeError as error:  # torch's own error does not say why writing failed
+            raise (writer.error or error) from error
 
 
-class _Remembering:
-    """A file to write to that remembers the error of a failed write."""
+class _Writer:
+    """A file that stores the error of a failed write."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -100,32 +100,38 @@ class _Remembering:
 
 
 def keep_previous(run: Path) -> None:
-    """Keeps the last checkpoint as the one before it: that the next one is good only the step after it will show."""
-    last, passing = run / LAST, run / PREVIOUS.with_name(f".{PREVIOUS.name}.part")
+    """Stores the last checkpoint as the previous one, which a later step has shown to be good."""
+    last, partial = run / LAST, run / PREVIOUS.with_name(f".{PREVIOUS.name}.part")
     if not last.exists():
         return
-    passing.unlink(missing_ok=True)
+    partial.unlink(missing_ok=True)
     try:
-        os.link(last, passing)  # which takes no room: the last one is replaced, not written to
-    except OSError:  # of a disk that has no links
-        shutil.copyfile(last, passing)
-    os.replace(passing, run / PREVIOUS)
+        os.link(last, partial)  # takes no space: the last one is replaced, not overwritten
+    except OSError:  # a file system without links
+        shutil.copyfile(last, partial)
+    os.replace(partial, run / PREVIOUS)
     sync_folder(run / PREVIOUS.parent)
-    passing.unlink(missing_ok=True)  # two links of one file stay two when one is renamed to the other
+    partial.unlink(missing_ok=True)  # renaming a link to another link of the same file does nothing
 
 
 def read_checkpoint(path: str | PathLike[str]) -> dict[str, Any]:
-    """The content of a checkpoint, or of a run's best one (its last, where none was validated yet), checked."""
+    """The content of a checkpoint, or of a run's best one (its last before the first validation), checked."""
     place = checkpoint_file(path)
     content = load_tensors(place, "the checkpoint of a run, such as RUN/checkpoints/best.pt")
     return check_checkpoint(place, content)[0]
 
 
 def load_segmenter(path: str | PathLike[str]) -> tuple[Segmenter, Config]:
-    """The segmenter of a run, as its best checkpoint has it, or of a checkpoint, ready to predict; and the settings."""
+    """The segmenter of a run's best checkpoint, or of a checkpoint, in evaluation mode; and the settings.
+
+    Parameters
+    ----------
+    path
+        The folder of a run, or a checkpoint.
+    """
     content = read_checkpoint(path)
     config = config_from(content["config"])
-    # All weights come from the checkpoint: none need be there, or downloaded, to start from.
+    # All weights come from the checkpoint: no initial weights are needed or downloaded.
     bare = config.model_copy(update={"network": config.network.model_copy(update={"pretrained": False})})
     segmenter = build_segmenter(bare)
     with _naming(checkpoint_file(path), "model"):
@@ -143,9 +149,9 @@ def _naming(path: str | PathLike[str], field: str) -> Iterator[None]:
 
 
 def start_from(segmenter: Segmenter, path: str | PathLike[str]) -> str:
-    """Takes the network's weights from a run or a checkpoint, and the CRF where both have one of the same form.
+    """Loads the network's weights from a run or a checkpoint, and the CRF's if both have one of the same form.
 
-    Returns a line that says what was taken.
+    Returns a line that says what was loaded.
     """
 
     def form(state: dict[str, Tensor]) -> dict[str, torch.Size]:
@@ -153,20 +159,43 @@ def start_from(segmenter: Segmenter, path: str | PathLike[str]) -> str:
 
     content = read_checkpoint(path)
     parts = {"network": segmenter.network, "crf": segmenter.crf}
-    taken, left = [], ""
+    loaded, note = [], ""
     for name, part in parts.items():
         state = {
             key.removeprefix(f"{name}."): value for key, value in content["model"].items() if key.startswith(f"{name}.")
         }
-        if part is None or not state:  # read_checkpoint() has seen to it that there are weights of a network
+        if part is None or not state:  # read_checkpoint() has checked that there are weights of a network
             continue
         if name == "crf" and form(state) != form(part.state_dict()):
-            left = "; its CRF has another form, so the settings' own is used"
+            note = "; its CRF has another form, so the settings' own is used"
             continue
         with _naming(checkpoint_file(path), f"model: {name}"):
             load_weights(part, state)
-        taken.append(name)
-    return f"{' and '.join(taken)} from {path}, step {content['step']}{left}"
+        loaded.append(name)
+    return f"{' and '.join(loaded)} from {path}, step {content['step']}{note}"
+
+
+def find_checkpoint(run: Path, config: Config, resume: bool) -> dict[str, Any] | None:
+    """The checkpoint to resume from; None for a new run."""
+    if not check_run_folder(run, resume):
+        return None
+    checkpoint = read_checkpoint(run / LAST)
+    lines = differences(config_from(checkpoint["config"]), config)
+    other = [line for line in lines if line.partition(":")[0] not in _FREE]
+    if other:
+        raise InputError(
+            f"{run} was started with other settings (then, now):"
+            + "".join(f"\n  {line}" for line in other)
+            + "\nResume it with the same settings, or start a new run from its weights with training.start_from."
+        )
+    return checkpoint
+
+
+def load_start(segmenter: Segmenter, config: Config) -> str:
+    """Loads the weights that a new run starts from; returns a line about them."""
+    check_start(config)
+    stage, source = config.training.stage, config.training.start_from
+    return f"stage {stage}" if source is None else f"stage {stage}: {start_from(segmenter, source)}"
 
 
 def restore(
@@ -176,8 +205,8 @@ def restore(
     optimizer: torch.optim.Optimizer,
     rank: int,
     device: torch.device,
-) -> Progress:
-    """Brings everything to where it was when the checkpoint was written; `path` is named in errors."""
+) -> TrainingState:
+    """Restores model, optimiser, random state and progress from a checkpoint; errors name the `path`."""
     with _naming(path, "model"):
         load_weights(segmenter, content["model"])
     with _naming(path, "optimizer"):
@@ -187,15 +216,17 @@ def restore(
             torch.set_rng_state(content["rng"][rank]["cpu"])
             if "cuda" in content["rng"][rank] and device.type == "cuda":
                 torch.cuda.set_rng_state(content["rng"][rank]["cuda"])
-    return Progress(content["overlap"].to(device), content["step"], Position(*content["position"]), content["best"])
+    return TrainingState(
+        content["overlap"].to(device), content["step"], Position(*content["position"]), content["best"]
+    )
 
 
 def _checked_optimizer(saved: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """The saved state of an optimiser with the rates of the settings; raises where it is that of another one."""
+    """The saved state of an optimiser with the rates of the settings; raises if it is that of another one."""
     own = optimizer.state_dict()
     groups, state = saved.get("param_groups"), saved.get("state")
     if not isinstance(groups, list) or not isinstance(state, dict):
-        raise InputError("lacks param_groups or state, expected what state_dict() of an optimiser gives.")
+        raise InputError("lacks param_groups or state, expected the state_dict() of an optimiser.")
     numbers = [group.get("params") if isinstance(group, dict) else None for group in groups]
     if numbers != [group["params"] for group in own["param_groups"]]:
         raise InputError("its groups of parameters are not those of the settings.")

@@ -1,4 +1,4 @@
-"""What a checkpoint must hold: every field checked once, before any of it is used."""
+"""The fields of a checkpoint, all checked before any of them is used."""
 
 from __future__ import annotations
 
@@ -18,9 +18,18 @@ from densefield.runs.settings import config_from
 
 DIGEST = "sha256"
 FIELDS = ("model", "optimizer", "position", "rng", "step", "stage", "config", "best", "overlap", DIGEST)
-MOST_STEPS = 1 << 62
-KINDS = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool)
-WHOLE = 8  # levels of dicts and lists
+MAX_STEPS = 1 << 62
+DTYPES = (
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.int64,
+    torch.int32,
+    torch.uint8,
+    torch.bool,
+)
+MAX_DEPTH = 8  # levels of dicts and lists
 
 
 def content_digest(content: Mapping[str, Any]) -> str:
@@ -67,9 +76,9 @@ def check_checkpoint(path: Path, content: object) -> tuple[dict[str, Any], Confi
 
 
 def _problems(content: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the types of fields, each with what was expected."""
+    """Problems of the fields, each with what was expected."""
     model, position, rng = content["model"], content["position"], content["rng"]
-    for name, low, high in (("step", 0, MOST_STEPS), ("stage", 1, 2)):
+    for name, low, high in (("step", 0, MAX_STEPS), ("stage", 1, 2)):
         if type(content[name]) is not int or not low <= content[name] <= high:
             yield f"{name}: is {_shown(content[name])}, expected an integer from {low} to {high}"
     if not isinstance(content["best"], float) or math.isinf(content["best"]):
@@ -91,7 +100,7 @@ def _problems(content: Mapping[str, Any]) -> Iterator[str]:
         return
     for states in rng:
         if not _is_random_state(states.get("cpu")) or not set(states) <= {"cpu", "cuda"}:
-            yield "rng: holds what is not the state of torch's random generator"
+            yield "rng: holds a value that is not a state of torch's random generator"
     if not isinstance(content["config"], dict):
         yield f"config: is {_shown(content['config'])}, expected the settings of a run"
     if not isinstance(content["optimizer"], dict):
@@ -103,7 +112,7 @@ def _problems(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _mismatches(content: Mapping[str, Any], config: Config) -> Iterator[str]:
-    """What does not fit the settings."""
+    """Fields that contradict the settings."""
     labels, overlap = config.network.num_classes, content["overlap"]
     if content["stage"] != config.training.stage:
         yield f"stage: is {content['stage']}, but training.stage of its config is {config.training.stage}"
@@ -115,11 +124,11 @@ def _mismatches(content: Mapping[str, Any], config: Config) -> Iterator[str]:
 
 
 def _unusable(value: object, depth: int) -> Iterator[str]:
-    """What could not be hashed or would not end: odd tensors, deep nesting, objects of other types."""
-    if depth > WHOLE:
-        yield f"is nested deeper than {WHOLE} levels"
+    """Values that cannot be hashed: unusual tensors, deep nesting, objects of other types."""
+    if depth > MAX_DEPTH:
+        yield f"is nested deeper than {MAX_DEPTH} levels"
     elif isinstance(value, Tensor):
-        if value.layout != torch.strided or value.is_quantized or value.is_meta or value.dtype not in KINDS:
+        if value.layout != torch.strided or value.is_quantized or value.is_meta or value.dtype not in DTYPES:
             yield f"holds a tensor of type {value.dtype} ({value.layout}), expected numbers"
         elif value.numel() * value.element_size() > value.untyped_storage().nbytes():
             yield f"holds a tensor of shape {tuple(value.shape)} with less memory than it needs"
@@ -146,7 +155,7 @@ def _is_random_state(value: object) -> bool:
 
 
 def _add(digest: Any, value: object) -> None:
-    """Adds a value in a form that differs for different values."""
+    """Adds an unambiguous encoding of a value."""
     if isinstance(value, Tensor):
         plain = value.detach().cpu().contiguous()
         digest.update(f"T{plain.dtype}{tuple(plain.shape)};".encode())

@@ -1,4 +1,4 @@
-"""The settings of a run, each with its default, its type and its limits."""
+"""The settings of a run, with their defaults, types and limits."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from densefield.crf.problem import MOST_ITERATIONS
 from densefield.errors import InputError
 from densefield.filters.lattice_design import MAX_HALO, Operator
 
-MOST_NUMBER = 1e30  # beyond which single precision has few numbers left
+MAX_NUMBER = 1e30  # close to the largest number of single precision
 
-Positive = Annotated[float, Field(gt=0, le=MOST_NUMBER)]
-NotNegative = Annotated[float, Field(ge=0, le=MOST_NUMBER)]
+Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
+NotNegative = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Side = Annotated[int, Field(ge=1)]
 
-HELD_OUT = "held_out"  # the split of images that are taken out of those for training
+HELD_OUT = "held_out"  # the split of images removed from the training images
 
-# What each network can be made with besides the number of labels, and the values it may have.
+# The options of each network besides the number of classes, and their values.
 NETWORK_OPTIONS: dict[str, dict[str, tuple[object, ...]]] = {
     "deeplab_vgg16": {"fc6": ("7x7", "4x4", "3x3", "large-fov")},
     "fcn8s_vgg16": {},
@@ -43,7 +43,7 @@ class _Section(BaseModel):
 
 
 class SceneConfig(_Section):
-    """Scenes drawn on demand; the validation scenes have the numbers after those for training."""
+    """Scenes drawn on demand; validation scenes have the numbers after those for training."""
 
     images: Count = 2000
     val_images: Count = 200
@@ -53,18 +53,16 @@ class SceneConfig(_Section):
 
 
 class DataConfig(_Section):
-    """Where images come from, and how they are augmented."""
+    """The dataset and its augmentation."""
 
     kind: Literal["voc2012", "folder", "scenes"] = "voc2012"
     root: str = "data"
-    sbd: str | None = None  # the folder of SBD, where it is not in root
+    sbd: str | None = None  # the folder of SBD, if it is not in root
     train: str = "train"
     val: str = "val"  # or "held_out"
-    held_out: int = Field(default=0, ge=0)  # images of train that are not trained on: the split "held_out"
-    val_images: int = Field(
-        default=0, ge=0
-    )  # how many images of val are looked at while training, evenly spread; 0 is all
-    longest_side: int = Field(default=0, ge=0)  # larger images are shrunk to that as they are read; 0 leaves them
+    held_out: int = Field(default=0, ge=0)  # number of training images held out as the split "held_out"
+    val_images: int = Field(default=0, ge=0)  # number of validation images, evenly spread; 0 is all
+    longest_side: int = Field(default=0, ge=0)  # larger images are shrunk to this when read; 0 is no limit
     crop: tuple[Side, Side] = (306, 306)
     scales: tuple[Positive, Positive] = (0.5, 1.5)
     mirror: bool = True
@@ -82,12 +80,12 @@ class DataConfig(_Section):
         if self.held_out and self.kind == "scenes":
             raise ValueError(f"held_out is {self.held_out}, but scenes are drawn as needed: use scenes.val_images")
         if self.val == HELD_OUT and not self.held_out:
-            raise ValueError("val is 'held_out', but no images are: set held_out to how many")
+            raise ValueError("val is 'held_out', but held_out is 0: set it to a number of images")
         return self
 
 
 class NetworkConfig(_Section):
-    """Which network, and what it starts from: ImageNet's weights (true), nothing (false), or a file of weights."""
+    """The network and its initial weights: ImageNet's (true), random (false), or those of a file."""
 
     name: Literal["deeplab_vgg16", "fcn8s_vgg16", "deeplab_efficientnet_lite0", "small_network"] = "deeplab_vgg16"
     num_classes: int = Field(default=21, ge=1, le=255)
@@ -108,9 +106,9 @@ class NetworkConfig(_Section):
 
 
 class CRFConfig(_Section):
-    """The CRF of stage 2 before training: the keys of `crf.toml`, and what training alone has (`enabled`, `freeze`).
+    """The CRF of stage 2 before training: the keys of `crf.toml`, and `enabled` and `freeze`.
 
-    Kernels are kept with all their fields, as `densefield.crf.crf_tables` has them.
+    Kernels are stored with all their fields, as in `densefield.crf.crf_tables`.
     """
 
     enabled: bool = True  # false trains the network alone in stage 2 too, for comparison
@@ -146,12 +144,12 @@ class CRFConfig(_Section):
 
 
 def _training_problems(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Lines on kernels that a file may have, but that cannot be learnt on photos."""
+    """Problems of kernels that are valid in a file, but cannot be learnt on photos."""
     if not tables:
         yield f"{KERNELS}: is empty, expected one kernel or more; enabled = false trains without a CRF"
     for place, (table, kernel) in enumerate(zip(tables, kernels_from_tables(tables), strict=True)):
         if table["kind"] == "custom":
-            yield f"{KERNELS}.{place}: compares {kernel.name!r}, but training has positions and colours alone"
+            yield f"{KERNELS}.{place}: compares {kernel.name!r}, but training has positions and colours only"
             continue
         try:
             kernel.shape({"position": 2, "channel": 3})
@@ -166,7 +164,7 @@ def _training_problems(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _parameter_names(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The names that DenseCRF gives to the parameters of these kernels."""
+    """The names of the parameters of these kernels in DenseCRF."""
     seen: Counter[str] = Counter()
     for table in tables:
         kind = table["kind"]
@@ -178,32 +176,32 @@ def _parameter_names(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 class OptimizerConfig(_Section):
-    """How parameters move: the top layer, all other layers and the CRF at rates of their own."""
+    """The optimiser, with learning rates of the top layer, all other layers and the CRF."""
 
     name: Literal["sgd", "adamw"] = "sgd"
     lr_top: Positive = 0.01
     lr_rest: Positive = 0.001
     lr_crf: NotNegative = 0.01
     momentum: float = Field(default=0.9, ge=0, lt=1)  # of sgd
-    weight_decay: NotNegative = 0.0005  # never of biases, nor of the CRF
-    bias_factor: Positive = 2.0  # how much faster biases move
+    weight_decay: NotNegative = 0.0005  # not applied to biases and to the CRF
+    bias_factor: Positive = 2.0  # learning rate of biases, relative to weights
     schedule: Literal["constant", "poly"] = "poly"
 
 
 class TrainingConfig(_Section):
-    """What is done how often."""
+    """The training loop."""
 
     stage: Literal[1, 2] = 1
     steps: Count = 6000
-    batch: Count = 20  # images per step, of all processes together
-    accumulate: Count = 1  # parts in which each process goes through its share of a batch
+    batch: Count = 20  # images per step, over all processes
+    accumulate: Count = 1  # parts in which each process computes its share of a batch
     validate_every: Count = 500
     checkpoint_every: Count = 500
     log_every: Count = 1
     seed: Seed = 0
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
-    workers: int = Field(default=2, ge=0)  # processes that read images; 0 reads them in the process that trains
-    start_from: str | None = None  # a run or a checkpoint whose weights are taken
+    workers: int = Field(default=2, ge=0)  # processes that read images; 0 reads them in the training process
+    start_from: str | None = None  # a run or a checkpoint with the initial weights
 
     @model_validator(mode="after")
     def _batches_can_be_split(self) -> TrainingConfig:
@@ -230,5 +228,5 @@ class Config(_Section):
 
     @property
     def uses_crf(self) -> bool:
-        """Whether there is a CRF: in stage 2, unless it is disabled."""
+        """Whether there is a CRF: in stage 2, unless disabled."""
         return self.training.stage == 2 and self.crf.enabled

@@ -1,46 +1,90 @@
-"""The folder of a run: started, or resumed, only with settings that fit."""
+"""Files and folders that a user names, checked before torch is loaded or anything is computed."""
 
 from __future__ import annotations
 
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from densefield.crf.crf_file import read_crf
+from densefield.crf.kernels import Custom
+from densefield.crf.model import CRF
 from densefield.errors import InputError
-from densefield.io.files import write_atomically
-from densefield.nn.segmenter import Segmenter
-from densefield.runs.checkpoint import read_checkpoint, start_from
-from densefield.runs.config import Config
-from densefield.runs.run_checks import check_start
-from densefield.runs.run_files import LAST, SETTINGS, check_run_folder
-from densefield.runs.settings import config_from, differences, to_toml
 
-# Where files are and how many processes read them: results do not depend on it.
-_FREE = ("data.root", "data.sbd", "training.workers", "training.start_from")
+if TYPE_CHECKING:
+    from densefield.runs.config import Config
+
+CHECKPOINTS = "checkpoints"
+LAST, BEST, PREVIOUS = (Path(CHECKPOINTS, f"{name}.pt") for name in ("last", "best", "previous"))
+SETTINGS = Path("config.toml")
 
 
-def find_checkpoint(run: Path, config: Config, resume: bool) -> dict[str, Any] | None:
-    """The checkpoint to resume from; None for a new run."""
+def checkpoint_file(path: str | PathLike[str]) -> Path:
+    """The file itself, or the best checkpoint of a run (the last one before the first validation).
+
+    >>> checkpoint_file("nowhere")
+    Traceback (most recent call last):
+        ...
+    densefield.errors.InputError: there is no nowhere, expected the folder of a run, or a checkpoint.
+    """
+    place = Path(path)
+    if not place.is_dir():
+        if not place.exists():
+            raise InputError(f"there is no {place}, expected the folder of a run, or a checkpoint.")
+        return place
+    found = [place / name for name in (BEST, LAST) if (place / name).exists()]
+    if not found:
+        raise InputError(f"{place} has no {BEST}, expected the folder of a run, or a checkpoint.")
+    return found[0]
+
+
+def check_run(config: Config, run: Path, resume: bool) -> None:
+    """Raises if training cannot start: because of the run's folder, the files of weights, or those of the data."""
+    from densefield.runs.splits import check_splits
+
     if not check_run_folder(run, resume):
-        return None
-    checkpoint = read_checkpoint(run / LAST)
-    lines = differences(config_from(checkpoint["config"]), config)
-    other = [line for line in lines if line.partition(":")[0] not in _FREE]
-    if other:
-        raise InputError(
-            f"{run} was started with other settings (then, now):"
-            + "".join(f"\n  {line}" for line in other)
-            + "\nResume it with the same settings, or start a new run from its weights with training.start_from."
-        )
-    return checkpoint
+        check_start(config)
+    weights = config.network.pretrained
+    if isinstance(weights, str) and not Path(weights).is_file():
+        raise InputError(f"network.pretrained is {weights!r}, but there is no such file.")
+    check_splits(config.data)
 
 
-def begin(segmenter: Segmenter, config: Config) -> str:
-    """Loads the weights that the settings say a new run starts from; returns a line on it."""
-    check_start(config)
-    stage, source = config.training.stage, config.training.start_from
-    return f"stage {stage}" if source is None else f"stage {stage}: {start_from(segmenter, source)}"
+def check_run_folder(run: Path, resume: bool) -> bool:
+    """Whether the run is to be resumed from its last checkpoint; raises if a new run would overwrite one."""
+    if run.exists() and not run.is_dir():
+        raise InputError(f"{run} is a file, expected a folder for the run.")
+    if not (run / LAST).exists():
+        return False
+    if not resume:
+        raise InputError(f"{run} holds a run already. Resume it with resume=True, or name another folder.")
+    return True
 
 
-def write_settings(run: Path, config: Config) -> None:
-    """All settings, to RUN/config.toml."""
-    write_atomically(run / SETTINGS, to_toml(config).encode())
+def check_start(config: Config) -> None:
+    """Raises if the weights that a new run starts from do not exist."""
+    if config.training.start_from is not None:
+        checkpoint_file(config.training.start_from)
+    elif config.training.stage == 2:
+        raise InputError("stage 2 starts from the weights of stage 1: name its run with training.start_from.")
+
+
+def check_result_folder(out: Path) -> None:
+    """Raises if results cannot be written because a file is in the way."""
+    for place in (out, *out.parents):
+        if place.exists():
+            if not place.is_dir():
+                raise InputError(f"{place} is a file, expected a folder for the results.")
+            return
+
+
+def read_photo_crf(path: Path, num_classes: int | None = None) -> CRF:
+    """The CRF in a file; raises if it has custom kernels, since photos have positions and colours only."""
+    crf = read_crf(path, num_classes)
+    for place, kernel in enumerate(crf.kernels):
+        if isinstance(kernel, Custom):
+            raise InputError(
+                f"{path}: kernels.{place}: compares {kernel.feature!r}, but photos have positions and colours only. "
+                "Use CRF.load(path).solve(scores, image, features=…) in Python."
+            )
+    return crf

@@ -1,7 +1,8 @@
-"""Scores of a network in files: logits or probabilities of one image in each."""
+"""Scores of a network in files: the logits or probabilities of one image in each."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -10,11 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield.crf.unary import kind_of_scores
+from densefield.datasets.folder import list_split
 from densefield.errors import InputError, warn
 from densefield.io.untrusted import read_array
+from densefield.runs.run_folder import CHECKPOINTS, checkpoint_file
 
 SUFFIXES = (".npz", ".npy")
-FIRST = 3  # files: where none of them can be used, none is expected to be
+FIRST = 3  # files: if none of them can be used, all are taken to be wrong
 LOGITS, PROBABILITIES = "logits", "probabilities"
 
 
@@ -25,13 +28,34 @@ class FileScores(NamedTuple):
     are_probabilities: bool
 
 
-def is_score_folder(path: Path) -> bool:
-    """Whether a path is a folder of files of scores, rather than a run or a checkpoint."""
-    return path.is_dir() and any(each.suffix in SUFFIXES for each in path.iterdir())
+def check_sources(scores: Path, data: Path | None, split: str | None, probabilities: bool = False) -> None:
+    """Raises the errors of `open_scores` that can be found within a second, without torch."""
+    if not names_score_files(scores, probabilities):
+        checkpoint_file(scores)
+        if data is not None:
+            list_split(data, split)
+        return
+    if data is None:
+        raise InputError(f"{scores} holds scores without images: name the folder of the data too.")
+    ids = [entry.id for entry in list_split(data, split).entries]
+    files = find_score_files(scores)
+    read_first([files[name] for name in images_with_scores(scores, files, ids)], None, probabilities)
+
+
+def names_score_files(scores: Path, probabilities: bool) -> bool:
+    """Whether the path is a folder of score files; raises if it is neither that nor a run or checkpoint."""
+    if scores.is_dir() and not (scores / CHECKPOINTS).is_dir():
+        if any(each.suffix in SUFFIXES for each in scores.iterdir()):
+            return True
+        kinds = " or ".join(f"ID{suffix}" for suffix in SUFFIXES)
+        raise InputError(f"{scores} is neither a run with a checkpoint nor a folder of scores ({kinds}).")
+    if probabilities:
+        raise InputError(f"{scores} is a run, whose network gives logits: leave out probabilities=True.")
+    return False
 
 
 def find_score_files(folder: Path) -> dict[str, Path]:
-    """The files of scores in a folder by their names without suffix, which are the ids of images."""
+    """The score files of a folder by their names without suffix, which are the ids of images."""
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}, expected one with scores as ID.npz or ID.npy.")
     found: dict[str, Path] = {}
@@ -44,13 +68,43 @@ def find_score_files(folder: Path) -> dict[str, Path]:
     return found
 
 
+def images_with_scores(folder: Path, files: Mapping[str, Path], ids: Sequence[str]) -> list[str]:
+    """The ids of images that have a score file, in order; raises if none has."""
+    used = [id for id in ids if id in files]
+    if not used:
+        raise InputError(
+            f"none of the {len(files)} files in {folder} has the name of one of the {len(ids)} images: expected names "
+            f"such as {ids[0]}.npz."
+        )
+    return used
+
+
+def read_first(files: Sequence[Path], num_classes: int | None, probabilities: bool) -> tuple[Path, FileScores]:
+    """The first file that can be read; raises if the first few cannot, since then all are probably wrong."""
+    failures = []
+    for path in files[:FIRST]:
+        try:
+            return path, read_scores(path, num_classes, probabilities)
+        except InputError as error:
+            failures.append(error)
+    raise failures[0]
+
+
 def read_scores(path: Path, num_classes: int | None = None, probabilities: bool = False) -> FileScores:
     """The scores in a file, checked.
 
-    * ``labels``: how many labels there are, if it is known.
-    * ``probabilities``: the file holds probabilities; so it does where its array has this name. Probabilities that are
-      taken for logits, and logits that are taken for probabilities, are refused.
+    Parameters
+    ----------
+    path
+        An `.npy` file, or an `.npz` file with one array, or with one named "logits" or "probabilities".
+    num_classes
+        The number of classes, if known.
+    probabilities
+        The file holds probabilities; so does an array of this name. Probabilities passed as logits, and logits passed
+        as probabilities, are errors.
 
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     np.save(Path(folder, "cat.npy"), np.full((4, 2, 3), 0.25, np.float16))
@@ -58,13 +112,13 @@ def read_scores(path: Path, num_classes: int | None = None, probabilities: bool 
     True
     """
     name, values = read_array(path, partial(_array_name, path, probabilities))
-    expected = f"({'labels' if num_classes is None else num_classes}, rows, columns)"
+    expected = f"({'classes' if num_classes is None else num_classes}, rows, columns)"
     if values.dtype.kind != "f":
         raise InputError(f"{path} holds {values.dtype}, expected scores in floating point numbers, {expected}.")
     if values.ndim != 3 or 0 in values.shape or num_classes not in (None, len(values)):
         hint = ""
         if values.ndim == 3 and values.shape[-1] == num_classes:
-            hint = " The labels are its last axis: save numpy.moveaxis(scores, -1, 0)."
+            hint = " The classes are its last axis: save numpy.moveaxis(scores, -1, 0)."
         elif values.ndim == 4 and len(values) == 1:
             hint = " Save scores[0]."
         raise InputError(f"{path} holds scores of shape {values.shape}, expected {expected}.{hint}")
@@ -76,14 +130,14 @@ def read_scores(path: Path, num_classes: int | None = None, probabilities: bool 
 
 
 def warn_of_sigmoid(path: Path, scores: FileScores) -> None:
-    """Warns where scores that are taken for logits are all between 0 and 1, as the outputs of a sigmoid are."""
+    """Warns if logits are all between 0 and 1, like the outputs of a sigmoid."""
     values = scores.values
     low, high = float(values.min()), float(values.max())
     if not scores.are_probabilities and 0 <= low < high <= 1:
         warn(
-            f"{path} holds values from {low:.3g} to {high:.3g} that do not sum to 1 over the labels, and they are "
-            "taken for logits. If they are the outputs of a sigmoid, save what went into it; if they are "
-            "probabilities, divide them by their sum over the labels and pass probabilities=True."
+            f"{path} holds values from {low:.3g} to {high:.3g} that do not sum to 1 over the classes, and they are "
+            "used as logits. If they are the outputs of a sigmoid, save its inputs instead; if they are "
+            "probabilities, divide them by their sum over the classes and pass probabilities=True."
         )
 
 
@@ -101,23 +155,23 @@ def _array_name(path: Path, probabilities: bool, names: list[str]) -> str:
 
 
 def _check_kind(path: Path, values: npt.NDArray[np.floating], are_probabilities: bool) -> None:
-    """Raises where probabilities are taken for logits, or the other way round."""
+    """Raises if probabilities are passed as logits, or logits as probabilities."""
     if not are_probabilities:
         kind = kind_of_scores(values)
         if kind == "probabilities":
             raise InputError(
                 f"{path} holds probabilities: from {values.min():.3g} to {values.max():.3g}, with sum 1 over the "
-                "labels, but logits are expected. Pass probabilities=True."
+                "classes, but logits are expected. Pass probabilities=True."
             )
         if kind == "energies":
             raise InputError(f"{path} holds energies, -log p, but logits are expected. Save -energies.")
         return
     low, high = float(values.min()), float(values.max())
     total = values.sum(axis=0, dtype=np.float64)
-    # Half precision rounds each probability by up to 1/4096 of itself; resizing keeps sums.
+    # Half precision rounds each probability by up to 1/4096 of itself; resizing preserves sums.
     if low < -1e-3 or high > 1 + 1e-3 or abs(total - 1).max() > 0.02:
         raise InputError(
-            f"{path} holds values from {low:.3g} to {high:.3g}, with sums over the labels from {total.min():.3g} to "
+            f"{path} holds values from {low:.3g} to {high:.3g}, with sums over the classes from {total.min():.3g} to "
             f"{total.max():.3g}, expected probabilities, which are from 0 to 1 with sum 1. For logits leave out "
             "probabilities=True."
         )

@@ -1,10 +1,10 @@
-"""Settings from a TOML file and the command line, checked all at once; and back to TOML."""
+"""Settings read from a TOML file and the command line, checked all at once, and written as TOML."""
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,21 +18,24 @@ from densefield.runs.config import Config
 
 STAGE2 = "stage2"
 CRF_FILE = "file"  # in [crf]: a CRF to start from, whose keys the others of [crf] override
-_TYPES = ("float", "constrained-float", "str", "bool", "int")  # parts of a key where pydantic had a choice of types
+_TYPES = ("float", "constrained-float", "str", "bool", "int")  # pydantic adds these to keys with several types
 
 Tables = dict[str, Any]
 
 
 def read_config(path: str | PathLike[str], settings: Sequence[str] = ()) -> Config:
-    """The settings in a TOML file, changed by others such as ``"optimizer.lr_top=0.02"``.
+    """The settings in a TOML file, with overrides such as ``"optimizer.lr_top=0.02"``.
 
-    * ``path``: the file. It holds what differs from the defaults, and in the table `stage2` what differs in stage 2
-      from stage 1. ``crf.file`` names a CRF to start from, relative to the folder of this file.
-    * ``settings``: keys and values, in TOML, that override the file in both stages. ``crf.kernels.0.weight=2`` changes
-      the first kernel of the list. ``crf.file=`` is relative to the working directory and replaces the CRF of the
-      file.
+    All unknown keys and invalid values are listed in one error.
 
-    Everything that is unknown or impossible is listed in one error.
+    Parameters
+    ----------
+    path
+        The file. It holds the settings that differ from the defaults, and in the table `stage2` those of stage 2 that
+        differ from stage 1. ``crf.file`` names a CRF to start from, relative to the folder of this file.
+    settings
+        Keys and values, in TOML, that override the file in both stages. ``crf.kernels.0.weight=2`` changes the first
+        kernel of the list. ``crf.file=`` is relative to the working directory and replaces the CRF of the file.
     """
     try:
         return _read_config(path, settings)
@@ -54,7 +57,7 @@ def _read_config(path: str | PathLike[str], settings: Sequence[str]) -> Config:
         _set(tables, setting, problems)
     joint = copy.deepcopy(tables)
     _merge(joint, second)
-    for setting in ordered:  # the command line holds in both stages
+    for setting in ordered:  # the command line overrides both stages
         _set(joint, setting, [])
     stage = _at(tables, "training", "stage")
     chosen, other = (joint, tables) if stage == 2 else (tables, joint)
@@ -66,7 +69,7 @@ def _read_config(path: str | PathLike[str], settings: Sequence[str]) -> Config:
 
 
 def config_from(tables: Mapping[str, Any]) -> Config:
-    """The settings in nested dicts, as a checkpoint holds them."""
+    """The settings in nested dicts, as in a checkpoint."""
     problems = _problems(tables)
     if problems:
         raise InputError("the settings cannot be used:" + "".join(f"\n  {line}" for line in problems))
@@ -74,12 +77,14 @@ def config_from(tables: Mapping[str, Any]) -> Config:
 
 
 def to_toml(config: Config) -> str:
-    """All settings as text that read_config() reads.
+    """All settings as TOML that read_config() reads.
 
     >>> print(to_toml(Config()).splitlines()[1])
     kind = "voc2012"
     """
-    return "\n".join(_lines(config.model_dump(mode="json"), ())) + "\n"
+    import tomli_w
+
+    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
 
 
 def differences(one: Config, two: Config) -> list[str]:
@@ -98,7 +103,7 @@ def differences(one: Config, two: Config) -> list[str]:
 
 
 def _read_crf_file(tables: Tables, folder: Path, problems: list[str]) -> None:
-    """Replaces the key `file` of [crf] by what that file holds, save for the keys that are there already."""
+    """Replaces the key `file` of [crf] by the content of that file; other keys of [crf] override it."""
     crf = tables.get("crf")
     if not isinstance(crf, dict) or CRF_FILE not in crf:
         return
@@ -113,7 +118,7 @@ def _read_crf_file(tables: Tables, folder: Path, problems: list[str]) -> None:
 
 
 def _validated(tables: Mapping[str, Any]) -> Config:
-    # As JSON, where a list may be a tuple but neither true nor "1" is a number.
+    # As JSON: in strict mode it takes lists for tuples, but neither true nor "1" for numbers.
     return Config.model_validate_json(json.dumps(tables, default=str), strict=True)
 
 
@@ -158,7 +163,7 @@ def _known_keys(place: Sequence[str]) -> list[str]:
 
 
 def _set(tables: Tables, setting: str, problems: list[str]) -> None:
-    """Applies a setting such as "training.steps=100"; a value that is not TOML is text."""
+    """Applies a setting such as "training.steps=100"; a value that is not TOML is a string."""
     key, equals, text = setting.partition("=")
     key = key.strip()
     names = key.split(".")
@@ -191,7 +196,7 @@ def _set(tables: Tables, setting: str, problems: list[str]) -> None:
 
 
 def _step(place: Tables | list[Any], name: str) -> str | int | None:
-    """The key or index that a name stands for; None where there is none."""
+    """The key or index of that name; None if it does not exist."""
     if isinstance(place, dict):
         return name if name in place else None
     return int(name) if name.isdecimal() and int(name) < len(place) else None
@@ -210,26 +215,6 @@ def _at(tables: Tables, *names: str) -> object:
     for name in names:
         found = found.get(name) if isinstance(found, dict) else None
     return found
-
-
-def _lines(table: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
-    if place:
-        yield f"[{'.'.join(place)}]"
-    for key, value in table.items():
-        if not isinstance(value, dict) and not _is_list_of_tables(value) and value is not None:
-            yield _assignment(key, value)
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from ["", *_lines(value, (*place, key))] if place else _lines(value, (key,))
-        elif _is_list_of_tables(value):
-            for item in value:
-                yield from ["", f"[[{'.'.join((*place, key))}]]", *(_assignment(*pair) for pair in item.items())]
-    if len(place) == 1:
-        yield ""
-
-
-def _assignment(key: str, value: Any) -> str:
-    return f"{key} = {json.dumps(value, ensure_ascii=False)}"  # the same in TOML for all values that settings hold
 
 
 def _is_list_of_tables(value: object) -> bool:

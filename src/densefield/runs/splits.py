@@ -1,23 +1,22 @@
-"""The images that settings name: splits of datasets, and parts of splits."""
+"""Settings → datasets: splits, held-out images, and subsets."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from densefield.datasets.folder import FolderDataset, checked_folder, find_layout, split_names
-from densefield.datasets.sample import Dataset, Sample, entries_of
+from densefield.datasets.sample import Dataset, Subset
 from densefield.datasets.transforms import ShrunkDataset
 from densefield.datasets.voc import VOC2012, list_voc
 from densefield.errors import InputError
 from densefield.runs.config import HELD_OUT, Config, DataConfig
 from densefield.scenes.scene import SceneDataset
 
-UNLISTED = ("train", "val")  # splits that a folder without split lists has all the same
+UNLISTED = ("train", "val")  # splits of a folder without split lists
 
 
 def build_datasets(config: Config) -> tuple[Dataset, Dataset]:
-    """The images for training, and those for validation."""
+    """The datasets for training and for validation."""
     check_splits(config.data)
     splits = {split: open_split(config.data, split) for split in (config.data.train, config.data.val)}
     for split, dataset in splits.items():
@@ -28,21 +27,20 @@ def build_datasets(config: Config) -> tuple[Dataset, Dataset]:
         if len(dataset.classes) != config.network.num_classes:
             raise InputError(
                 f"network.num_classes is {config.network.num_classes}, but the data have {len(dataset.classes)} "
-                "classes: set "
-                "network.num_classes to that number."
+                "classes: set network.num_classes to that number."
             )
     train, val = splits[config.data.train], splits[config.data.val]
-    return train, Part(val, _evenly(len(val), config.data.val_images or len(val)))
+    return train, Subset(val, _evenly(len(val), config.data.val_images or len(val)))
 
 
 def check_splits(config: DataConfig) -> None:
-    """Raises where the images for training or validation are not there; no image is read."""
+    """Raises if the images for training or validation do not exist; reads no image."""
     if config.kind == "scenes":
         return
     if _is_unlisted(config) and not config.held_out:
         raise InputError(
-            f"{config.root} has no split lists, so that validation would be on the images for training. Set "
-            "data.held_out to the number of images that are validated on, or write splits/train.txt and splits/val.txt."
+            f"{config.root} has no split lists, so validation would use the training images. Set "
+            "data.held_out to the number of validation images, or write splits/train.txt and splits/val.txt."
         )
     for split in dict.fromkeys(config.train if each == HELD_OUT else each for each in (config.train, config.val)):
         if config.kind == "voc2012":
@@ -52,7 +50,7 @@ def check_splits(config: DataConfig) -> None:
 
 
 def default_split(config: DataConfig) -> str:
-    """The split that a run is evaluated on: that of validation, or "val" where images of training are held out."""
+    """The split for evaluation: that of validation, or "val" if validation uses held-out training images."""
     if config.val != HELD_OUT:
         return config.val
     if config.kind == "folder" and "val" not in split_names(find_layout(Path(config.root))[1]):
@@ -61,39 +59,38 @@ def default_split(config: DataConfig) -> str:
 
 
 def open_split(config: DataConfig, split: str) -> Dataset:
-    """One split, with images no larger than the settings allow.
+    """One split, with images no larger than ``longest_side``.
 
-    The images of "held_out" are taken out of those for training, evenly spread. In a folder without split lists all
-    images are for training, and those held out are "val" too. Scenes that are drawn on demand have two splits: the
-    scenes for training, and those after them.
+    The split "held_out" consists of training images, evenly spread. In a folder without split lists all images are for
+    training, and "val" is "held_out". Scenes have two splits: the training scenes, and those after them.
     """
     if split == config.val and config.held_out and _is_unlisted(config):
         split = HELD_OUT
-    dataset = _whole_split(config, config.train if split == HELD_OUT else split)
+    dataset = _split(config, config.train if split == HELD_OUT else split)
     if config.held_out and split in (config.train, HELD_OUT):
-        apart = _evenly(len(dataset), config.held_out)
-        if len(apart) == len(dataset):
+        held_out = _evenly(len(dataset), config.held_out)
+        if len(held_out) == len(dataset):
             raise InputError(f"data.held_out is {config.held_out}, but {config.train} has {len(dataset)} images.")
-        rest = sorted(set(range(len(dataset))) - set(apart))
-        dataset = Part(dataset, apart if split == HELD_OUT else rest)
+        rest = sorted(set(range(len(dataset))) - set(held_out))
+        dataset = Subset(dataset, held_out if split == HELD_OUT else rest)
     elif split == HELD_OUT:
         raise InputError("no images are held out: data.held_out is 0.")
     return ShrunkDataset(dataset, config.longest_side) if config.longest_side else dataset
 
 
 def _evenly(length: int, count: int) -> list[int]:
-    """So many numbers below the length, evenly spread; all where there are not so many."""
+    """`count` indices below the length, evenly spread; all of them if the length is smaller."""
     count = min(count, length)
     return [number * length // count for number in range(count)]
 
 
-def _whole_split(config: DataConfig, split: str) -> Dataset:
+def _split(config: DataConfig, split: str) -> Dataset:
     if config.kind == "voc2012":
         return VOC2012(config.root, split, sbd=config.sbd)
     if config.kind == "folder":
         return FolderDataset(find_layout(Path(config.root))[1], _listed_split(config, split))
     if split not in (config.train, config.val):
-        raise InputError(f"the split is {split!r}, but scenes that are drawn have {config.train!r} and {config.val!r}.")
+        raise InputError(f"the split is {split!r}, but scenes have {config.train!r} and {config.val!r}.")
     scenes, later = config.scenes, split == config.val
     return SceneDataset(
         scenes.val_images if later else scenes.images,
@@ -105,27 +102,10 @@ def _whole_split(config: DataConfig, split: str) -> Dataset:
 
 
 def _listed_split(config: DataConfig, split: str) -> str | None:
-    """The split of a folder; None, all images, where it has no split lists and the name is a default."""
+    """The split of a folder; None, all images, if it has no split lists and the name is a default."""
     return None if split in UNLISTED and _is_unlisted(config) else split
 
 
 def _is_unlisted(config: DataConfig) -> bool:
     """Whether the data are a folder without split lists."""
     return config.kind == "folder" and not split_names(find_layout(Path(config.root))[1])
-
-
-class Part:
-    """Some images of a dataset."""
-
-    def __init__(self, dataset: Dataset, indices: Sequence[int]) -> None:
-        self._dataset, self._indices = dataset, indices
-        self.classes = dataset.classes
-        self.ids = tuple(dataset.ids[index] for index in indices)
-        entries = entries_of(dataset)
-        self.entries = tuple(entries[index] for index in indices) if entries else ()
-
-    def __len__(self) -> int:
-        return len(self._indices)
-
-    def __getitem__(self, index: int) -> Sample:
-        return self._dataset[self._indices[index]]

@@ -1,1 +1,14 @@
-"""Training: settings, the loop, checkpoints and logs."""
+"""Training of a network alone (stage 1) and of network and CRF together (stage 2). Needs the extra `train`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from densefield.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from densefield.training.log import read_log as read_log
+    from densefield.training.loop import Diverged as Diverged
+    from densefield.training.loop import train as train
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(__name__, {"log": ["read_log"], "loop": ["Diverged", "train"]})

@@ -1,15 +1,18 @@
-"""What a run writes down at each step: a table in CSV, and TensorBoard's files."""
+"""The log of a run: a CSV table, TensorBoard files, and a progress bar on the terminal."""
 
 from __future__ import annotations
 
 import csv
 import io
+import sys
+import time
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from densefield.io.files import write_atomically
+from densefield.io.messages import printable
 from densefield.nn.dense_crf import DenseCRF
 
 TABLE, BOARD = "log.csv", "tensorboard"
@@ -17,7 +20,7 @@ COLUMNS = ("step", "stage", "loss", "iou", "train_iou", "images_per_second")
 
 
 def crf_values(crf: DenseCRF | None) -> dict[str, float]:
-    """The CRF's values by name, each a number: of a matrix the means of its diagonal and of the rest.
+    """The CRF's values by name; for a matrix, the means of its diagonal and of the rest.
 
     >>> list(crf_values(DenseCRF(num_classes=2)))[:4]
     ['spatial.sigma.0', 'spatial.sigma.1', 'spatial.weight', 'bilateral.sigma.0']
@@ -37,10 +40,9 @@ def crf_values(crf: DenseCRF | None) -> dict[str, float]:
 
 
 class RunLog:
-    """Rows of RUN/log.csv, and the same as curves in RUN/tensorboard.
+    """Rows of RUN/log.csv, and the same values in RUN/tensorboard.
 
-    A run that is gone on with after `step` keeps its rows up to there and loses what it had written beyond. Of several
-    processes only one `writes`.
+    A run resumed after `step` keeps its rows up to there and removes later ones. Only one process `writes`.
     """
 
     def __init__(self, run: Path, stage: int, crf: DenseCRF | None, step: int = 0, *, writes: bool = True) -> None:
@@ -70,12 +72,12 @@ class RunLog:
         iou: float | None = None,
         train_iou: float | None = None,
     ) -> None:
-        """One row; the scores are blank where there was no validation."""
+        """Adds a row; IoUs are blank if there was no validation."""
         if not self._writes:
             return
         values = crf_values(crf)
-        scores = {"loss": loss, "images_per_second": images_per_second, "iou": iou, "train_iou": train_iou}
-        row = {name: value for name, value in scores.items() if value is not None}
+        metrics = {"loss": loss, "images_per_second": images_per_second, "iou": iou, "train_iou": train_iou}
+        row = {name: value for name, value in metrics.items() if value is not None}
         self._table.writerow(
             {"step": step, "stage": self._stage, **{key: f"{value:.9g}" for key, value in {**row, **values}.items()}}
         )
@@ -95,10 +97,64 @@ class RunLog:
 
 
 def read_log(run: Path) -> list[dict[str, str]]:
-    """The rows of a run's table as text, those that are whole; none where there is no table."""
+    """The complete rows of a run's table as text; none if there is no table."""
     path = run / TABLE
     if not path.exists():
         return []
     text = path.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]  # a run that was killed may have left half a line
-    return list(csv.DictReader(io.StringIO(whole, newline="")))
+    complete = text[: text.rfind("\n") + 1]  # a killed run may have left part of a line
+    return list(csv.DictReader(io.StringIO(complete, newline="")))
+
+
+class Display:
+    """A progress bar on a terminal, else a line per validation: loss, IoU, images per second, time left; on stderr."""
+
+    def __init__(self, steps: int, done: int, *, shown: bool) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._console = Console(stderr=True)
+        self._shown, self._steps, self._first = shown, steps, done
+        self._start = time.monotonic()
+        self._bar = Progress(
+            TextColumn("step"),
+            MofNCompleteColumn(),
+            BarColumn(),
+            TextColumn("{task.fields[numbers]}"),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=not (shown and self._console.is_terminal),
+        )
+        self._task = self._bar.add_task("", total=steps, completed=done, numbers="")
+
+    def __enter__(self) -> Display:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def step(self, step: int, loss: float, iou: float | None, images_per_second: float) -> None:
+        """Updates the bar after a step, with the last validation IoU."""
+        self._bar.update(self._task, completed=step, numbers=_bar_text(loss, iou, images_per_second))
+
+    def validated(self, step: int, loss: float, iou: float, images_per_second: float) -> None:
+        """Prints a line if there is no bar."""
+        if self._shown and not self._console.is_terminal:
+            left = (time.monotonic() - self._start) / max(step - self._first, 1) * (self._steps - step)
+            numbers = _bar_text(loss, iou, images_per_second)
+            print(f"step {step}/{self._steps}  {numbers}  {left:.0f} s left", file=sys.stderr, flush=True)
+
+    def print(self, line: str) -> None:
+        """Prints a line above the bar."""
+        if self._shown:
+            self._console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+
+
+def _bar_text(loss: float, iou: float | None, images_per_second: float) -> str:
+    """The numbers of the bar.
+
+    >>> _bar_text(0.51234, 0.6, 33.33)
+    'loss 0.5123  IoU 60.0  33.3 images/s'
+    """
+    return f"loss {loss:.4f}  IoU {'–' if iou is None else f'{100 * iou:.1f}'}  {images_per_second:.1f} images/s"

@@ -1,4 +1,4 @@
-"""The training loop: deep learning in stage 1, fully connected deep structured models in stage 2."""
+"""The training loop: the network alone in stage 1, network and CRF together in stage 2."""
 
 from __future__ import annotations
 
@@ -15,66 +15,82 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from densefield.datasets.loading import Batch, evaluation_batches, training_batches
-from densefield.datasets.sample import Dataset
+from densefield.datasets.sample import Dataset, Subset
 from densefield.errors import DensefieldError, InputError
+from densefield.io.files import write_atomically
 from densefield.labels import VOID
 from densefield.metrics.counts import Counts
 from densefield.metrics.metrics import mean_iou
 from densefield.metrics.segmentation_metrics import confusion_matrix
 from densefield.nn.losses import log_likelihood_loss
 from densefield.nn.segmenter import Segmenter
+from densefield.runs.build import build_segmenter
 from densefield.runs.checkpoint import (
-    BEST,
-    LAST,
-    PREVIOUS,
-    Progress,
+    TrainingState,
+    find_checkpoint,
     keep_previous,
+    load_start,
     random_states,
     restore,
     write_checkpoint,
 )
 from densefield.runs.config import Config
-from densefield.runs.machines import deterministic, start_fabric, total
-from densefield.runs.processes import this_process
-from densefield.runs.run_folder import begin, find_checkpoint, write_settings
-from densefield.runs.stopping import Terminated, naming_lost_processes, noticing_sigterm
-from densefield.training.build import Part, augmentation, build_datasets, build_optimizer, build_segmenter
-from densefield.training.display import Display
-from densefield.training.log import RunLog
+from densefield.runs.distributed import (
+    deterministic,
+    naming_lost_processes,
+    rank_and_world_size,
+    start_fabric,
+    total,
+)
+from densefield.runs.run_folder import BEST, LAST, PREVIOUS, SETTINGS
+from densefield.runs.settings import to_toml
+from densefield.runs.splits import build_datasets
+from densefield.runs.stopping import Terminated, recording_sigterm
+from densefield.training.log import Display, RunLog
+from densefield.training.optimizer import augmentation, build_optimizer, build_schedule
 
-DIVERGED = 10.0  # times the loss of guessing: where the truth has so little probability nothing is to be saved
-POWER = 0.9  # of the schedule "poly"
+DIVERGED = 10.0  # times the loss of guessing: training that loses so much does not recover
 
 
 class Diverged(DensefieldError):
-    """The loss is no number any more, or far above that of guessing."""
+    """The loss is not finite, or far above that of guessing."""
 
 
 def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> float:
-    """Trains as the settings say, in the folder `run`, and returns the best mean IoU on validation (paper, Eq. 2).
+    """Trains a segmenter and returns its best mean IoU on the validation images (paper, Eq. 2).
 
-    Stage 1 is the network alone, q = softmax(f) (paper, Fig. 1); stage 2 is the network and the CRF together, from the
-    weights of stage 1 (Fig. 3). Both maximise the log-likelihood of the true labels under the marginals. With `resume`
-    it resumes from the run's last checkpoint, and ends with the parameters it would have had without interruption.
+    Stage 1 trains the network alone, q = softmax(f) (paper, Fig. 1); stage 2 trains the network and the CRF together,
+    from the weights of stage 1 (Fig. 3). Both maximise the log-likelihood of the true labels under the marginals.
 
-    SIGTERM ends the run after the step or the validation under way: it writes a checkpoint and raises Terminated.
-    Where another process of the run does not answer for as long as ``$DENSEFIELD_TIMEOUT`` says, LostProcess is raised.
+    SIGTERM ends the run after the current step or validation: it writes a checkpoint and raises Terminated. If another
+    process of the run does not answer for ``$DENSEFIELD_TIMEOUT`` seconds, LostProcess is raised.
+
+    Parameters
+    ----------
+    config
+        The settings, such as those of `read_config`.
+    run
+        The folder of the run.
+    resume
+        Resume from the run's last checkpoint, if it has one. The run ends with the same parameters as without
+        interruption.
     """
     folder, training = Path(run), config.training
-    with deterministic(), naming_lost_processes(this_process()[1]):
-        # All that can be wrong with the settings is found before anything is written.
+    with deterministic(), naming_lost_processes(rank_and_world_size()[1]):
+        # All errors of the settings are raised before anything is written.
         fabric = start_fabric(config)
         train_set, val_set = build_datasets(config)
         checkpoint = find_checkpoint(folder, config, resume)
         torch.manual_seed(training.seed)
         segmenter = build_segmenter(config)
-        started = begin(segmenter, config) if checkpoint is None else f"resuming after step {checkpoint['step']}"
+        started = load_start(segmenter, config) if checkpoint is None else f"resuming after step {checkpoint['step']}"
         model, optimizer = fabric.setup(segmenter, build_optimizer(config.optimizer, segmenter))
-        torch.manual_seed(training.seed + fabric.global_rank)  # for dropout: each process has images of its own
-        labels = config.network.num_classes
-        at = Progress(torch.zeros(labels, labels, dtype=torch.int64, device=fabric.device))
+        torch.manual_seed(training.seed + fabric.global_rank)  # for dropout: each process has its own images
+        shape = (config.network.num_classes, config.network.num_classes)
+        at = TrainingState(torch.zeros(shape, dtype=torch.int64, device=fabric.device))
         if checkpoint is not None:
             at = restore(folder / LAST, checkpoint, segmenter, optimizer.optimizer, fabric.global_rank, fabric.device)
+        schedule = build_schedule(config, optimizer.optimizer, at.step)
         batches = training_batches(
             train_set,
             augmentation(config.data, segmenter.network.normalization),  # type: ignore[arg-type]
@@ -84,48 +100,48 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
             start=at.position,
             shard=(fabric.global_rank, fabric.world_size),
         )
-        fabric.barrier()  # until all processes have looked into the folder
+        fabric.barrier()  # until all processes have read the folder
         writes = fabric.is_global_zero
         if writes:
-            write_settings(folder, config)
+            write_atomically(folder / SETTINGS, to_toml(config).encode())
         with (
             closing(batches),  # which ends its workers
             RunLog(folder, training.stage, segmenter.crf, at.step, writes=writes) as log,
             Display(training.steps, at.step, shown=writes) as display,
-            noticing_sigterm() as request,
+            recording_sigterm() as request,
         ):
-            display.say(started)
+            display.print(started)
             iou, images, clock = None, 0, time.perf_counter()
             written = None if checkpoint is None else at.step  # the step of the last checkpoint
             while at.step < training.steps:
                 batch = next(batches)
-                set_rates(optimizer, config, at.step)
-                with _telling_where(folder, at.step + 1, at.step, written):
+                with _naming_the_step(folder, at.step + 1, at.step, written):
                     loss = training_step(fabric, model, optimizer, batch, training.accumulate, at.overlap)
+                schedule.step()
                 at.step, at.position, images = at.step + 1, batch.position or at.position, images + training.batch
                 speed = images / (time.perf_counter() - clock)
                 display.step(at.step, loss, iou, speed)
 
-                scores: dict[str, float] = {}
+                ious: dict[str, float] = {}
                 better, ends = False, at.step == training.steps
                 if ends or at.step % training.validate_every == 0:
-                    with _telling_where(folder, at.step, at.step, written):
+                    with _naming_the_step(folder, at.step, at.step, written):
                         iou = validate(fabric, segmenter, val_set, training.workers)
-                    scores = {"iou": iou, "train_iou": _mean_iou(fabric, at.overlap)}
+                    ious = {"iou": iou, "train_iou": _mean_iou(fabric, at.overlap)}
                     better, at.best = iou > at.best, max(iou, at.best)
                     at.overlap.zero_()
                     display.validated(at.step, loss, iou, speed)
-                if scores or at.step % training.log_every == 0:
-                    log.write(at.step, segmenter.crf, loss=loss, images_per_second=speed, **scores)
-                stops = _any_process(fabric, request.came)
-                if scores or stops or at.step % training.checkpoint_every == 0:
+                if ious or at.step % training.log_every == 0:
+                    log.write(at.step, segmenter.crf, loss=loss, images_per_second=speed, **ious)
+                stops = _any_process(fabric, request.received)
+                if ious or stops or at.step % training.checkpoint_every == 0:
                     rng, written = random_states(), at.step
                     if writes:
                         keep_previous(folder)
-                    for path in [BEST] * better + [LAST]:  # the best first, since the last one tells how good it is
+                    for path in [BEST] * better + [LAST]:  # the best first, since the last one records its IoU
                         if writes:
                             write_checkpoint(folder / path, config, segmenter, optimizer.state_dict(), at, rng)
-                if scores or at.step % training.log_every == 0:
+                if ious or at.step % training.log_every == 0:
                     images, clock = 0, time.perf_counter()
                 if stops and not ends:
                     raise Terminated(
@@ -136,7 +152,7 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
 
 
 def _any_process(fabric: Fabric, flag: bool) -> bool:
-    """Whether the flag is set in any process; all come to the same decision."""
+    """Whether the flag is set in any process; the same answer in all."""
     if fabric.world_size == 1:
         return flag
     return bool(total(fabric, torch.tensor(int(flag), device=fabric.device)) > 0)
@@ -145,10 +161,10 @@ def _any_process(fabric: Fabric, flag: bool) -> bool:
 def training_step(
     fabric: Fabric, model: Any, optimizer: torch.optim.Optimizer, batch: Batch, parts: int, overlap: Tensor
 ) -> float:
-    """One round of the algorithm (paper, Fig. 3; Fig. 1 without a CRF), and its loss, the mean over pixels.
+    """One step of the algorithm (paper, Fig. 3; Fig. 1 without a CRF); returns the loss, the mean over pixels.
 
-    The batch is this process's share; it is gone through in `parts`, whose gradients add up. `overlap` (L, L) counts
-    true and predicted labels. Parameters are left alone where the loss or a gradient is not finite.
+    The batch is this process's share; gradients are accumulated over `parts` of it. `overlap` (L, L) is the confusion
+    matrix, which is added to. Parameters are not updated if the loss or a gradient is not finite.
     """
     assert batch.labels is not None
     pixels = total(fabric, (batch.labels != VOID).sum().to(fabric.device)).clamp(min=1)
@@ -157,7 +173,7 @@ def training_step(
     for number, (image, label, padding) in enumerate(_split(batch, parts, fabric.device), start=1):
         with fabric.no_backward_sync(model, enabled=number < parts):
             # 1. Forward pass: scores f. 2. Marginals by T mean-field iterations of filtering. See Segmenter.forward.
-            # Padding takes no part in them.
+            # The CRF ignores padding.
             log_q = _marginals(model, image, padding)
             # The mean over pixels of all parts and processes (Eq. 6); DDP will divide by the number of processes.
             loss = log_likelihood_loss(log_q, label, reduction="sum") / pixels
@@ -175,14 +191,14 @@ def training_step(
 
 @torch.inference_mode()
 def validate(fabric: Fabric, segmenter: Segmenter, dataset: Dataset, workers: int = 0) -> float:
-    """Mean intersection over union on whole images, which the processes share among them."""
+    """The mean IoU on uncropped images, which are divided among the processes."""
     segmenter.eval()
-    if fabric.world_size > 1:  # means of batch normalisation are each process's own until its next step
+    if fabric.world_size > 1:  # running means of batch normalisation differ between processes until the next step
         for buffer in segmenter.buffers():
             torch.distributed.broadcast(buffer, 0)
-    labels, share = len(dataset.classes), range(fabric.global_rank, len(dataset), fabric.world_size)
-    counts = torch.zeros(labels, labels, dtype=torch.int64, device=fabric.device)
-    for batch in evaluation_batches(Part(dataset, share), workers=workers):
+    num_classes, share = len(dataset.classes), range(fabric.global_rank, len(dataset), fabric.world_size)
+    counts = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=fabric.device)
+    for batch in evaluation_batches(Subset(dataset, share), workers=workers):
         for image, label, padding in _split(batch, 1, fabric.device):
             with fabric.autocast():
                 counts += confusion_matrix(_marginals(segmenter, image, padding), label)
@@ -193,13 +209,6 @@ def validate(fabric: Fabric, segmenter: Segmenter, dataset: Dataset, workers: in
 def _mean_iou(fabric: Fabric, confusion: Tensor) -> float:
     """The mean IoU of the counts of all processes."""
     return float(mean_iou(Counts.from_confusion(total(fabric, confusion).cpu().numpy())))
-
-
-def set_rates(optimizer: torch.optim.Optimizer, config: Config, step: int) -> None:
-    """The learning rates of this step: "constant", or "poly", which falls to zero as (1 - step/steps)^0.9."""
-    left = 1 - step / config.training.steps
-    for group in optimizer.param_groups:
-        group["lr"] = group["rate"] * (left**POWER if config.optimizer.schedule == "poly" else 1.0)
 
 
 def _split(batch: Batch, parts: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
@@ -213,7 +222,7 @@ def _split(batch: Batch, parts: int, device: torch.device) -> Iterator[tuple[Ten
 
 
 def _marginals(model: Any, image: Tensor, padding: Tensor | None) -> Tensor:
-    """log q; what the CRF refuses, such as scores that are not finite, is a result of training."""
+    """Log marginals; an InputError of the CRF, such as for scores that are not finite, means divergence."""
     try:
         log_q: Tensor = model(image, padding)
     except InputError as error:
@@ -222,20 +231,20 @@ def _marginals(model: Any, image: Tensor, padding: Tensor | None) -> Tensor:
 
 
 def _check(loss: float, model: Any, num_classes: int) -> None:
-    """Raises where an update would do harm; all processes come to the same decision."""
+    """Raises if the loss or a gradient is not usable; the same in all processes."""
     guessing = max(math.log(num_classes), 1.0)
     if not loss <= DIVERGED * guessing:
-        raise Diverged(f"the loss is {loss:.4g}, while guessing has {guessing:.2f}.")
+        raise Diverged(f"the loss is {loss:.4g}, while that of guessing is {guessing:.2f}.")
     gradients = [each.grad for each in model.parameters() if each.grad is not None]
     if not torch.stack([each.isfinite().all() for each in gradients]).all():
         raise Diverged(f"a gradient is not finite, though the loss is {loss:.4g}.")
 
 
 @contextmanager
-def _telling_where(run: Path, step: int, parameters: int, written: int | None) -> Iterator[None]:
-    """Adds the step, the last good checkpoint and the cure to what has diverged.
+def _naming_the_step(run: Path, step: int, parameters: int, written: int | None) -> Iterator[None]:
+    """Adds the step, the last good checkpoint and the cure to the message of Diverged.
 
-    `parameters` are those after this step, with which it happened; `written` is the step of the last checkpoint.
+    `parameters` is the step whose parameters diverged; `written` is the step of the last checkpoint.
     """
     try:
         yield
@@ -245,8 +254,8 @@ def _telling_where(run: Path, step: int, parameters: int, written: int | None) -
 
 def _cure(run: Path, parameters: int, written: int | None) -> str:
     if parameters == 0:
-        return "Nothing was learnt yet: look at the CRF's widths and weights, the data, and what the run started from."
-    # The last checkpoint may hold the very parameters that failed; a later step has shown that the one before is good.
+        return "Nothing was learnt yet: check the CRF's widths and weights, the data, and the initial weights."
+    # The last checkpoint may hold the parameters that failed; a later step has shown that the previous one is good.
     good = run / (PREVIOUS if written == parameters else LAST)
     cure = "Lower the learning rates, optimizer.lr_top, lr_rest or lr_crf"
     if written is not None and good.exists():

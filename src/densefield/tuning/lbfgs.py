@@ -1,4 +1,4 @@
-"""The CRF's parameters learnt on the log-likelihood by L-BFGS, the scores staying as they are (KK13)."""
+"""The CRF's parameters learnt on the log-likelihood of fixed scores by L-BFGS (KK13)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from densefield.errors import InputError
 from densefield.labels import VOID
 from densefield.nn.dense_crf import DenseCRF
 from densefield.nn.losses import log_likelihood_loss
-from densefield.runs.score_sources import ScoreSource
+from densefield.runs.scored_images import ScoreSource
 
-# Where logarithms of widths and weights may go. Beyond lies nothing that a lattice can hold, or that has an effect.
+# Bounds of the logarithms of widths and weights: values beyond have no effect, or do not fit into a lattice.
 WIDTHS = (math.log(0.3), math.log(2000.0))
 WEIGHTS = (math.log(1e-4), math.log(200.0))
-CHANGE = 1e-5  # of the loss: a step that brings less is the last; measures are told to four digits
-SCALE = 100.0  # of the loss as L-BFGS sees it: its first step is as long as the gradient, up to 1
+MIN_CHANGE = 1e-5  # of the loss: a step that gains less is the last; metrics are shown with four digits
+SCALE = 100.0  # of the loss for L-BFGS, whose first step has the length of the gradient, up to 1
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One evaluation of the loss: the mean over pixels, and what the parameters were."""
+    """One evaluation of the loss: the mean over pixels, and the parameters."""
 
     loss: float
     values: Mapping[str, float]
@@ -39,14 +39,22 @@ def learn_crf(
     evaluations: int = 30,
     watch: Callable[[Evaluation], None] | None = None,
 ) -> float:
-    """Minimises the mean of -log q_i(y_i) over the images' pixels (paper, Eq. 6) by L-BFGS, in place; returns it.
+    """Minimises the mean of -log q_i(y_i) over all pixels (paper, Eq. 6) by L-BFGS, in place; returns the lowest loss.
 
-    Every evaluation goes through all images, one by one, adding up gradients. The parameters are left where the loss
-    was the lowest, which is never above that at the start. `watch` is called after each evaluation.
+    Parameters
+    ----------
+    crf
+        The CRF. Its parameters end at the lowest loss found, which is never above that at the start.
+    source
+        The scored images. Every evaluation accumulates gradients over all of them, one by one.
+    evaluations
+        Maximum number of evaluations of the loss.
+    watch
+        Called after each evaluation.
     """
     if evaluations < 1:
         raise InputError(f"evaluations is {evaluations}, expected 1 or more.")
-    pixels = sum(int((source[index].label != VOID).sum()) for index in range(len(source)))
+    pixels = sum(int((source[index].labels != VOID).sum()) for index in range(len(source)))
     if not pixels:
         raise InputError("no pixel of the learning images has a true label: there is nothing to learn from.")
     learnt = {name: parameter for name, parameter in crf.named_parameters() if parameter.requires_grad}
@@ -57,13 +65,13 @@ def learn_crf(
         max_iter=evaluations,
         max_eval=evaluations,
         tolerance_grad=SCALE * 1e-6,
-        tolerance_change=SCALE * CHANGE,  # of the loss
+        tolerance_change=SCALE * MIN_CHANGE,  # of the loss
         line_search_fn="strong_wolfe",
     )
 
     def closure() -> float:
         nonlocal best_loss, best, done
-        if done >= evaluations:  # within a line search the optimiser does not look at its limit
+        if done >= evaluations:  # the optimiser does not check its limit within a line search
             raise _EnoughError
         optimiser.zero_grad()
         within = {name: _bounded(name, parameter) for name, parameter in learnt.items()}
@@ -87,7 +95,7 @@ def learn_crf(
 
 
 def flat_values(parameters: Mapping[str, Tensor]) -> dict[str, float]:
-    """Every number by its name, in its own units.
+    """Every parameter by name, in its own units: widths and weights, not their logarithms.
 
     >>> list(flat_values(dict(DenseCRF(2).named_parameters())))[:3]
     ['spatial.sigma.0', 'spatial.sigma.1', 'spatial.weight']
@@ -104,17 +112,17 @@ def flat_values(parameters: Mapping[str, Tensor]) -> dict[str, float]:
 
 
 class _EnoughError(Exception):
-    """As many evaluations as were asked for are done."""
+    """The maximum number of evaluations is reached."""
 
 
 def _accumulate(crf: DenseCRF, source: ScoreSource, parameters: Mapping[str, Tensor], pixels: int) -> float:
-    """The loss of all images with these parameters; SCALE times the gradients are added to what they were made of."""
+    """The loss of all images; SCALE times its gradients are back-propagated through the parameters."""
     leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
     total = 0.0
     for index in range(len(source)):
         scored = source[index]
         log_q = functional_call(crf, leaves, (scored.scores[None], scored.image[None]))
-        loss = log_likelihood_loss(log_q, scored.label[None], reduction="sum") / pixels
+        loss = log_likelihood_loss(log_q, scored.labels[None], reduction="sum") / pixels
         loss.backward()  # type: ignore[no-untyped-call]
         total += float(loss.detach())
     gradients = [torch.zeros_like(leaf) if leaf.grad is None else SCALE * leaf.grad for leaf in leaves.values()]
@@ -123,12 +131,12 @@ def _accumulate(crf: DenseCRF, source: ScoreSource, parameters: Mapping[str, Ten
 
 
 def _bounded(name: str, parameter: Tensor) -> Tensor:
-    """Within the bounds; L-BFGS may leap far beyond them while it searches a line."""
+    """The parameter clamped to its bounds, which a line search of L-BFGS may leave by far."""
     bounds = {"log_weight": WEIGHTS, "log_sigma": WIDTHS}.get(name.rpartition(".")[2])
     return parameter.clone() if bounds is None else parameter.clamp(*bounds)
 
 
 def _excess(free: Mapping[str, Tensor], within: Mapping[str, Tensor]) -> Tensor:
-    """Half the square of how far parameters are beyond their bounds, which drives them back."""
+    """A penalty: half the squared distance of the parameters to their bounds."""
     squares: Iterable[Tensor] = ((free[name] - within[name].detach()).square().sum() for name in free)
     return sum(squares, torch.zeros(())) / 2

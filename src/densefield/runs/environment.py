@@ -1,4 +1,4 @@
-"""What a result was computed on."""
+"""The hardware and software that a result was computed with."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from densefield.filters.threads import default_threads
 
 
-def describe_machine() -> dict[str, str | int]:
-    """Processor, system and versions.
+def describe_environment() -> dict[str, str | int]:
+    """Processor, operating system and versions.
 
-    >>> sorted(describe_machine())
+    >>> sorted(describe_environment())
     ['densefield', 'processor', 'processors', 'python', 'system', 'torch']
     """
     return {

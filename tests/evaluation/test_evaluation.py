@@ -18,7 +18,7 @@ from PIL import Image
 
 from densefield.crf.kernels import Bilateral, Spatial
 from densefield.errors import InputError
-from densefield.evaluation.evaluate import evaluate, read_evaluation
+from densefield.evaluation.evaluation import evaluate, read_evaluation
 from densefield.metrics import SegmentationMetrics
 from densefield.nn.dense_crf import DenseCRF
 from tests.support.scored_scenes import SIZE, ScoredScenes
@@ -52,7 +52,7 @@ def test_the_metrics_are_those_of_segmentation_metrics(evaluated):
         source = ScoredScenes(5)
         for index in range(5):
             scored = source[index]
-            metrics.update(scored.log_marginals(model)[None], scored.label[None], [scored.id])
+            metrics.update(scored.log_marginals(model)[None], scored.labels[None], [scored.id])
         expected = metrics.compute()
         assert results[method].mean_iou == expected.mean_iou == result["methods"][method]["mean_iou"]["value"]
         assert results[method].negative_log_likelihood == expected.negative_log_likelihood
@@ -98,7 +98,7 @@ def test_the_cases_are_those_that_gain_and_lose_most(evaluated):
     gains = {}
     for index in range(5):
         scored = source[index]
-        right = [(scored.log_marginals(model).argmax(0) == scored.label).float().mean() for model in (None, crf())]
+        right = [(scored.log_marginals(model).argmax(0) == scored.labels).float().mean() for model in (None, crf())]
         gains[scored.id] = float(right[1] - right[0])
     best = [case for case in result["cases"] if case["kind"] == "best"]
     assert [case["id"] for case in best] == sorted(gains, key=lambda name: -gains[name])[:2]
@@ -153,13 +153,13 @@ def test_two_processes_find_what_one_finds(evaluated, tmp_path):
     code = """
 import sys
 from pathlib import Path
-from densefield.evaluation.evaluate import evaluate
-from densefield.runs.processes import leave
-from tests.evaluation.test_evaluate import ScoredScenes, crf
+from densefield.evaluation.evaluation import evaluate
+from densefield.runs.distributed import exit_together
+from tests.evaluation.test_evaluation import ScoredScenes, crf
 counted = []
 evaluate(ScoredScenes(5), crf(), Path(sys.argv[1]), cases=2, progress=lambda done, total: counted.append(total))
 print(len(counted), flush=True)
-leave()
+exit_together()
 """
     root = Path(__file__).parents[2]
     shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "PYTHONPATH": str(root)}

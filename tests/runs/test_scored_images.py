@@ -9,9 +9,10 @@ pytest.importorskip("torch", reason="scores are tensors")
 
 import torch
 
+from densefield.datasets.sample import Subset
 from densefield.errors import InputError
 from densefield.nn.segmenter import Segmenter
-from densefield.runs.score_sources import Kept, NetworkScores, Part, SavedScores, Shrunk
+from densefield.runs.scored_images import Cached, NetworkScores, SavedScores, Shrunk
 from densefield.scenes.scene import SceneDataset
 from tests.support.scored_scenes import ScoredScenes
 
@@ -31,7 +32,7 @@ def test_saved_logits_are_stretched_to_the_image_as_torch_stretches(tmp_path):
     scored = source[0]
     stretched = torch.nn.functional.interpolate(torch.from_numpy(logits)[None].float(), (96, 104), mode="bilinear")
     torch.testing.assert_close(scored.scores, stretched[0], rtol=0, atol=0)
-    assert torch.equal(scored.label, torch.from_numpy(SCENES[1].labels.astype(np.int64)))
+    assert torch.equal(scored.labels, torch.from_numpy(SCENES[1].labels.astype(np.int64)))
     assert torch.equal(scored.image, torch.from_numpy(SCENES[1].image).movedim(-1, 0))
 
 
@@ -39,7 +40,7 @@ def test_saved_logits_are_stretched_to_the_image_as_torch_stretches(tmp_path):
     "logits, message",
     [
         (np.zeros((2, 4, 4), np.float32), r"shape \(2, 4, 4\), expected \(3, rows, columns\)"),
-        (np.zeros((4, 5, 3), np.float32), r"The labels are its last axis: save numpy\.moveaxis\(scores, -1, 0\)"),
+        (np.zeros((4, 5, 3), np.float32), r"The classes are its last axis: save numpy\.moveaxis\(scores, -1, 0\)"),
         (np.zeros((1, 3, 4, 5), np.float32), r"shape \(1, 3, 4, 5\), expected .* Save scores\[0\]"),
         (np.zeros((3, 0, 4), np.float32), r"shape \(3, 0, 4\)"),
         (np.zeros((3, 4, 4), np.int64), "holds int64, expected scores in floating point numbers"),
@@ -163,16 +164,16 @@ def test_a_network_gets_colours_and_no_gradient_is_kept():
 
 
 def test_a_network_of_other_labels_is_refused():
-    with pytest.raises(InputError, match="scores 4 labels, but the dataset has 3"):
+    with pytest.raises(InputError, match="scores 4 classes, but the dataset has 3"):
         NetworkScores(Segmenter(torch.nn.Conv2d(3, 4, 1)).scores, SCENES)[0]
 
 
 def test_shrinking_averages_scores_and_colours():
     whole, half = ScoredScenes(1)[0], Shrunk(ScoredScenes(1), 2)[0]
-    assert half.scores.shape == (2, 14, 14) and half.image.shape == (3, 14, 14) and half.label.shape == (14, 14)
+    assert half.scores.shape == (2, 14, 14) and half.image.shape == (3, 14, 14) and half.labels.shape == (14, 14)
     assert float(half.scores[1, 3, 4]) == pytest.approx(float(whole.scores[1, 6:8, 8:10].mean()), rel=1e-6)
     assert abs(float(half.image[0, 3, 4]) - float(whole.image[0, 6:8, 8:10].float().mean())) <= 0.5
-    assert torch.equal(half.label, whole.label[1::2, 1::2])
+    assert torch.equal(half.labels, whole.labels[1::2, 1::2])
     assert Shrunk(ScoredScenes(1), 1)[0].scores.shape == (2, 28, 28)
 
 
@@ -186,9 +187,9 @@ def test_images_are_kept_as_far_as_there_is_room():
 
     source = Counting(3)
     source.asked = []
-    one = sum(part.nbytes for part in (source[0].scores, source[0].image, source[0].label))
+    one = sum(part.nbytes for part in (source[0].scores, source[0].image, source[0].labels))
     source.asked = []
-    kept = Kept(source, most_bytes=2 * one)
+    kept = Cached(source, max_bytes=2 * one)
     for _ in range(2):
         for index in range(3):
             assert kept[index].id == f"disc_{index}"
@@ -196,5 +197,5 @@ def test_images_are_kept_as_far_as_there_is_room():
 
 
 def test_a_part_has_the_images_that_were_named():
-    part = Part(ScoredScenes(5), [4, 1])
+    part = Subset(ScoredScenes(5), [4, 1])
     assert part.ids == ("disc_4", "disc_1") and part[0].id == "disc_4" and len(part) == 2

@@ -20,10 +20,9 @@ from densefield.metrics.metrics import SegmentationResult, combine_images
 from densefield.metrics.segmentation_metrics import SegmentationMetrics, count_image
 from densefield.metrics.summary import summarise, summarise_comparison, verdict
 from densefield.nn.dense_crf import DenseCRF
-from densefield.runs.machine import describe_machine
-from densefield.runs.opening import identity
-from densefield.runs.processes import gathered, this_process
-from densefield.runs.score_sources import ScoreSource
+from densefield.runs.distributed import gather, rank_and_world_size
+from densefield.runs.environment import describe_environment
+from densefield.runs.scored_images import ScoreSource, identity
 
 MethodName = Literal["network", "crf"]
 
@@ -66,15 +65,15 @@ def evaluate(
     """
     _check(source, crf, methods, about or {}, folder)
     started = time.monotonic()
-    rank, processes = this_process()
-    mine: dict[str, dict[str, ImageCounts] | str] = {}
+    rank, processes = rank_and_world_size()
+    own: dict[str, dict[str, ImageCounts] | str] = {}
     numbers = range(rank, len(source), processes)
     for done, number in enumerate(numbers, start=1):
         name = source.ids[number]
-        mine[name] = _counts(source, number, crf, methods, path_inside(folder / IMAGES, f"{name}.npz"))
+        own[name] = _counts(source, number, crf, methods, path_inside(folder / IMAGES, f"{name}.npz"))
         if progress is not None:
             progress(done, len(numbers))
-    found = gathered(mine)
+    found = gather(own)
     # In the order of the source, whichever process counted them.
     images = {name: counts for name in source.ids if not isinstance(counts := found[name], str)}
     left_out = {name: line for name in source.ids if isinstance(line := found[name], str)}
@@ -91,7 +90,7 @@ def evaluate(
         "crf": None if crf is None or "crf" not in methods else crf_to_toml(crf.to_numpy()),
         "methods": {method: summarise(each) for method, each in results.items()},
         "seconds": round(time.monotonic() - started, 1),
-        "machine": describe_machine(),
+        "machine": describe_environment(),
     }
     if len(results) == 2 and len(images) > 1:
         result["comparison"] = summarise_comparison(results["crf"], results["network"])
@@ -111,7 +110,7 @@ def evaluate_images(source: ScoreSource, crf: DenseCRF | None, progress: Progres
 
     >>> import torch
     >>> from densefield.scenes.scene import SceneDataset
-    >>> from densefield.runs.score_sources import NetworkScores
+    >>> from densefield.runs.scored_images import NetworkScores
     >>> constant = lambda image: torch.tensor([2.0, 1.0, 0.0])[None, :, None, None].expand(1, 3, *image.shape[2:])
     >>> source = NetworkScores(constant, SceneDataset(2, size=(96, 96), object_classes=2))
     >>> evaluate_images(source, None).iou[1:]  # the background is predicted everywhere
@@ -120,7 +119,7 @@ def evaluate_images(source: ScoreSource, crf: DenseCRF | None, progress: Progres
     metrics = SegmentationMetrics(len(source.classes))
     for index in range(len(source)):
         scored = source[index]
-        metrics.update([scored.log_marginals(crf)], [scored.label], [scored.id])
+        metrics.update([scored.log_marginals(crf)], [scored.labels], [scored.id])
         if progress is not None:
             progress(index + 1, len(source))
     return metrics.compute()
@@ -171,7 +170,7 @@ def _counts(
     try:
         scored = source[number]
         counts: dict[str, ImageCounts] = {
-            method: count_image(scored.log_marginals(crf if method == "crf" else None), scored.label, num_classes)
+            method: count_image(scored.log_marginals(crf if method == "crf" else None), scored.labels, num_classes)
             for method in methods
         }
     except Exception as error:  # one damaged file does not end a folder, whatever a decoder or torch raises
@@ -202,5 +201,5 @@ def _check(
                 f"{folder} holds results of other {', '.join(dict.fromkeys(different))}: choose another folder, or "
                 "remove it."
             )
-    elif this_process()[0] == 0:
+    elif rank_and_world_size()[0] == 0:
         write_atomically(path, json.dumps(notes).encode())

@@ -1,0 +1,47 @@
+"""Settings → optimiser, learning-rate schedule and augmentation."""
+
+from __future__ import annotations
+
+import torch
+from torch.optim.lr_scheduler import LambdaLR
+
+from densefield.datasets.transforms import Augmentation
+from densefield.networks.groups import parameter_groups
+from densefield.networks.inputs import Normalization
+from densefield.nn.segmenter import Segmenter
+from densefield.runs.config import Config, DataConfig, OptimizerConfig
+
+POWER = 0.9  # of the schedule "poly"
+
+
+def build_optimizer(config: OptimizerConfig, segmenter: Segmenter) -> torch.optim.Optimizer:
+    """The optimiser, with parameter groups for the top layer, the other layers and the CRF."""
+    groups = parameter_groups(
+        segmenter.network,
+        learning_rate=config.lr_rest,
+        top_factor=config.lr_top / config.lr_rest,
+        bias_factor=config.bias_factor,
+        weight_decay=config.weight_decay,
+    )
+    learnt = [] if segmenter.crf is None else [each for each in segmenter.crf.parameters() if each.requires_grad]
+    if learnt:
+        groups.append({"name": "crf", "params": learnt, "lr": config.lr_crf, "weight_decay": 0.0})
+    for group in groups:
+        group["initial_lr"] = group["lr"]
+    if config.name == "adamw":
+        return torch.optim.AdamW(groups)
+    return torch.optim.SGD(groups, momentum=config.momentum)
+
+
+def build_schedule(config: Config, optimizer: torch.optim.Optimizer, step: int = 0) -> LambdaLR:
+    """The learning-rate schedule after `step` steps: "constant", or "poly", which falls to 0 as (1 - step/steps)^0.9.
+
+    Not torch's PolynomialLR: rates are functions of the step alone, so that resuming gives the same bits.
+    """
+    steps, power = config.training.steps, POWER if config.optimizer.schedule == "poly" else 0.0
+    return LambdaLR(optimizer, lambda now: (1 - now / steps) ** power, last_epoch=step - 1)
+
+
+def augmentation(config: DataConfig, normalization: Normalization) -> Augmentation:
+    """Augmentation of the training images; padding has the mean colour of the network's normalization."""
+    return Augmentation(config.crop, config.scales, config.mirror, config.jitter, normalization.fill)
