@@ -1,4 +1,4 @@
-"""Fixtures of all tests."""
+"""Fixtures for all tests."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.tiny_settings import TINY
 
-# Threads of torch that wait for each other spin by default: with two processes of tests on few cores, each for the
-# other's time. Read when torch is first imported, which no test has done yet.
+# Waiting threads of torch spin by default and slow down parallel test processes. OpenMP reads this when torch is first
+# imported, which no test has done yet.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -21,12 +21,12 @@ SMALL_TENSORS = {
     "structured",
     "training",
     "tuning",
-}  # folders of tests that gain nothing from threads
+}  # test folders that do not benefit from threads
 
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of real images, masks and scores; tests that need it are skipped where it is absent."""
+    """The folder of real images, masks and scores; tests that need it are skipped if it is missing."""
     folder = Path(os.environ.get("DENSEFIELD_SHARED", CHECKOUT.parent / "shared"))
     if not folder.is_dir():
         pytest.skip(f"no folder {folder}; set DENSEFIELD_SHARED to the folder of real data")
@@ -35,7 +35,7 @@ def shared() -> Path:
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
-    """The settings of a small run."""
+    """The configuration file of a small run."""
     path = tmp_path / "tiny.toml"
     path.write_text(TINY, encoding="utf-8")
     return path
@@ -43,7 +43,7 @@ def tiny(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _one_torch_thread(request: pytest.FixtureRequest) -> Iterator[None]:
-    """One thread for small tensors."""
+    """Use one thread for small tensors."""
     if request.path.parent.name not in SMALL_TENSORS:
         yield
         return

@@ -36,7 +36,7 @@ def demo():
     return module
 
 
-def test_every_command_is_one_that_the_command_line_understands(demo):
+def test_every_command_is_valid(demo):
     group = typer.main.get_command(app)
     for command in demo.commands(Path("demo", "seed-7"), 7):
         verb, *arguments = shlex.split(command)
@@ -46,20 +46,20 @@ def test_every_command_is_one_that_the_command_line_understands(demo):
         assert parser.make_context(verb, arguments).params
 
 
-def test_everything_is_written_below_its_folder(demo):
+def test_every_output_is_inside_the_demo_folder(demo):
     for command in demo.commands(Path("demo", "seed-7"), 7):
         words = shlex.split(command)
         place = next((words[words.index(name) + 1] for name in ("-o", "--run") if name in words), words[2])
         assert place.startswith("demo/seed-7/")
 
 
-def test_scenes_to_judge_by_are_not_those_of_training(demo):
+def test_test_scenes_are_not_training_scenes(demo):
     drawn = [shlex.split(command) for command in demo.commands(Path("demo"), 7)[:2]]
     seeds = {words[words.index("--seed") + 1] for words in drawn}
     assert len(seeds) == 2 and {words[2] for words in drawn} == {"demo/scenes", "demo/test"}
 
 
-def test_the_tables_have_every_method_and_what_each_step_brings(demo, tmp_path):
+def test_the_tables_have_every_method_and_every_gain(demo, tmp_path):
     source = ScoredScenes(6)
     weak, strong = DenseCRF(2, [Spatial(1.5, weight=0.5)]), DenseCRF(2, [Spatial(2), Bilateral(12, 20, weight=2)])
     evaluate(source, None, tmp_path / "network" / "eval", ["network"])
@@ -76,7 +76,7 @@ def test_the_tables_have_every_method_and_what_each_step_brings(demo, tmp_path):
         assert f"{gain:+.2f} " in text
 
 
-def test_a_command_that_fails_ends_the_demo_with_its_status(demo, tmp_path):
+def test_a_failing_command_ends_the_demo_with_its_status(demo, tmp_path):
     with pytest.raises(SystemExit) as ended:
         demo.run(f"data check {(tmp_path / 'nowhere').as_posix()}", Console(file=StringIO()))
     assert ended.value.code == 2

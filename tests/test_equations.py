@@ -1,4 +1,4 @@
-"""docs/equations.md maps the paper to functions; this walks the map."""
+"""docs/equations.md maps the paper to functions that exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-# The labels of the paper's numbered equations, figures and tables, in its order.
+# The labels of the paper's numbered equations, figures and tables, in order.
 LABELS = (
     "eq:Inference",
     "eq:Learning",
@@ -31,7 +31,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "equations.md").read_text(encoding=
 
 
 def table_rows() -> list[list[str]]:
-    """The cells of every table row of the page, without headings and rules."""
+    """The cells of every table row of the page, without header rows."""
     rows = [
         [cell.strip() for cell in line.strip().strip("|").split("|")]
         for line in PAGE.splitlines()
@@ -45,7 +45,7 @@ def named_functions() -> list[str]:
 
 
 def resolve(dotted: str) -> object:
-    """The object behind a dotted name, importing modules as far as there are modules."""
+    """The object of a dotted name, whose first parts are modules."""
     first, *rest = dotted.split(".")
     found, path = importlib.import_module(first), first
     for part in rest:
@@ -58,7 +58,7 @@ def resolve(dotted: str) -> object:
 
 
 @pytest.mark.parametrize("dotted", named_functions())
-def test_every_function_that_the_map_names_exists(dotted):
+def test_every_function_on_the_page_exists(dotted):
     try:
         assert callable(resolve(dotted))
     except ModuleNotFoundError as error:
@@ -80,14 +80,14 @@ def test_every_row_names_its_functions_or_says_not_yet():
             assert re.sub(r"`densefield[.\w]+`", "", row[3]).strip(" ,") == "", row
 
 
-def test_the_map_has_every_label_of_the_paper_once():
+def test_the_page_has_every_label_of_the_paper_once():
     labels = [row[1].strip("`") for row in table_rows() if row[1]]
     assert sorted(labels) == sorted(LABELS)
 
 
-def test_the_list_of_labels_is_that_of_the_paper(shared: Path):
+def test_the_list_of_labels_matches_the_paper(shared: Path):
     sources = sorted((shared / "paper").glob("*.tex"))
     if not sources:
-        pytest.skip("the paper's source is not in the folder")
+        pytest.skip("the LaTeX source of the paper is missing")
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
     assert tuple(re.findall(r"\\label\{((?:eq|fig|tab):\w+)\}", text)) == LABELS

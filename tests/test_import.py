@@ -1,4 +1,4 @@
-"""`import densefield` is quick, takes nothing heavy along, and offers every public name."""
+"""`import densefield` is fast, imports no heavy package, and provides every public name."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def loaded_modules(code: str) -> set[str]:
-    """Top-level modules in memory after the code has run in a fresh interpreter."""
+    """Top-level modules that are imported after running the code in a new interpreter."""
     answer = run_python("-c", f"import sys\n{code}\nprint(*sys.modules)").stdout
     return {name.partition(".")[0] for name in answer.split()}
 
 
 def import_seconds() -> float:
-    """Seconds that `import densefield` takes, its own imports included."""
+    """Time in seconds of `import densefield`, including its imports."""
     for line in run_python("-X", "importtime", "-c", "import densefield").stderr.splitlines():
         _, cumulative, name = line.rsplit("|", 2)
         if name.strip() == "densefield":
@@ -72,8 +72,10 @@ def import_seconds() -> float:
     raise RuntimeError("-X importtime does not list densefield")
 
 
-def test_import_takes_less_than_a_fifth_of_a_second():
-    assert min(import_seconds() for _ in range(5)) < 0.2  # the best: other processes share the machine
+def test_import_takes_less_than_200_ms():
+    assert (
+        min(import_seconds() for _ in range(5)) < 0.2
+    )  # the best of five, since other processes use the processor too
 
 
 def test_import_loads_nothing_heavy():
@@ -93,7 +95,7 @@ def test_reading_data_loads_neither_torch_nor_scipy(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_public_name_resolves_to_an_object_of_that_name(name):
+def test_every_public_name_resolves(name):
     if name in TORCH_NAMES:
         pytest.importorskip("torch", reason="the name needs torch")
     if name in PILLOW_NAMES:
@@ -105,7 +107,7 @@ def test_dir_lists_every_public_name():
     assert set(densefield.__all__) <= set(dir(densefield))
 
 
-def test_version_is_that_of_the_installed_package():
+def test_the_version_is_that_of_the_installed_package():
     assert densefield.__version__ == importlib.metadata.version("densefield")
 
 
@@ -119,10 +121,10 @@ def test_an_unknown_name_is_an_attribute_error():
     [(name, "torch", "pip install 'densefield[torch]'") for name in TORCH_NAMES]
     + [(name, "PIL", "pip install pillow") for name in PILLOW_NAMES],
 )
-def test_without_what_it_needs_the_error_names_the_cure(name, module, cure):
+def test_without_a_dependency_the_error_says_what_to_install(name, module, cure):
     code = f"""
 import sys
-sys.modules[{module!r}] = None  # what the import system takes for "not installed"
+sys.modules[{module!r}] = None  # the import system treats this as not installed
 import densefield
 try:
     densefield.{name}
@@ -132,7 +134,7 @@ except ImportError as error:
     assert run_python("-c", code).stdout.rstrip().endswith(f"Install it with: {cure}")
 
 
-def test_type_checkers_see_the_names_that_exist_at_run_time():
+def test_type_checkers_see_the_names_of_run_time():
     tree = ast.parse(Path(densefield.__file__).read_text(encoding="utf-8"))
     (block,) = (
         node.body for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"

@@ -1,7 +1,7 @@
-"""What holds for any input, found or refuted by random cases: `make fuzz` tries many more of them.
+"""Properties that hold for any input, tested on random cases; `make fuzz` runs many more.
 
-Every call either raises an error of densefield, or returns numbers that are finite, sum to one and do not depend on the
-number of threads.
+Every call either raises a DensefieldError, or returns finite numbers that sum to one and do not depend on the number of
+threads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ random_cases = hypothesis.settings(
     suppress_health_check=list(hypothesis.HealthCheck),
 )
 
-# Mostly what people choose, now and then whatever a float may be.
+# Mostly common values, sometimes any float.
 usual_widths, usual_weights = st.floats(0.3, 300), st.floats(-9, 9)
 wild_widths = st.floats(1e-3, 1e5) | st.floats(min_value=1e-300, allow_infinity=False, allow_nan=False)
 widths = st.one_of(*[usual_widths] * 5, wild_widths)
@@ -36,11 +36,11 @@ normalizations = st.sampled_from(["symmetric", "after", "before", "none"])
 
 @st.composite
 def scenes(draw):
-    """Scores, an image, and a generator for more."""
+    """Scores, an image, and a random generator."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     labels, height, width = draw(st.integers(1, 7)), draw(st.integers(1, 20)), draw(st.integers(1, 20))
     scale = 10.0 ** draw(st.integers(-3, 6))
-    with np.errstate(over="ignore"):  # half precision ends at 65504: infinite scores are to be refused
+    with np.errstate(over="ignore"):  # scores beyond the range of float16 become infinite and must be rejected
         scores = (rng.normal(size=(labels, height, width)) * scale).astype(draw(st.sampled_from(["f2", "f4", "f8"])))
     channels = draw(st.integers(1, 4))
     kind = draw(st.sampled_from(["u1", "u2", "i8", "f4", "f8"]))
@@ -61,8 +61,8 @@ def kernel_lists(draw):
     return kernels
 
 
-def refused(call) -> object:
-    """What the call returns, or None where densefield refuses the input; other exceptions are failures."""
+def result_or_none(call) -> object:
+    """The result of the call, or None if densefield rejects the input; other exceptions are failures."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
         try:
@@ -73,9 +73,9 @@ def refused(call) -> object:
 
 @random_cases
 @hypothesis.given(scenes(), st.data())
-def test_marginals_are_probabilities_whatever_the_model(scene, data):
+def test_marginals_are_probabilities_for_any_model(scene, data):
     scores, image, rng = scene
-    kernels = refused(lambda: data.draw(kernel_lists()))
+    kernels = result_or_none(lambda: data.draw(kernel_lists()))
     options = {
         "iterations": data.draw(st.integers(0, 6)),
         "exclude_self": data.draw(st.booleans()),
@@ -86,7 +86,7 @@ def test_marginals_are_probabilities_whatever_the_model(scene, data):
     if kernels is None:
         return
     results = [
-        refused(
+        result_or_none(
             lambda threads=threads: CRF(kernels, threads=threads, **options).marginals(scores, image, ignore=ignore)
         )
         for threads in (1, 3)
@@ -95,18 +95,18 @@ def test_marginals_are_probabilities_whatever_the_model(scene, data):
         assert results[1] is None
         return
     assert np.isfinite(results[0]).all() and (results[0] >= 0).all()
-    assert np.allclose(results[0].sum(axis=0), 1, atol=1e-4)  # a sum of up to seven in single precision
+    assert np.allclose(results[0].sum(axis=0), 1, atol=1e-4)  # rounding of a sum of up to seven float32 numbers
     assert np.array_equal(*results)
 
 
 @random_cases
 @hypothesis.given(scenes(), st.data())
-def test_masks_of_any_integers_refine_or_are_refused(scene, data):
+def test_masks_of_any_integers_are_refined_or_rejected(scene, data):
     _, image, rng = scene
     values = data.draw(st.lists(st.integers(-3, 400) | st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5))
     labels = np.array(values)[rng.integers(0, len(values), image.shape[:2])]
     void = data.draw(st.sampled_from(["auto", None, 0, 255, -1]))
-    refined = refused(lambda: refine(image, labels=labels, void=void, threads=1))
+    refined = result_or_none(lambda: refine(image, labels=labels, void=void, threads=1))
     if refined is not None:
         assert refined.shape[1:] == labels.shape and np.allclose(refined.sum(axis=0), 1, atol=1e-4)
         known = {int(value) for value in np.unique(labels)} - {void, 255}
@@ -115,10 +115,10 @@ def test_masks_of_any_integers_refine_or_are_refused(scene, data):
 
 @random_cases
 @hypothesis.given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 60), st.floats(-4, 7), st.integers(0, 2))
-def test_lattices_of_any_features_are_adjoint_to_themselves(seed, dimension, points, exponent, halo):
+def test_apply_and_apply_adjoint_are_adjoint_for_any_features(seed, dimension, points, exponent, halo):
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(points, dimension)) * 10.0**exponent
-    k = refused(lambda: LatticeFilter(features, halo=halo, threads=1))
+    k = result_or_none(lambda: LatticeFilter(features, halo=halo, threads=1))
     if k is None:
         return
     a, b = rng.normal(size=(2, points, 3)).astype(np.float32)
@@ -135,7 +135,7 @@ def test_gradients_are_finite_wherever_marginals_are(scene, data):
     from densefield import DenseCRF
 
     scores, image, _ = scene
-    kernels = refused(lambda: data.draw(kernel_lists()))
+    kernels = result_or_none(lambda: data.draw(kernel_lists()))
     if kernels is None:
         return
     iterations = data.draw(st.integers(1, 4))
@@ -147,5 +147,5 @@ def test_gradients_are_finite_wherever_marginals_are(scene, data):
         crf(f, pixels).exp().square().sum().backward()
         return [f.grad, *(parameter.grad for parameter in crf.parameters())]
 
-    found = refused(gradients)
+    found = result_or_none(gradients)
     assert found is None or all(bool(each.isfinite().all()) for each in found)

@@ -1,4 +1,4 @@
-"""Random input for a CRF, and mean field with dense matrices to compare with."""
+"""Random input for a CRF, and reference mean field with dense matrices."""
 
 from __future__ import annotations
 

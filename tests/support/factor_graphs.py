@@ -1,4 +1,4 @@
-"""Random models of few variables, drawn from a seed."""
+"""Random factor graphs with few variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Model = tuple[FactorGraph, dict[str, Tensor]]
 def random_model(
     seed: int, *, tree: bool = False, strength: float = 1.0, batch: int = 2, largest: int = 3, potts: bool = True
 ) -> Model:
-    """Two to six variables of one to four labels, regions of up to three of them, some of Potts, some unary."""
+    """Two to six variables of one to four states, with table, Potts and unary regions of up to three variables."""
     draws = random.Random(seed)
     noise = torch.Generator().manual_seed(seed)
     labels = [draws.choice([1, 2, 2, 3, 3, 4]) for _ in range(draws.randint(2, 6))]
@@ -37,7 +37,7 @@ def random_model(
 
 
 def loopy_regions(draws: random.Random, count: int, largest: int) -> list[tuple[int, ...]]:
-    """Some regions of two to `largest` variables, at least one, no two over the same variables."""
+    """One or more regions of two to `largest` variables, all over different variables."""
     found: dict[frozenset[int], tuple[int, ...]] = {}
     for _ in range(draws.randint(1, 2 * count)):
         region = tuple(draws.sample(range(count), draws.randint(2, min(largest, count))))
@@ -46,7 +46,7 @@ def loopy_regions(draws: random.Random, count: int, largest: int) -> list[tuple[
 
 
 def tree_regions(draws: random.Random, count: int) -> list[tuple[int, ...]]:
-    """Regions without a loop: each joins new variables to one that is there; now and then a part starts anew."""
+    """Regions without a loop; sometimes they form several components."""
     order = draws.sample(range(count), count)
     there = [order.pop()]
     regions = []
@@ -61,13 +61,13 @@ def tree_regions(draws: random.Random, count: int) -> list[tuple[int, ...]]:
 
 
 def forbid(scores: dict[str, Tensor], seed: int, share: float = 0.2) -> dict[str, Tensor]:
-    """The same scores with some of −inf, though never at the labels 0, so that a configuration is left."""
+    """The same scores with some −inf, never for label 0, so that a configuration stays possible."""
     noise = torch.Generator().manual_seed(seed)
     result = {}
     for name, given in scores.items():
         hit = torch.rand(given.shape, generator=noise) < share
         if given.ndim == 2:
-            hit &= torch.zeros((), dtype=torch.bool)  # equal labels include both being 0
+            hit &= torch.zeros((), dtype=torch.bool)  # equal labels include 0, 0
         else:
             hit.flatten(2)[..., 0] = False
         result[name] = given.masked_fill(hit, -math.inf)

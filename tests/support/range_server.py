@@ -1,4 +1,4 @@
-"""A web server on this machine, with the faults that servers have."""
+"""A local web server with typical faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Served:
-    """What the server gives, what is wrong with it, and what it was asked for."""
+    """Files, faults and received requests of the server."""
 
     files: dict[str, bytes]
     url: str = ""
@@ -26,7 +26,7 @@ class Served:
 
 @contextmanager
 def serve(files: dict[str, bytes]) -> Iterator[Served]:
-    """Serves the files for as long as the context lasts."""
+    """Serve the files inside the context."""
     served = Served(files)
 
     class Handler(BaseHTTPRequestHandler):

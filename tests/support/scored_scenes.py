@@ -1,4 +1,4 @@
-"""Small scored images: the truth, blurred, with noise."""
+"""Small images with scores: the blurred truth with noise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIZE = 28
 
 
 class ScoredScenes:
-    """Discs on a ground of another colour; the scores are too wide, and wrong here and there."""
+    """Discs on a background of another colour; the scores are too wide and sometimes wrong."""
 
     classes = ("ground", "disc")
 

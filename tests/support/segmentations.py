@@ -1,4 +1,4 @@
-"""Random truths and predictions that resemble segmentations: blobs, void between them, some labels absent."""
+"""Random truths and predictions like segmentations: regions with void between them, some labels absent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = npt.NDArray[Any]
 
 
 def random_truth(rows: int, columns: int, labels: list[int], seed: int, void: bool = True) -> Array:
-    """Rectangles of these labels on the first of them, with some void."""
+    """Rectangles of the labels on a background of the first label, with some void."""
     random = np.random.default_rng(seed)
     truth = np.full((rows, columns), labels[0], np.int64)
     for _ in range(6):
@@ -23,7 +23,7 @@ def random_truth(rows: int, columns: int, labels: list[int], seed: int, void: bo
 
 
 def random_log_marginals(truth: Array, classes: int, seed: int, labels: list[int] | None = None) -> Array:
-    """Log probabilities (L, H, W), float64, that are right more often than not; only of `labels` if given."""
+    """Log-probabilities (L, H, W), float64, that are mostly correct; only of `labels` if given."""
     random = np.random.default_rng(seed)
     scores = random.standard_normal((classes, *truth.shape)) * 2
     for label in range(classes):

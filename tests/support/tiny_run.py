@@ -1,4 +1,4 @@
-"""A run on disk that was never trained: a small network, and where asked for a CRF."""
+"""An untrained run on disk: a small network, and optionally a CRF."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a small run: scenes cut to 32 pixels, a network of a few channels."""
+"""Configuration of a small run: crops of 32 pixels, a network with few channels."""
 
 TINY = """
 [data]

@@ -21,7 +21,7 @@ OFFICIAL = {"train": 3, "val": 2, "trainval": 5, "test": 1, "train_aug": 5}
 
 
 def labels_of(id: str, source: str = "voc") -> np.ndarray:
-    """Labels (7 to 10, 11) that depend on the id and on who drew them; VOC's have void, SBD's have none."""
+    """Labels (7 to 10, 11) that depend on the id and the dataset; only VOC has void."""
     random = np.random.default_rng(zlib.crc32(f"{source} {id}".encode()))
     labels = random.integers(0, 21, (7 + zlib.crc32(id.encode()) % 4, 11)).astype(np.uint8)
     if source == "voc":
@@ -50,7 +50,7 @@ def write_list(path: Path, ids: tuple[str, ...]) -> None:
 
 
 def write_voc(folder: Path, *, test: bool = False) -> Path:
-    """VOCdevkit/VOC2012 in a folder, with all images, and masks of train and val; returns VOC2012."""
+    """Write VOCdevkit/VOC2012 with all images and the masks of train and val; returns the VOC2012 folder."""
     base = folder / "VOCdevkit" / "VOC2012"
     for id in (*TRAIN, *VAL, *EXTRA):
         save_image(base / "JPEGImages" / f"{id}.jpg", id)
@@ -66,7 +66,7 @@ def write_voc(folder: Path, *, test: bool = False) -> Path:
 
 
 def write_sbd(folder: Path) -> Path:
-    """benchmark_RELEASE/dataset in a folder; as in SBD, some of its images are in VOC's train and val."""
+    """Write benchmark_RELEASE/dataset; as in SBD, some images are also in train and val of VOC."""
     scipy_io = pytest.importorskip("scipy.io", reason=".mat files need scipy")
     sparse = pytest.importorskip("scipy.sparse", reason=".mat files need scipy")
     base = folder / "benchmark_RELEASE" / "dataset"
@@ -85,7 +85,7 @@ def write_sbd(folder: Path) -> Path:
 
 
 def packed(folder: Path, mode: str) -> bytes:
-    """A tar archive of what is in a folder."""
+    """A tar archive of the content of a folder."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode=mode) as tar:
         for path in sorted(folder.iterdir()):

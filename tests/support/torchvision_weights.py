@@ -1,4 +1,4 @@
-"""Weights as torchvision's vgg16 has them, but with few channels."""
+"""Weights in the format of torchvision's vgg16, with few channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scene for refinement: two colours, and a mask whose edge is off."""
+"""An image of two colours with a misplaced mask."""
 
 from __future__ import annotations
 
