@@ -1,4 +1,4 @@
-"""How near each filter is to the exact Gaussian sum on photos, and what nearness costs.
+"""Accuracy of lattice filters on photos, compared with the exact Gaussian sum, and their time.
 
     python benchmarks/accuracy.py                 # prints the tables
     python benchmarks/accuracy.py --docs docs     # also writes docs/accuracy-tables.md and docs/images/accuracy.png
@@ -30,7 +30,7 @@ VALUES = np.concatenate([masks(HEIGHT, WIDTH), np.ones((HEIGHT * WIDTH, 1))], ax
 
 @dataclass
 class Row:
-    """One filter's nearness, averaged over photos (the worst: over all)."""
+    """Errors of one filter, averaged over photos; the worst is over all photos."""
 
     filter: str
     widths: str
@@ -47,7 +47,7 @@ def exact_sums(features: Array) -> Array:
     return ExactFilter(features).apply(VALUES)
 
 
-def nearness(found: Array, exact: Array) -> tuple[float, float, float, float, float]:
+def errors(found: Array, exact: Array) -> tuple[float, float, float, float, float]:
     """Mean and worst of the normalised error, mean and worst of the raw error, mean ratio of sums of ones."""
     normalised = np.abs(found[:, :-1] / found[:, -1:] - exact[:, :-1] / exact[:, -1:])
     raw = np.abs(found - exact) / exact.mean(axis=0)
@@ -60,7 +60,7 @@ def compare(label: str, widths: str, cases: list[tuple[Array, Array]], make: Cal
     results, times, vertices = [], [], []
     for features, exact in cases:
         k, default = make(features), LatticeFilter(features)
-        results.append(nearness(k.apply(VALUES.astype(np.float32)).astype(np.float64), exact))
+        results.append(errors(k.apply(VALUES.astype(np.float32)).astype(np.float64), exact))
         best = interleaved({"this": partial(k.apply, many), "default": partial(default.apply, many)}, 9)
         times.append(best["this"] / best["default"])
         vertices.append(k.num_vertices)
@@ -134,7 +134,7 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """Error against time for every knob setting."""
+    """Plot errors against time for every setting."""
     import matplotlib
 
     matplotlib.use("Agg")

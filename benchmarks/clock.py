@@ -1,4 +1,4 @@
-"""Times on a machine that others use too: the best of several, interleaved with what they are compared to."""
+"""Timing on a shared machine: the best of several calls, alternating with what they are compared with."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from densefield import _core
 
 
 def best_seconds(call: Callable[[], object], times: int = 5) -> float:
-    """The least wall time of some calls."""
+    """Return the least wall time of several calls."""
     return interleaved({"call": call}, times)["call"]
 
 
 def interleaved(calls: Mapping[str, Callable[[], object]], times: int = 15) -> dict[str, float]:
-    """The least wall time of each call, all of them taken in turn."""
+    """Return the least wall time of each function, calling them alternately."""
     best = dict.fromkeys(calls, float("inf"))
     for _ in range(times):
         for name, call in calls.items():
@@ -29,7 +29,7 @@ def interleaved(calls: Mapping[str, Callable[[], object]], times: int = 15) -> d
 
 
 def machine() -> str:
-    """One line on the machine and the software."""
+    """Return one line about the machine and the software."""
     model = platform.processor() or platform.machine()
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo", encoding="utf-8") as lines:

@@ -1,4 +1,4 @@
-"""How fast the filters are: build, splat, blur, slice, threads, and size, against a plain memory copy in the same run.
+"""Speed of LatticeFilter: build, splat, blur, slice, threads and size, compared with a memory copy in the same run.
 
     python benchmarks/filter.py
 
@@ -21,14 +21,14 @@ from photos import bilateral_features, photo
 from densefield import LatticeFilter
 from densefield.filters.threads import default_threads
 
-os.environ["OMP_WAIT_POLICY"] = "passive"  # else torch's threads go on spinning behind a copy, beside what follows
+os.environ["OMP_WAIT_POLICY"] = "passive"  # else torch's threads spin after a copy, during the next call
 
 HEIGHT, WIDTH, CHANNELS = 375, 500, 21
 WIDTHS = ((60, 10), (67, 3))
 
 
 def copiers(source: np.ndarray, target: np.ndarray, threads: int) -> dict[str, Callable[[], object]]:
-    """Ways to copy an array on some threads; the best of them is what a filter is set against."""
+    """Functions that copy an array on some threads; filters are compared with the fastest."""
     ways: dict[str, Callable[[], object]] = {}
     cuts = np.linspace(0, len(source), threads + 1).astype(int)
     pieces = [(target[a:b], source[a:b]) for a, b in pairwise(cuts)]
@@ -114,7 +114,7 @@ def report_sizes(rounds: int) -> None:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--rounds", type=int, default=25, help="take the best of so many (25)")
+    arguments.add_argument("--rounds", type=int, default=25, help="number of repetitions (default: 25)")
     rounds = arguments.parse_args().rounds
     print(machine())
     for sigma_xy, sigma_rgb in WIDTHS:

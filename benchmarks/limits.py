@@ -1,10 +1,9 @@
-"""What inference cannot do without, each part measured by itself, against the whole and against pydensecrf.
+"""A lower bound of the time of inference: its parts measured separately, beside the whole and pydensecrf.
 
     python benchmarks/limits.py
 
-A lower bound for this algorithm as it is built here: two copies of the labels' planes, an exponential for every label
-and pixel, the way to the corners of simplices and back, the blur (both for all labels but one), and the lattices with
-their normalisation. What is not in it: softmax but for its exponentials, turning labels-first into pixels-first, and
+The parts are two copies of the scores, an exponential per class, pixel and iteration, splat, slice and blur of all
+classes but one, and the lattices with their normalization. Not included: the rest of softmax, transposition, and
 threads waiting for each other.
 """
 
@@ -27,7 +26,7 @@ ROUNDS = 15
 
 
 def exponential_seconds() -> float:
-    """The time of one exponential on one thread, arguments and results in the nearest cache."""
+    """Time of one exponential on one thread, with arguments and results in the first-level cache."""
     arguments = -np.random.default_rng(0).random(4096, np.float32)
     results = np.empty_like(arguments)
     many = 64
@@ -40,39 +39,41 @@ def exponential_seconds() -> float:
 
 
 def parts_of(case: str, threads: int) -> dict[str, float]:
-    """Seconds of every part, over all updates."""
-    height, width, labels, updates, widths, _ = CASES[case]
+    """Seconds of every part, over all iterations."""
+    height, width, num_classes, iterations, widths, _ = CASES[case]
     image = photo("astronaut", height, width).round().astype(np.uint8)
     order = pixel_order((height, width))
     features = [
         pairwise.grid_features(width, height, (3.0, 3.0), order),
         pairwise.image_features(width, height, *widths, image, order),
     ]
-    values = np.random.default_rng(0).random((height * width, labels), np.float32)
+    values = np.random.default_rng(0).random((height * width, num_classes), np.float32)
     out = np.empty_like(values)
     parts = {"copies in and out": 2 * min(interleaved(copiers(values, out, threads), ROUNDS).values())}
-    parts["exponentials"] = exponential_seconds() * values.size * (updates + 1) / threads
-    parts |= dict.fromkeys(("spreading to corners", "collecting there", "blur", "lattices", "their normalisation"), 0.0)
-    differences = values[None, :, 1:].copy()  # lattices have one channel less than there are labels
+    parts["exponentials"] = exponential_seconds() * values.size * (iterations + 1) / threads
+    parts |= dict.fromkeys(("splat", "slice", "blur", "lattices", "normalization"), 0.0)
+    differences = values[None, :, 1:].copy()  # lattices filter one channel less than classes
     sums = np.empty_like(differences)
     ones = np.ones((height * width, 1), np.float32)
     for points in features:
         build = partial(LatticeFilter, points, operator="pydensecrf", calibrate=False, threads=threads)
         lattice = build()
         phases = np.min([lattice._core.time_phases(differences, sums, threads) for _ in range(ROUNDS)], axis=0)
-        for name, seconds in zip(("spreading to corners", "blur", "collecting there"), phases, strict=True):
-            parts[name] += updates * float(seconds)
-        best = interleaved({"lattices": build, "their normalisation": partial(lattice.apply, ones)}, ROUNDS)
+        for name, seconds in zip(("splat", "blur", "slice"), phases, strict=True):
+            parts[name] += iterations * float(seconds)
+        best = interleaved({"lattices": build, "normalization": partial(lattice.apply, ones)}, ROUNDS)
         for name, seconds in best.items():
             parts[name] += seconds
     return parts
 
 
 def report(case: str, threads: int) -> None:
-    """The parts, their sum, what inference takes, and how fast it could be if it were nothing but the parts."""
-    height, width, labels, updates, widths, _ = CASES[case]
+    """Print the parts, their sum, and the time of inference."""
+    height, width, num_classes, iterations, widths, _ = CASES[case]
     image = photo("astronaut", height, width).round().astype(np.uint8)
-    run = partial(infer, image=image, energies=energies_of(height, width, labels), updates=updates, widths=widths)
+    run = partial(
+        infer, image=image, energies=energies_of(height, width, num_classes), updates=iterations, widths=widths
+    )
 
     def first() -> object:
         pairwise._shared.cache_clear()
@@ -84,7 +85,7 @@ def report(case: str, threads: int) -> None:
     print(f"\n{case}, {threads} threads")
     for name, seconds in parts.items():
         print(f"  {name:22s} {seconds * 1e3:7.1f} ms")
-    for name, seconds in {"all of these": total, **whole}.items():
+    for name, seconds in {"sum of these": total, **whole}.items():
         print(f"  {name:22s} {seconds * 1e3:7.1f} ms   {whole['pydensecrf'] / seconds:5.1f} times as fast")
 
 

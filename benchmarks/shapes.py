@@ -1,4 +1,4 @@
-"""The derivative of a normalised lattice by its widths, against that of the exact Gaussian sum.
+"""The derivative of a normalised lattice by its widths, compared with that of the exact Gaussian sum.
 
     python benchmarks/shapes.py
 
