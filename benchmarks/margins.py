@@ -1,10 +1,10 @@
-"""Methods of several seeds each, compared on the same images: the tables of docs/results.md, in Markdown.
+"""Methods with several seeds compared on the same images: the tables of docs/results.md, in Markdown.
 
     python benchmarks/margins.py joint=crf:runs/joint-1/eval,runs/joint-2/eval network=network:runs/alone-1/eval,…
 
 Every method is NAME=METHOD:FOLDER,FOLDER,…, where METHOD is network or crf, and the folders are what `densefield eval`
-wrote, one for each seed. A number is the mean over seeds. Intervals are of 95 % over images, drawn anew 1,000 times:
-all seeds of all methods see the same draws. Differences are those of the first method to each of the others.
+wrote, one for each seed. A number is the mean over seeds. Confidence intervals of 95 % are from 1,000 bootstrap samples
+of the images, the same for all seeds and methods. Differences are those of the first method to each of the others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DRAWS, SEED = 1000, 90210
 
 
 def read(argument: str) -> tuple[str, list[SegmentationResult], list[str]]:
-    """The name of a method, its results for each seed, and the names of the labels."""
+    """Return the name of a method, its results for each seed, and the classes."""
     name, _, rest = argument.partition("=")
     method, _, folders = rest.partition(":")
     found = [read_evaluation(Path(folder)) for folder in folders.split(",")]
@@ -30,21 +30,21 @@ def read(argument: str) -> tuple[str, list[SegmentationResult], list[str]]:
 
 
 def drawn(results: list[SegmentationResult], measure: str, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The measure of each seed (S,), and its mean over the seeds for each draw of images (D,)."""
+    """Return the metric of each seed (S,), and its mean over the seeds for each bootstrap sample (D,)."""
     chosen = HEADLINES[measure]
     values = np.array([chosen(each.per_image.total()) for each in results])
     return values, np.mean([chosen(each.per_image.resampled(times)) for each in results], axis=0)
 
 
 def cell(measure: str, value: float, draws: np.ndarray, sign: str = "") -> str:
-    """A number and its interval, shares in points of a hundred."""
+    """Format a number and its interval, fractions in percent."""
     scale, digits = (100, 2) if measure in FRACTIONS else (1, 4)
     low, high = np.quantile(draws, [0.025, 0.975])
     return f"{scale * value:{sign}.{digits}f} ({scale * low:{sign}.{digits}f} … {scale * high:{sign}.{digits}f})"
 
 
 def table(header: list[str], rows: list[list[str]]) -> None:
-    """Prints rows as Markdown."""
+    """Print rows as Markdown."""
     for row in (header, ["---"] * len(header), *rows):
         print("| " + " | ".join(row) + " |")
     print()
