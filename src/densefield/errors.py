@@ -10,6 +10,8 @@ from pathlib import Path
 class DensefieldError(Exception):
     """Base of every error that densefield raises on purpose."""
 
+    exit_status = 2  # of a command that ends with this error
+
 
 class InputError(DensefieldError, ValueError):
     """An argument has the wrong shape or a value that cannot be used."""

@@ -23,7 +23,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from densefield.cli.app import app
-from densefield.cli.failing import say, tell
+from densefield.cli.messages import print_message, print_result
 from tests.support.tiny_run import write_tiny_run
 
 NAMES = ("[/red]x", "<script>alert(1)</script>", "$\\frac$ \x1b[31mred")
@@ -255,7 +255,7 @@ def test_escape_sequences_in_file_names_do_not_reach_the_terminal(scored):
 
 
 def test_what_is_said_has_no_control_characters_or_half_characters(capsys):
-    say("a\x1b]0;title\x07\nb\udcff")
-    tell("one\ntwo\r\x9b31m")
+    print_message("a\x1b]0;title\x07\nb\udcff")
+    print_result("one\ntwo\r\x9b31m")
     told = capsys.readouterr()
     assert told.err == "densefield: a\\x1b]0;title\\x07\\nb\\udcff\n" and told.out == "one\ntwo\\r\\x9b31m\n"

@@ -63,7 +63,7 @@ def test_the_defaults_are_those_of_refine(here):
 
 def test_every_option_arrives(here):
     options = "--iterations 3 --sigma 2 --weight 1.5 --sigma-xy 9 --sigma-rgb 30 --bilateral-weight 2.5"
-    more = "--confidence 0.8 --labels 3 --threads 1"
+    more = "--confidence 0.8 --num-classes 3 --threads 1"
     answer = command(here, "photo.png", "labels.png", "-o", "out.npy", *options.split(), *more.split())
     assert answer.exit_code == 0
     kernels = [Spatial(2, weight=1.5), Bilateral(9, 30, weight=2.5)]
@@ -138,7 +138,7 @@ def test_a_folder_of_objects_and_labels_is_remarked_on(here):
     Image.fromarray(MASK * np.uint8(2)).save(here / "masks" / "b.png")
     answer = command(here, "images/", "masks/", "-o", "out/")
     assert answer.exit_code == 0 and "such as 0/255: 2; masks of labels: 1. If all" in answer.stderr
-    told = command(here, "images/", "masks/", "-o", "out/", "--labels", "3")
+    told = command(here, "images/", "masks/", "-o", "out/", "--num-classes", "3")
     assert told.exit_code == 0 and "binary" not in told.stderr
 
 
@@ -221,7 +221,7 @@ def test_a_crf_from_a_file_and_options_of_kernels_contradict_each_other(here, op
     answer = command(here, "photo.png", "labels.png", "-o", "out.png", *options)
     assert answer.exit_code == 2 and not (here / "out.png").exists()
     said = " ".join(answer.stderr.split())
-    assert "crf.toml has kernels and iterations of its own" in said
+    assert "crf.toml has its own kernels and iterations" in said
     assert "--sigma-rgb" in said and option in said.partition("leave out")[2]
 
 
@@ -276,9 +276,11 @@ def test_failures_are_logged_one_per_line_with_options_instead_of_arguments(here
     lines = (here / "logs" / "failures.log").read_text(encoding="utf-8").splitlines()
     assert answer.exit_code == 1 and len(lines) == 3
     assert "d.png: no image" in lines[0] and "b.png is not an image" in lines[1]
-    assert "pass --soft; if they are labels pass their number: --labels." in lines[2]
+    assert "pass --soft; if they are labels pass their number: --num-classes." in lines[2]
     assert all(f"densefield: {line}" in answer.stderr for line in lines)
-    command(here, "images/", "masks/", "-o", "out/", "--log", str(here / "logs" / "failures.log"), "--labels", "192")
+    command(
+        here, "images/", "masks/", "-o", "out/", "--log", str(here / "logs" / "failures.log"), "--num-classes", "192"
+    )
     assert len((here / "logs" / "failures.log").read_text(encoding="utf-8").splitlines()) == 2  # written anew
 
 
@@ -288,7 +290,7 @@ def test_many_failures_are_counted_on_the_terminal_where_a_log_has_them(here):
         Image.fromarray(MASK).save(here / "masks" / f"{number}.png")
     answer = command(here, "images/", "masks/", "-o", "out/", "--log", str(here / "failures.log"))
     assert answer.stderr.count("is not an image") == 20
-    assert f"densefield: and 10 more failures, which are in {here / 'failures.log'}\n" in answer.stderr
+    assert f"densefield: and 10 more failures, see {here / 'failures.log'}\n" in answer.stderr
     assert answer.stderr.endswith("densefield: refined: 3; failed: 30\n")
 
 
@@ -297,8 +299,8 @@ def test_many_failures_are_counted_on_the_terminal_where_a_log_has_them(here):
     [
         (np.full((2, 12, 16), 3.0), [], "For raw scores use --logits."),
         (np.full((2, 12, 16), np.nan), [], "Replace them in the array."),
-        (MASK, ["--labels", "2", "--confidence", "0.4"], "--confidence is 0.4, expected more than 0.5"),
-        (np.full((2, 12, 16), 0.5), ["--labels", "3"], "2 labels, but --labels 3 was given"),
+        (MASK, ["--num-classes", "2", "--confidence", "0.4"], "--confidence is 0.4, expected more than 0.5"),
+        (np.full((2, 12, 16), 0.5), ["--num-classes", "3"], "2 labels, but --num-classes 3 was given"),
         (MASK, ["--logits"], "but --logits expects floating point"),
         (MASK, ["--soft"], "leave out --soft"),
         (MASK, ["--soft", "--logits"], "got --logits and --soft"),

@@ -48,7 +48,7 @@ def run(*arguments):
 def test_two_stages_by_two_commands(config, tmp_path):
     network, joint = tmp_path / "network", tmp_path / "joint"
     first = run(config, "--run", network)
-    assert first.exit_code == 0 and f"{network}: best IoU on validation" in first.stdout
+    assert first.exit_code == 0 and f"{network}: best validation IoU" in first.stdout
     second = run(config, "--run", joint, "--stage", 2, "--from", network, "--set", "optimizer.lr_crf=0.1")
     assert second.exit_code == 0 and "network from" in second.stderr
     settings = (joint / "config.toml").read_text(encoding="utf-8")

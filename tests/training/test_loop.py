@@ -18,8 +18,7 @@ pytest.importorskip("PIL", reason="training needs it")
 import torch
 from lightning_fabric import Fabric
 
-from densefield.cli.failing import as_flags
-from densefield.cli.sources import FLAGS
+from densefield.cli.messages import FLAGS, as_flags
 from densefield.datasets.loading import Batch
 from densefield.errors import InputError
 from densefield.nn.losses import log_likelihood_loss

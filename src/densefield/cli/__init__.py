@@ -1,1 +1,1 @@
-"""The command line: parsing only; each verb calls one function of the layers below. Needs typer, rich and Pillow."""
+"""The command line: it parses arguments, calls the layers below, and prints. Needs typer, rich and Pillow."""

@@ -1,7 +1,7 @@
 """The command `densefield` and its verbs.
 
-One file per verb. Its top imports nothing but typer: what the verb needs is imported when the verb runs, so that help
-is quick and no verb pays for another.
+To add a verb, write its function in a file of its own and register it below. Files of verbs import only typer and
+`densefield.cli` at the top, and everything else inside the function: help is fast, and a verb loads only its own needs.
 """
 
 from __future__ import annotations

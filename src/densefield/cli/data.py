@@ -1,4 +1,4 @@
-"""`densefield data`: downloading and checking datasets."""
+"""`densefield data`: downloads, draws and checks datasets."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from densefield.cli.bar import Bar
-from densefield.cli.data_scenes import scenes_command
-from densefield.cli.failing import stop, tell
-from densefield.cli.stages import Stages
+from densefield.cli.messages import ending_on_errors, print_message, print_result
+from densefield.cli.options import Threads
+from densefield.cli.progress import Bar, Stages
 
 if TYPE_CHECKING:
     from densefield.datasets.check import DatasetReport
 
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all processors by default.")]
-
 
 def voc2012_verb(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", file_okay=False, help="The folder for it.", show_default=False)
+        Path, typer.Argument(metavar="DIR", file_okay=False, help="Folder for the dataset.", show_default=False)
     ],
     voc_url: Annotated[
         str | None, typer.Option(help="A mirror of VOCtrainval_11-May-2012.tar; its checksum must be the same.")
@@ -37,23 +34,19 @@ def voc2012_verb(
     the dataset is complete and valid, 1 if files are missing or damaged, 2 if nothing could be started.
     """
     from densefield.datasets import download as voc_download
-    from densefield.errors import DensefieldError
 
     voc, sbd = voc_download.VOC_ARCHIVE, voc_download.SBD_ARCHIVE
     archives = (replace(voc, url=voc_url or voc.url), replace(sbd, url=sbd_url or sbd.url))
-    try:
-        with Stages() as stages:
-            downloaded = voc_download.download_voc2012(
-                folder,
-                archives=archives,
-                threads=threads,
-                progress=lambda what, done, total: stages.advance(what, done, total, in_bytes=what != "check"),
-            )
-    except (DensefieldError, OSError) as error:
-        raise stop(error) from error
-    _tell(downloaded.report)
+    with ending_on_errors(), Stages() as stages:
+        downloaded = voc_download.download_voc2012(
+            folder,
+            archives=archives,
+            threads=threads,
+            progress=lambda stage, done, total: stages.advance(stage, done, total, in_bytes=stage != "check"),
+        )
+    _print_report(downloaded.report)
     for failure in downloaded.failures:
-        tell(f"missing: {failure}")
+        print_result(f"missing: {failure}")
     if downloaded.failures or downloaded.report.problems or not downloaded.report.complete:
         raise typer.Exit(1)
 
@@ -65,48 +58,81 @@ def check_verb(
             metavar="DIR",
             exists=True,
             file_okay=False,
-            help="A folder with images/ and masks/, or PASCAL VOC 2012 in its own layout, whole or in part.",
+            help="A folder with images/ and masks/, or PASCAL VOC 2012 in its own layout, complete or in part.",
             show_default=False,
         ),
     ],
     sbd: Annotated[
         Path | None,
-        typer.Option(
-            exists=True, file_okay=False, help="The folder of SBD, where it is not in DIR.", show_default=False
-        ),
+        typer.Option(exists=True, file_okay=False, help="Folder of SBD, if it is not in DIR.", show_default=False),
     ] = None,
     threads: Threads = None,
 ) -> None:
-    """Read every image and mask of every split, and list what is wrong.
+    """Read every image and mask of every split, and list all problems.
 
     Exit status: 0 if all files are valid, 1 if one is damaged or missing, 2 if DIR holds no dataset.
     """
     from densefield.datasets.check import check_data
-    from densefield.errors import DensefieldError
 
-    try:
-        with Bar("check", unit="images") as bar:
-            report = check_data(folder, sbd=sbd, threads=threads, progress=bar.advance)
-    except (DensefieldError, OSError) as error:
-        raise stop(error) from error
-    _tell(report)
+    with ending_on_errors(), Bar("check", unit="images") as bar:
+        report = check_data(folder, sbd=sbd, threads=threads, progress=bar.advance)
+    _print_report(report)
     if report.problems:
         raise typer.Exit(1)
 
 
-def _tell(report: DatasetReport) -> None:
+def scenes_verb(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", file_okay=False, help="A new or empty folder, or one to resume.", show_default=False
+        ),
+    ],
+    images: Annotated[int, typer.Option(min=1, help="Number of scenes.")] = 1000,
+    size: Annotated[int, typer.Option(min=96, max=512, help="Height and width in pixels.")] = 128,
+    object_classes: Annotated[int, typer.Option(min=2, max=20, help="Number of classes without the background.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    val_share: Annotated[float, typer.Option(min=0, max=0.9, help="Fraction of the scenes for validation.")] = 0.2,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of processes, which scenes do not depend on; all by default.")
+    ] = None,
+) -> None:
+    """Draw scenes with exact labels, in the layout of PASCAL VOC.
+
+    The same options draw the same scenes on any computer. Existing scenes are kept: the same command resumes an
+    interrupted run, and a larger number of images adds to the folder.
+    """
+    from densefield.filters.threads import default_threads
+    from densefield.scenes.files import write_scenes
+
+    with ending_on_errors(), Bar("scenes", unit="scenes") as bar:
+        drawn = write_scenes(
+            folder,
+            images,
+            (size, size),
+            object_classes,
+            seed,
+            val_share=val_share,
+            workers=default_threads() if workers is None else workers,
+            progress=bar.advance,
+        )
+    kept = f"; kept, since they exist: {images - drawn}" if drawn < images else ""
+    print_message(f"scenes drawn: {drawn}{kept}")
+
+
+def _print_report(report: DatasetReport) -> None:
     for line in report.splits:
-        tell(line)
+        print_result(line)
     counts = ", ".join(f"{name} {count}" for name, count in report.images_per_class.items())
-    tell(f"images per class: {counts}")
+    print_result(f"images per class: {counts}")
     for note in report.notes:
-        tell(f"note: {note}")
+        print_result(f"note: {note}")
     for problem in report.problems:
-        tell(f"problem: {problem}")
-    tell(f"images checked: {report.checked}; problems: {len(report.problems)}")
+        print_result(f"problem: {problem}")
+    print_result(f"images checked: {report.checked}; problems: {len(report.problems)}")
 
 
 data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Download, draw and check images with labels.")
 data_app.command("voc2012")(voc2012_verb)
 data_app.command("check")(check_verb)
-data_app.command("scenes")(scenes_command)
+data_app.command("scenes")(scenes_verb)

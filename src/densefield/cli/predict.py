@@ -1,4 +1,4 @@
-"""`densefield predict`: labels for images."""
+"""`densefield predict`: predicts the labels of images."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from densefield.cli.bar import Bar
-from densefield.cli.failing import missing, say, stop, told_warnings
-from densefield.cli.sources import FLAGS, CRFFile
+from densefield.cli.messages import FLAGS, ending_on_errors, print_message, printing_warnings
+from densefield.cli.options import CRFFile, Out, SkipExisting
+from densefield.cli.progress import Bar
 
 
 class PredictChoice(str, Enum):
-    """What predicts."""
+    """The choices of --method."""
 
     network = "network"
     crf = "crf"
@@ -26,52 +26,44 @@ def predict_verb(
         typer.Argument(metavar="RUN", help="A run or a checkpoint of `densefield train`.", show_default=False),
     ],
     images: Annotated[
-        list[Path], typer.Argument(metavar="IMAGES…", help="Images, or folders of them.", show_default=False)
+        list[Path], typer.Argument(metavar="IMAGES…", help="Images, or folders of images.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for results.", show_default=False)],
+    out: Out,
     crf: CRFFile = None,
     method: Annotated[
         PredictChoice | None,
-        typer.Option(help="The network alone, or with the CRF; with it where there is one.", show_default=False),
+        typer.Option(help="The network alone, or with the CRF; with the CRF if there is one.", show_default=False),
     ] = None,
     overlay: Annotated[bool, typer.Option("--overlay", help="Also draw the labels over the images.")] = False,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Also write probabilities (labels, rows, columns) as .npz.")
+        bool, typer.Option("--probabilities", help="Also write probabilities (classes, rows, columns) as .npz.")
     ] = False,
-    skip_existing: Annotated[
-        bool, typer.Option("--skip-existing", help="Keep results that exist, to resume after an interruption.")
-    ] = False,
+    skip_existing: SkipExisting = False,
 ) -> None:
-    """Label every pixel of images: OUT/NAME.png, an indexed picture.
+    """Predict the label of every pixel of images: OUT/NAME.png, a palette PNG.
 
-    Subfolders are not searched. Under torchrun the images are shared among the processes. Exit status: 0 if all images
+    Subfolders are not searched. Under torchrun the images are divided among the processes. Exit status: 0 if all images
     were predicted, 1 if one failed, 2 if nothing could be started.
     """
-    from densefield.errors import DensefieldError, InputError
+    from densefield.errors import InputError
 
-    try:
+    with ending_on_errors(FLAGS, needs="prediction"):
         _check(run, images, out, crf)
         from densefield.evaluation.predict import Predictor, predict_files
         from densefield.nn.dense_crf import DenseCRF
         from densefield.runs.checkpoint import load_segmenter
-        from densefield.runs.distributed import LostProcess, exit_at_once, exit_together, gather, rank_and_world_size
+        from densefield.runs.distributed import exit_together, gather, rank_and_world_size
         from densefield.runs.run_folder import read_photo_crf
-    except ModuleNotFoundError as error:
-        raise missing("prediction", error) from error
-    except (DensefieldError, OSError) as error:
-        raise stop(error, flags=FLAGS) from error
-    try:
+
         segmenter, config = load_segmenter(run)
-        labels = config.network.num_classes
-        chosen = segmenter.crf if crf is None else DenseCRF.from_numpy(read_photo_crf(crf, labels), labels)
+        num_classes = config.network.num_classes
+        chosen = segmenter.crf if crf is None else DenseCRF.from_numpy(read_photo_crf(crf, num_classes), num_classes)
         if method is PredictChoice.crf and chosen is None:
             raise InputError(f"{run} has no CRF: pass crf=.")
         predictor = Predictor(
-            segmenter.scores,
-            None if method is PredictChoice.network else chosen,
-            config.data.longest_side,
+            segmenter.scores, None if method is PredictChoice.network else chosen, config.data.longest_side
         )
-        with told_warnings(FLAGS), Bar("predict") as bar:
+        with printing_warnings(FLAGS), Bar("predict") as bar:
             predicted = predict_files(
                 predictor,
                 images,
@@ -81,23 +73,16 @@ def predict_verb(
                 skip_existing=skip_existing,
                 progress=bar.advance,
             )
-    except (DensefieldError, OSError) as error:
-        raise stop(error, flags=FLAGS) from error
-    for line in predicted.ignored:
-        say(f"skipped: {line}")
-    for failure in predicted.failures:
-        say(f"failed: {failure}")
-    kept = f"; kept: {len(predicted.skipped)}" if predicted.skipped else ""
-    say(f"images predicted: {len(predicted.done)}{kept}")
-    # torchrun ends all processes when one has failed: until the others are done none does.
-    failures = {str(rank_and_world_size()[0]): predicted.failures} if predicted.failures else {}
-    try:
+        for line in predicted.ignored:
+            print_message(f"skipped: {line}")
+        for failure in predicted.failures:
+            print_message(f"failed: {failure}")
+        kept = f"; kept: {len(predicted.skipped)}" if predicted.skipped else ""
+        print_message(f"images predicted: {len(predicted.done)}{kept}")
+        # torchrun ends all processes when one fails: all exit together.
+        failures = {str(rank_and_world_size()[0]): predicted.failures} if predicted.failures else {}
         status = 1 if gather(failures) else 0
         exit_together(status)
-    except LostProcess as error:
-        end = stop(error, 1, FLAGS)
-        exit_at_once(end.exit_code)
-        raise end from error
     if status:
         raise typer.Exit(status)
 

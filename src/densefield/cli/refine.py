@@ -1,4 +1,4 @@
-"""`densefield refine`: sharpens masks in files."""
+"""`densefield refine`: refines masks in files."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from densefield.cli.bar import Bar
-from densefield.cli.failing import say, stop, told_warnings
-from densefield.cli.refine_summary import FLAGS, FLAGS_OF_KERNELS, FailureLog, print_findings, print_summary
+from densefield.cli.messages import ending_on_errors, print_message, printing_warnings
+from densefield.cli.options import SkipExisting
+from densefield.cli.progress import Bar
+from densefield.cli.refine_messages import FLAGS, FLAGS_OF_KERNELS, FailureLog, print_findings, print_summary
 
 if TYPE_CHECKING:
     from densefield.crf.model import CRF
 
-OF_THE_CRF = ("iterations", "sigma", "weight", "sigma_xy", "sigma_rgb", "bilateral_weight")
+CRF_OPTIONS = ("iterations", "sigma", "weight", "sigma_xy", "sigma_rgb", "bilateral_weight")
 INTERRUPTED = 130  # the exit status after Ctrl-C, by convention
 
 
@@ -74,7 +75,7 @@ def refine_verb(
             show_default=False,
         ),
     ],
-    iterations: Annotated[int, typer.Option(min=0, max=1 << 20, help="Mean-field updates.")] = 5,
+    iterations: Annotated[int, typer.Option(min=0, max=1 << 20, help="Number of mean-field iterations.")] = 5,
     sigma: Annotated[float, typer.Option(callback=_above_0, help="Width of the spatial kernel in pixels.")] = 3.0,
     weight: Annotated[
         float, typer.Option(callback=_finite, help="Weight of the spatial kernel; 0 leaves it out.")
@@ -92,20 +93,20 @@ def refine_verb(
             "--crf",
             exists=True,
             dir_okay=False,
-            help="A CRF that `densefield tune` or CRF.save wrote, in place of --iterations and all widths and weights.",
+            help="A CRF file of `densefield tune` or CRF.save, in place of --iterations and all widths and weights.",
             show_default=False,
         ),
     ] = None,
     confidence: Annotated[
         float, typer.Option(callback=_probability, help="Probability that a label of the mask is correct.")
     ] = 0.7,
-    labels: Annotated[
+    num_classes: Annotated[
         int | None,
-        typer.Option(min=2, max=1 << 16, help="Number of labels; by default one more than the highest in the mask."),
+        typer.Option(min=2, max=1 << 16, help="Number of classes; by default the highest label of the mask plus 1."),
     ] = None,
     void: Annotated[
         int | None,
-        typer.Option(help="Value of unknown pixels in masks; 255 by default, unless there are more than 255 labels."),
+        typer.Option(help="Value of unknown pixels in masks; 255 by default, unless there are more than 255 classes."),
     ] = None,
     logits: Annotated[bool, typer.Option("--logits", help="Arrays hold logits, not probabilities.")] = False,
     soft: Annotated[
@@ -113,49 +114,45 @@ def refine_verb(
     ] = False,
     recursive: Annotated[bool, typer.Option("--recursive", help="Search subfolders too; results mirror them.")] = False,
     mask_suffix: Annotated[
-        str, typer.Option(help="What the names of masks end in: with _mask, cat.jpg goes with cat_mask.png.")
+        str, typer.Option(help="Ending of the names of masks: with _mask, cat.jpg is paired with cat_mask.png.")
     ] = "",
     format: Annotated[
         Format | None,
-        typer.Option(help="Format of a folder's results.", show_default="tif for masks that are, else png"),
+        typer.Option(help="Format of a folder's results.", show_default="tif for tif masks, else png"),
     ] = None,
-    skip_existing: Annotated[
-        bool, typer.Option("--skip-existing", help="Keep existing results, to resume an interrupted run.")
-    ] = False,
+    skip_existing: SkipExisting = False,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads; all processors by default. Folders: pairs at a time.")
+        int | None,
+        typer.Option(min=1, help="Number of threads, or of pairs of a folder at a time; all processors by default."),
     ] = None,
     preview: Annotated[
         Path | None,
         typer.Option(
-            help="Also draw image, mask, result and what changed, to this .png. For folders: a folder.",
+            help="Also draw image, mask, result and changes to this .png. For folders: a folder.",
             show_default=False,
         ),
     ] = None,
     log: Annotated[
         Path | None,
         typer.Option(
-            dir_okay=False, help="Write one line for each failed file to this file, as it fails.", show_default=False
+            dir_okay=False, help="Log file: one line for each failed file, written as it fails.", show_default=False
         ),
     ] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Say in words why a result is blank or unchanged.")
-    ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Explain why a result is blank or unchanged.")] = False,
 ) -> None:
-    """Sharpen masks: labels follow the edges of the image.
+    """Refine masks: labels follow the edges of the image.
 
-    Images of 16 bits are scaled to 0…255, alpha is dropped, and pixels are taken as stored: EXIF's rotation is applied
-    only where the mask fits no other way. Exit status: 0 if all pairs were refined, 1 if one failed, 2 if none could be
+    Images of 16 bits are scaled to 0…255, and alpha is dropped. EXIF's rotation is applied only if the mask has the
+    rotated size. Exit status: 0 if all pairs were refined, 1 if one failed, 2 if none could be
     started, 130 after Ctrl-C.
     """
     _check_crf_alone(context, crf)
     if _is_given(context, "format") and not image.is_dir():
         raise typer.BadParameter(
-            "one pair is written as the ending of --out says: leave it out.", param_hint="--format"
+            "the ending of --out decides the format of one pair: leave it out.", param_hint="--format"
         )
     flags = FLAGS if crf is not None else FLAGS | FLAGS_OF_KERNELS
 
-    from densefield.errors import DensefieldError
     from densefield.images.refining import RefineSettings, refine_files
 
     counts = (0, 0)
@@ -166,38 +163,43 @@ def refine_verb(
         bar.advance(done, total)
 
     try:
-        if crf is None:
-            model = _of_options(sigma, weight, sigma_xy, sigma_rgb, bilateral_weight, iterations)
-        else:
-            from densefield.crf.model import CRF
+        with ending_on_errors(flags):
+            if crf is None:
+                model = _crf_of_options(sigma, weight, sigma_xy, sigma_rgb, bilateral_weight, iterations)
+            else:
+                from densefield.crf.model import CRF
 
-            model = CRF.load(crf)
-        settings = RefineSettings(
-            model, confidence, labels, void="auto" if void is None else void, logits=logits, soft=soft, explain=explain
-        )
-        with (
-            told_warnings(flags),
-            FailureLog(log, flags) as failures,
-            Bar("refine", shown=image.is_dir(), unit="images") as bar,
-        ):
-            refined = refine_files(
-                image,
-                mask,
-                out,
-                settings,
-                preview=preview,
-                form=None if format is None else format.value,
-                recursive=recursive,
-                mask_suffix=mask_suffix,
-                skip_existing=skip_existing,
-                threads=threads,
-                progress=progress,
-                failed=failures.add,
+                model = CRF.load(crf)
+            settings = RefineSettings(
+                model,
+                confidence,
+                num_classes,
+                void="auto" if void is None else void,
+                logits=logits,
+                soft=soft,
+                explain=explain,
             )
-    except (DensefieldError, OSError, ModuleNotFoundError) as error:
-        raise stop(error, flags=flags) from error
+            with (
+                printing_warnings(flags),
+                FailureLog(log, flags) as failures,
+                Bar("refine", shown=image.is_dir(), unit="images") as bar,
+            ):
+                refined = refine_files(
+                    image,
+                    mask,
+                    out,
+                    settings,
+                    preview=preview,
+                    form=None if format is None else format.value,
+                    recursive=recursive,
+                    mask_suffix=mask_suffix,
+                    skip_existing=skip_existing,
+                    threads=threads,
+                    progress=progress,
+                    failed=failures.add,
+                )
     except KeyboardInterrupt:
-        say(f"interrupted after {counts[0]} of {counts[1]} pairs. To resume, add --skip-existing.")
+        print_message(f"interrupted after {counts[0]} of {counts[1]} pairs. To resume, add --skip-existing.")
         raise typer.Exit(INTERRUPTED) from None
     if explain:
         print_findings(refined, flags)
@@ -207,13 +209,13 @@ def refine_verb(
 
 
 def _check_crf_alone(context: typer.Context, crf: Path | None) -> None:
-    """Raises where --crf comes together with options that it replaces."""
+    """Raises if --crf is combined with options that it replaces."""
     if crf is None:
         return
-    given = [name for name in OF_THE_CRF if _is_given(context, name)]
+    given = [name for name in CRF_OPTIONS if _is_given(context, name)]
     if given:
         names = " and ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise typer.BadParameter(f"{crf} has kernels and iterations of its own: leave out {names}.", param_hint="--crf")
+        raise typer.BadParameter(f"{crf} has its own kernels and iterations: leave out {names}.", param_hint="--crf")
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
@@ -221,7 +223,7 @@ def _is_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name != "DEFAULT"
 
 
-def _of_options(
+def _crf_of_options(
     sigma: float, weight: float, sigma_xy: float, sigma_rgb: float, bilateral_weight: float, iterations: int
 ) -> CRF:
     """The CRF of the options, without kernels of weight 0."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from densefield.cli.failing import missing, stop, tell
+from densefield.cli.messages import ending_on_errors, print_result
 
 
 def report_verb(
@@ -16,30 +16,24 @@ def report_verb(
         typer.Argument(
             metavar="RUN…",
             help="Folders that `densefield train`, `eval` and `tune` wrote to, or folders of them; NAME=FOLDER names "
-            "one. Gains are over the first.",
+            "one. Differences are to the first.",
             show_default=False,
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
 ) -> None:
-    """Write one page of HTML with the curves, tables and pictures of runs, and the figures as PNG beside it.
+    """Write an HTML page with the curves, tables and pictures of runs, and the figures as PNG beside it.
 
-    The page is complete in itself. Exit status: 0 when written, 2 if there is nothing to show.
+    The page is self-contained. Exit status: 0 when written, 2 if there is nothing to show.
     """
-    from densefield.errors import DensefieldError
-
     for run in runs:
         folder = Path(run.partition("=")[2] or run)
         if not (folder.is_dir() or Path(run).is_dir()):  # before the imports, which take seconds
             raise typer.BadParameter(f"there is no folder {folder}.", param_hint="RUN")
     if out.suffix.lower() not in (".html", ".htm"):
         raise typer.BadParameter(f"{out} ends in {out.suffix or 'nothing'!r}, expected .html.", param_hint="--out")
-    try:
+    with ending_on_errors(needs="reporting"):
         from densefield.report.page import write_report
 
         written = write_report(runs, out)
-    except ModuleNotFoundError as error:
-        raise missing("reporting", error) from error
-    except (DensefieldError, OSError) as error:
-        raise stop(error) from error
-    tell(str(written[0]))
+    print_result(str(written[0]))

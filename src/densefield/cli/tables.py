@@ -1,4 +1,4 @@
-"""Tables of metrics on the terminal."""
+"""Tables of metrics on the terminal, printed with rich."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def print_comparison(methods: Mapping[str, Any], comparisons: Mapping[str, Any], title: str) -> None:
-    """Prints one row for each metric, one column for each method, and the gain of each method that is compared."""
+    """Prints one row for each metric, one column for each method, and the gain of each compared method."""
     from densefield.metrics.summary import HEADLINES, TITLES, format_difference
 
     columns = ["", *methods]
@@ -54,7 +54,7 @@ def print_classes(methods: Mapping[str, Any], classes: Sequence[str]) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Prints a table whose cells are shown as they are: names of classes may look like markup."""
+    """Prints a table without interpreting markup: names of classes may look like it."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -31,6 +31,8 @@ LOST = ("gloo", "NCCL", "Timed out", "Connection closed by peer", "Connection re
 class LostProcess(DensefieldError):
     """Another process of the same run does not answer."""
 
+    exit_status = 1
+
 
 def rank_and_world_size() -> tuple[int, int]:
     """The rank of this process, from 0, and the number of processes.

@@ -14,6 +14,8 @@ from densefield.errors import DensefieldError
 class Terminated(DensefieldError):
     """SIGTERM stopped a run, which has written a checkpoint."""
 
+    exit_status = 128 + 15  # by convention
+
 
 class StopRequest:
     """A signal handler that records whether SIGTERM was received."""

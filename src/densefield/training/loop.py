@@ -55,6 +55,8 @@ DIVERGED = 10.0  # times the loss of guessing: training that loses so much does 
 class Diverged(DensefieldError):
     """The loss is not finite, or far above that of guessing."""
 
+    exit_status = 1
+
 
 def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> float:
     """Trains a segmenter and returns its best mean IoU on the validation images (paper, Eq. 2).

@@ -14,7 +14,7 @@ pytest.importorskip("rich", reason="bars need rich")
 
 CODE = """
 import time
-from densefield.cli.bar import Bar
+from densefield.cli.progress import Bar
 with Bar("refine", unit="images") as bar:
     for done in range(1, 41):
         bar.advance(done, 40)

@@ -1,4 +1,4 @@
-"""Arguments of several verbs: where scores come from."""
+"""Arguments and options that several verbs share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Scores = Annotated[
     Path,
     typer.Argument(
         metavar="SCORES",
-        help="A run or a checkpoint of `densefield train`, or a folder of scores (labels, rows, columns) as ID.npz or "
+        help="A run or a checkpoint of `densefield train`, or a folder of scores (classes, rows, columns) as ID.npz or "
         "ID.npy.",
         show_default=False,
     ),
@@ -24,9 +24,10 @@ Data = Annotated[
         show_default=False,
     ),
 ]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.", show_default=False)]
 Split = Annotated[
     str | None,
-    typer.Option(help="The split; by default val, or all images of a folder without split lists.", show_default=False),
+    typer.Option(help="Split; by default val, or all images of a folder without split lists.", show_default=False),
 ]
 Probabilities = Annotated[
     bool, typer.Option("--probabilities", help="The files of SCORES hold probabilities rather than logits.")
@@ -35,13 +36,7 @@ CRFFile = Annotated[
     Path | None,
     typer.Option("--crf", help="A CRF file such as `densefield tune` writes; by default the CRF of the run."),
 ]
-
-# The options that stand for the arguments in messages of the library.
-FLAGS = {
-    "probabilities=True": "--probabilities",
-    'methods=("network",)': "--method network",
-    "crf=": "--crf ",
-    "split=None": "no --split",
-    "resume=True": "--resume",
-    "training.start_from": "--from",
-}
+Threads = Annotated[int | None, typer.Option(min=1, help="Number of threads; all processors by default.")]
+SkipExisting = Annotated[
+    bool, typer.Option("--skip-existing", help="Keep existing results, to resume an interrupted run.")
+]

@@ -1,4 +1,4 @@
-"""What `densefield refine` prints and logs: findings on stdout, summaries and failures on stderr."""
+"""The output of `densefield refine`: findings on stdout, summaries and failures on stderr, and a log file."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from densefield.cli.failing import as_flags, say, tell
+from densefield.cli.messages import as_flags, print_message, print_result
 from densefield.io.messages import printable
 
 if TYPE_CHECKING:
     from densefield.images.refining import RefinedFiles
 
-MOST_NAMES = 10  # of images without a mask, which a folder may have thousands of
-MOST_FAILURES = 20  # on the terminal, where a log has them all
+MAX_NAMES = 10  # of images without a mask, of which a folder may have thousands
+MAX_FAILURES = 20  # on the terminal, if a log has all
 
-# Arguments that messages of the library name, and what a user of the command line does instead.
+# Python arguments in messages of the library → options of `refine`.
 FLAGS = {
     "soft=True": "--soft",
     "logits=True": "--logits",
     "recursive=True": "--recursive",
     "mask_suffix=": "--mask-suffix ",
-    "num_classes=": "--labels ",
-    "num_classes is": "--labels is",
+    "num_classes=": "--num-classes ",
+    "num_classes is": "--num-classes is",
     "void=": "--void ",
     "confidence is": "--confidence is",
     "threads is": "--threads is",
@@ -34,7 +34,7 @@ FLAGS = {
     "as probabilities=": "without --logits",
     "probabilities= for": "a floating point array for",
     "use labels=": "use an integer array",
-    "pass labels=mask > 0": "leave out --void and --labels, and save it as a grey picture",
+    "pass labels=mask > 0": "leave out --void and --num-classes, and save it as a grey picture",
     "Leave those pixels out with ignore=numpy.isnan(probabilities).any(axis=0)": "Replace them in the array",
     "Leave those pixels out with ignore=numpy.isnan(probabilities)": "Replace them in the array",
 }
@@ -48,7 +48,7 @@ FLAGS_OF_KERNELS = {
 
 
 class FailureLog:
-    """A file with one line for each failed file, written as it fails; nothing where there is no path."""
+    """A file with one line for each failed file, written as it fails; without a path, nothing is written."""
 
     def __init__(self, path: Path | None, flags: Mapping[str, str]) -> None:
         self._path = path
@@ -58,7 +58,7 @@ class FailureLog:
     def __enter__(self) -> FailureLog:
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("w", encoding="utf-8", buffering=1)  # every line is on the disk at once
+            self._file = self._path.open("w", encoding="utf-8", buffering=1)  # line by line
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -72,48 +72,48 @@ class FailureLog:
 
 
 def print_findings(refined: RefinedFiles, flags: Mapping[str, str]) -> None:
-    """What `explain` found, on stdout."""
+    """Prints the findings of `explain` on stdout."""
     for outcome in refined.outcomes:
         if len(refined.pairing.pairs) != 1:
-            tell(f"{outcome.pair.image}:")
+            print_result(f"{outcome.pair.image}:")
         for finding in outcome.findings:
-            tell(as_flags(str(finding), flags))
+            print_result(as_flags(str(finding), flags))
 
 
 def print_summary(refined: RefinedFiles, log: Path | None, flags: Mapping[str, str]) -> None:
-    """How masks were read, what was skipped, what failed, and how many were refined, on stderr."""
+    """Prints on stderr how masks were read, skipped files, failures, and counts."""
     _print_forms(refined)
     for line in refined.pairing.skipped:
-        say(line, flags)
+        print_message(line, flags)
     alone = refined.pairing.images_alone
     if alone:
-        names = ", ".join(path.name for path in alone[:MOST_NAMES]) + (", …" if alone[MOST_NAMES:] else "")
-        say(f"images without a mask: {len(alone)} ({names})")
+        names = ", ".join(path.name for path in alone[:MAX_NAMES]) + (", …" if alone[MAX_NAMES:] else "")
+        print_message(f"images without a mask: {len(alone)} ({names})")
     failures = refined.failures
-    shown = failures if log is None else failures[:MOST_FAILURES]
+    shown = failures if log is None else failures[:MAX_FAILURES]
     for failure in shown:
-        say(failure, flags)
+        print_message(failure, flags)
     if failures[len(shown) :]:
-        say(f"and {len(failures) - len(shown)} more failures, which are in {log}")
+        print_message(f"and {len(failures) - len(shown)} more failures, see {log}")
     if len(refined.pairing.pairs) != 1 or refined.skipped:
         done = sum(outcome.error is None for outcome in refined.outcomes)
         counts = [f"refined: {done}", f"failed: {len(failures)}"]
         counts += [f"skipped, since the result exists: {len(refined.skipped)}"] if refined.skipped else []
-        say("; ".join(counts))
+        print_message("; ".join(counts))
 
 
 def _print_forms(refined: RefinedFiles) -> None:
     forms = [outcome.form for outcome in refined.outcomes]
     objects, labels = forms.count("object"), forms.count("labels")
     if objects and labels:
-        say(
+        print_message(
             f"binary masks, such as 0/255: {objects}; masks of labels: {labels}. If all hold labels, pass their number "
-            "as --labels."
+            "as --num-classes."
         )
     if "voc colours" in forms:
-        say(f"masks in the colours of PASCAL VOC, numbered as VOC does: {forms.count('voc colours')}")
+        print_message(f"masks in the colours of PASCAL VOC, numbered as VOC does: {forms.count('voc colours')}")
     if "colours" in forms:
-        say(
+        print_message(
             f"masks in other colours: {forms.count('colours')}. In each of them, labels are numbered from 0 in the "
             "order of its colours, by r, then g, then b."
         )
