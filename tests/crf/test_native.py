@@ -1,4 +1,4 @@
-"""The native mean field is mean_field() made fast: the same numbers to rounding, on any number of threads."""
+"""Native mean field equals the reference up to rounding, on any number of threads."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from densefield.crf.native import native_coupling, native_mean_field, state_floa
 from densefield.crf.softmax import log_softmax
 from tests.support.bound_kernels import Array, bind_random, random
 
-# Float32 sums in another order: errors of 6e-8 in some tens of roundings, over the largest log marginal, which is where
-# they arise. Measured: at most 5e-7 for log marginals, and 8e-7 without normalisation, where they reach hundreds.
+# Float32 sums in another order: errors of 6e-8 in some tens of operations, relative to the largest log
+# marginal. Measured: at most 5e-7 for log marginals, and 8e-7 without normalisation, where they reach hundreds.
 ROUNDING = 2e-6
 # A marginal moves by as much as its logarithm does; the largest here is 20. Measured: at most 1e-6.
 MARGINAL_ROUNDING = 4e-6
@@ -55,7 +55,7 @@ def check(bounds: Sequence[Bound], scores: Array, iterations: int = 4) -> None:
 
 
 def marginals_alone(bounds: Sequence[Bound], scores: Array, iterations: int = 4, threads: int = 2) -> Array:
-    """What takes another way through memory where all kernels are Potts."""
+    """Check marginals alone, for which Potts kernels have their own update."""
     q = np.full_like(scores, np.nan)
     assert native_mean_field(bounds, scores, iterations, threads, marginals=q) == iterations
     return q
@@ -63,13 +63,15 @@ def marginals_alone(bounds: Sequence[Bound], scores: Array, iterations: int = 4,
 
 @pytest.mark.parametrize("labels", [1, 2, 3, 4, 5, 8, 21, 24, 32, 33, 36, 64, 70])
 @pytest.mark.parametrize("points", [1, 64, 130, 9000])
-def test_marginals_of_potts_kernels_alone_equal_the_twin(labels: int, points: int) -> None:
+def test_marginals_of_potts_kernels_alone_equal_the_reference(labels: int, points: int) -> None:
     check(bind_random(points, labels, kinds=["potts"], dimensions=(2, 5, 3)), scores_of(labels, points))
 
 
 @pytest.mark.parametrize("ignore", [False, True])
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_marginals_of_potts_kernels_alone_equal_the_twin_for_every_option(normalization: str, ignore: bool) -> None:
+def test_marginals_of_potts_kernels_alone_equal_the_reference_for_every_option(
+    normalization: str, ignore: bool
+) -> None:
     bounds = bind_random(300, 5, kinds=["potts"], normalization=normalization, ignore=ignore)
     check(bounds, scores_of(5, 300))
 
@@ -77,7 +79,7 @@ def test_marginals_of_potts_kernels_alone_equal_the_twin_for_every_option(normal
 @pytest.mark.parametrize("labels", [2, 5, 21])
 @pytest.mark.parametrize("strength", [30.0, -30.0, 1e3, -1e3, 1e5])
 @pytest.mark.parametrize("scale", [1.0, 1e3])
-def test_messages_beyond_the_range_of_powers_are_taken_in_too(labels: int, strength: float, scale: float) -> None:
+def test_messages_beyond_the_range_of_exponentials_are_handled(labels: int, strength: float, scale: float) -> None:
     # Messages of some hundred and more: exp() of them, or of minus them, is beyond float32. A second update magnifies
     # roundings, so results of the strongest models need only be marginals then.
     bounds, scores = bind_random(300, labels, kinds=["potts"], strength=strength), scores_of(labels, 300, scale)
@@ -92,20 +94,20 @@ def test_messages_beyond_the_range_of_powers_are_taken_in_too(labels: int, stren
 
 
 @pytest.mark.parametrize("threads", [1, 3, 7])
-def test_marginals_of_potts_kernels_alone_are_the_same_bits_on_any_number_of_threads(threads: int) -> None:
+def test_marginals_of_potts_kernels_alone_do_not_depend_on_the_number_of_threads(threads: int) -> None:
     bounds, scores = bind_random(30000, 6, kinds=["potts"]), scores_of(6, 30000)
     assert np.array_equal(marginals_alone(bounds, scores, threads=threads), marginals_alone(bounds, scores, threads=2))
 
 
 @pytest.mark.parametrize("kind", ["potts", "per label", "matrix"])
 @pytest.mark.parametrize("labels", [1, 2, 3, 4, 5, 21, 32, 33, 64, 70])
-def test_it_equals_its_twin_for_any_number_of_labels_and_compatibility(labels: int, kind: str) -> None:
+def test_it_equals_the_reference_for_any_number_of_classes_and_compatibility(labels: int, kind: str) -> None:
     check(bind_random(130, labels, kinds=["potts", kind]), scores_of(labels, 130))
 
 
 @pytest.mark.parametrize("labels", [2, 21, 33])
 @pytest.mark.parametrize("points", [1, 2, 63, 64, 65, 300, 9000])
-def test_it_equals_its_twin_for_any_number_of_points(points: int, labels: int) -> None:
+def test_it_equals_the_reference_for_any_number_of_points(points: int, labels: int) -> None:
     check(bind_random(points, labels), scores_of(labels, points))
 
 
@@ -113,7 +115,7 @@ def test_it_equals_its_twin_for_any_number_of_points(points: int, labels: int) -
 @pytest.mark.parametrize("exclude_self", [False, True])
 @pytest.mark.parametrize("ignore", [False, True])
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_it_equals_its_twin_for_every_option(
+def test_it_equals_the_reference_for_every_option(
     normalization: str, ignore: bool, exclude_self: bool, operator: str
 ) -> None:
     options: Any = {"normalization": normalization, "ignore": ignore, "exclude_self": exclude_self}
@@ -122,7 +124,7 @@ def test_it_equals_its_twin_for_every_option(
 
 
 @pytest.mark.parametrize("dimensions", [(), (1,), (5,), (3, 3), (2, 5, 7), (16, 2)])
-def test_it_equals_its_twin_for_any_kernels(dimensions: tuple[int, ...]) -> None:
+def test_it_equals_the_reference_for_any_kernels(dimensions: tuple[int, ...]) -> None:
     check(bind_random(1000, 5, dimensions=dimensions), scores_of(5, 1000))
 
 
@@ -132,12 +134,12 @@ def test_chunks_of_different_lattices_fit_into_each_other() -> None:
 
 
 @pytest.mark.parametrize("iterations", [0, 1, 2, 9])
-def test_it_equals_its_twin_after_any_number_of_updates(iterations: int) -> None:
+def test_it_equals_the_reference_after_any_number_of_iterations(iterations: int) -> None:
     check(bind_random(200, 4), scores_of(4, 200), iterations)
 
 
 @pytest.mark.parametrize("with_log", [False, True])
-def test_marginals_of_potts_kernels_do_not_depend_on_what_else_is_asked_for(with_log: bool) -> None:
+def test_marginals_of_potts_kernels_do_not_depend_on_other_outputs(with_log: bool) -> None:
     bounds, scores = bind_random(200, 6, kinds=["potts"]), scores_of(6, 200)
     q, log_q = solve(bounds, scores)
     assert np.array_equal(marginals_alone(bounds, scores), q)
@@ -147,7 +149,7 @@ def test_marginals_of_potts_kernels_do_not_depend_on_what_else_is_asked_for(with
         bounds, scores, 4, 1, marginals=also, log_marginals=also_log, residuals=residuals, states=states, tolerance=0.0
     )
     assert np.array_equal(also, q) and (also_log is None or np.array_equal(also_log, log_q))
-    # Logarithms alone, as torch asks for them, are the same bits with and without what is states for the way back.
+    # Log marginals alone, as torch needs them, are identical with and without stored states.
     alone, while_kept = np.empty_like(scores), np.empty_like(scores)
     native_mean_field(bounds, scores, 4, 1, log_marginals=alone)
     native_mean_field(bounds, scores, 4, 1, log_marginals=while_kept, states=states)
@@ -155,7 +157,7 @@ def test_marginals_of_potts_kernels_do_not_depend_on_what_else_is_asked_for(with
 
 
 @pytest.mark.parametrize("exclude_self", [False, True])
-def test_outputs_do_not_depend_on_which_others_are_asked_for(exclude_self: bool) -> None:
+def test_outputs_do_not_depend_on_each_other(exclude_self: bool) -> None:
     bounds, scores = bind_random(200, 6, exclude_self=exclude_self), scores_of(6, 200)
     q, log_q = solve(bounds, scores)
     only_q, only_log = np.empty_like(scores), np.empty_like(scores)
@@ -165,20 +167,20 @@ def test_outputs_do_not_depend_on_which_others_are_asked_for(exclude_self: bool)
     residuals, states = np.empty(4, np.float32), np.empty((4, state_floats(200, 6)), np.float32)
     native_mean_field(bounds, scores, 4, 1, marginals=only_q, residuals=residuals, states=states)
     assert np.array_equal(only_q, q)
-    assert native_mean_field(bounds, scores, 4, 1) == 4  # for nothing at all
+    assert native_mean_field(bounds, scores, 4, 1) == 4  # without outputs
 
 
 @pytest.mark.parametrize(("points", "labels"), [(1, 1), (70, 3), (200, 33)])
-def test_the_marginals_of_every_update_are_kept_tile_by_tile(points: int, labels: int) -> None:
+def test_the_marginals_of_every_iteration_are_stored_by_tiles(points: int, labels: int) -> None:
     bounds, scores = bind_random(points, labels), scores_of(labels, points)
     assert state_floats(points, labels) == _core.state_floats(points, labels)
     states = np.full((5, state_floats(points, labels)), np.nan, np.float32)
     native_mean_field(bounds, scores, 5, 2, states=states)
-    tiles = states.reshape(5, -1, labels, 64)  # 64 points, a plane for each label
+    tiles = states.reshape(5, -1, labels, 64)  # 64 points, a plane for each class
     found = tiles.transpose(0, 2, 1, 3).reshape(5, labels, -1)[..., :points]
     expected = np.stack([step.q.T for step in reference_steps(bounds, scores, 4)])
     assert np.abs(found - expected).max() <= MARGINAL_ROUNDING
-    assert np.isfinite(states).all()  # points past the last are computed with, too
+    assert np.isfinite(states).all()  # including points beyond the last
 
 
 def test_residuals_are_those_of_the_steps() -> None:
@@ -189,12 +191,12 @@ def test_residuals_are_those_of_the_steps() -> None:
     assert np.abs(residuals - expected).max() <= 2 * MARGINAL_ROUNDING  # a difference of two marginals
 
 
-def test_a_tolerance_ends_it_at_the_same_step_with_the_marginals_of_that_step() -> None:
+def test_a_tolerance_stops_at_the_same_iteration() -> None:
     bounds, scores = bind_random(300, 4), scores_of(4, 300)
     steps = reference_steps(bounds, scores, 30)
     for tolerance, last in ((0.3, 1), (0.2, 2), (0.11, 8), (0.08, 12)):
         changes = np.array([step.residual for step in steps[1 : last + 1]])
-        assert (changes[:-1] > tolerance + 1e-3).all() and changes[-1] < tolerance - 1e-3  # rounding decides nothing
+        assert (changes[:-1] > tolerance + 1e-3).all() and changes[-1] < tolerance - 1e-3  # not decided by rounding
         q, log_q, residuals = np.empty_like(scores), np.empty_like(scores), np.full(30, np.nan, np.float32)
         outputs: Any = {"marginals": q, "log_marginals": log_q, "residuals": residuals}
         assert native_mean_field(bounds, scores, 30, 2, **outputs, tolerance=tolerance) == last
@@ -253,7 +255,7 @@ def test_no_points_give_no_marginals() -> None:
 
 
 @pytest.mark.parametrize(("points", "labels"), [(60000, 5), (9000, 70), (64, 3)])
-def test_the_number_of_threads_changes_no_bit(points: int, labels: int) -> None:
+def test_results_do_not_depend_on_the_number_of_threads(points: int, labels: int) -> None:
     bounds, scores = bind_random(points, labels), scores_of(labels, points)
     found = []
     for threads in (1, 2, 3, 7):
@@ -269,7 +271,7 @@ def test_the_number_of_threads_changes_no_bit(points: int, labels: int) -> None:
 @pytest.mark.parametrize("simd", _core.available_simd())
 @pytest.mark.parametrize("kinds", [["potts"], ["potts", "per label", "matrix"]])
 @pytest.mark.parametrize("labels", [1, 2, 3, 5, 21, 33, 70])
-def test_it_equals_its_twin_on_every_instruction_set(labels: int, kinds: list[str], simd: str) -> None:
+def test_it_equals_the_reference_on_every_instruction_set(labels: int, kinds: list[str], simd: str) -> None:
     bounds, scores = bind_random(300, labels, kinds=kinds, dimensions=(2, 5, 3)), scores_of(labels, 300)
     couplings, q, log_q = [native_coupling(bound) for bound in bounds], np.empty_like(scores), np.empty_like(scores)
     assert _core.mean_field(couplings, scores, None, 4, q, log_q, None, None, -1.0, None, 2, simd) == 4

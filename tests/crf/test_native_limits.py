@@ -1,4 +1,4 @@
-"""What the native core does at the limits of its arguments."""
+"""The native core at the limits of its arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from densefield import CRF, Bilateral, InputError, LatticeFilter, Spatial, _core
 from densefield.crf.native import native_coupling
 
 
-def test_output_arrays_of_another_type_or_order_are_refused_not_lost():
+def test_output_arrays_of_another_type_or_layout_raise():
     k = LatticeFilter(np.random.default_rng(91).normal(size=(30, 2)), threads=1)
     values = np.ones((1, 30, 4), np.float32)
     for out in (
@@ -24,7 +24,7 @@ def test_output_arrays_of_another_type_or_order_are_refused_not_lost():
         k.native.diagonal(np.empty(30), 1.0, 1)
 
 
-def test_mean_field_writes_to_the_arrays_it_is_given_or_refuses_them():
+def test_mean_field_writes_to_its_output_arrays_or_raises():
     scores = np.zeros((3, 4, 5), np.float32)
     problem = CRF([Spatial(2)]).pose(scores)
     couplings = [native_coupling(bound) for bound in problem.kernels]
@@ -60,7 +60,7 @@ def test_nan_does_not_count_as_converged(weight, labels):
 
 
 @pytest.mark.slow
-def test_more_labels_than_the_root_of_32_bits_are_counted_in_full():
+def test_a_compatibility_of_more_than_32_bits_is_indexed_correctly():
     labels = 46_400  # whose square is beyond 2³¹
     scores = np.zeros((labels, 2), np.float32)
     scores[-1] = 9.0
@@ -76,11 +76,11 @@ def test_more_labels_than_the_root_of_32_bits_are_counted_in_full():
 
 
 @pytest.mark.parametrize("weight", [1e15, -1e15, np.full(2, 1e13)])
-def test_weights_beyond_what_gradients_hold_are_refused(weight):
+def test_weights_beyond_the_range_of_gradients_raise(weight):
     with pytest.raises(InputError, match=r"the weight holds 1e\+1[35], expected no number beyond 1e\+12"):
         Spatial(3, weight=weight)
 
 
-def test_widths_beyond_what_single_precision_holds_are_refused():
+def test_widths_beyond_single_precision_raise():
     with pytest.raises(InputError, match=r"sigma_rgb is 1e\+300, expected no number beyond 1e\+15"):
         Bilateral(60, 1e300)

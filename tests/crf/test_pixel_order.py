@@ -35,7 +35,7 @@ def test_an_empty_image_has_an_empty_order(height: int, width: int) -> None:
 
 def test_blocks_follow_a_z_order_curve() -> None:
     order = PixelOrder(128, 300).indices
-    y, x = np.divmod(order[: 256 * 128], 300)  # what is left over comes last
+    y, x = np.divmod(order[: 256 * 128], 300)  # the remaining columns come last
     assert (order[256 * 128 :] % 300 >= 256).all()
     blocks = np.stack([y // 32, x // 64], axis=1).reshape(-1, 64 * 32, 2)
     assert (blocks == blocks[:, :1]).all()
@@ -56,7 +56,7 @@ def test_small_images_volumes_and_points_have_no_order() -> None:
         pixel_order(shape) is None for shape in [(), (10**6,), (64, 64), (63, 10**5), (10**5, 63), (8, 100, 100)]
     )
     assert pixel_order((128, 128)) is pixel_order((128, 128)) is not None
-    assert pixel_order((1 << 16, 1 << 15)) is None  # more pixels than there are indices for
+    assert pixel_order((1 << 16, 1 << 15)) is None  # too many pixels for 32-bit indices
 
 
 def test_the_order_of_a_large_image_is_not_cached() -> None:
@@ -161,8 +161,8 @@ def test_features_are_in_pixel_order() -> None:
         assert np.array_equal(kernel_features(each, sites, np.float32, 2, order), plain[order.indices])
 
 
-def test_labels_stay_where_they_are_in_the_image() -> None:
-    """A mask of one corner keeps it: an order mixed up would scatter it."""
+def test_labels_keep_their_positions() -> None:
+    """A wrong order would scatter a mask of one corner."""
     mask = np.zeros((HEIGHT, WIDTH), int)
     mask[:40, 110:] = 1
     image = np.where(mask[..., None] == 1, 250, 5).astype(np.uint8).repeat(3, axis=2)

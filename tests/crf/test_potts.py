@@ -1,4 +1,4 @@
-"""Potts kernels are inferred in differences from the last label, and are what they were, whichever label that is."""
+"""Potts kernels filter differences from the last class, which does not change results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.bound_kernels import Array, bind_random, random
 
 # As in test_native: float32 sums in another order. Measured: 1e-6.
 ROUNDING = 4e-6
-TILE = 64  # points that are worked on at a time, in whose order marginals are states
+TILE = 64  # points processed together; stored marginals are in tiles
 
 
 def potts(points: int, labels: int, **options: Any) -> list[Any]:
@@ -29,14 +29,14 @@ def infer(bounds: list[Any], scores: Array, iterations: int, **options: Any) -> 
 
 
 @pytest.mark.parametrize("labels", [3, 5, 17, 21, 33, 53])
-def test_which_label_is_the_last_makes_no_difference(labels: int) -> None:
+def test_results_do_not_depend_on_the_order_of_classes(labels: int) -> None:
     bounds, scores = potts(700, labels), 2 * random(labels, 700, seed=52)
     turned = infer(bounds, np.roll(scores, 1, axis=0), 4)
     assert np.abs(np.roll(turned, -1, axis=0) - infer(bounds, scores, 4)).max() <= ROUNDING
 
 
 @pytest.mark.parametrize("favour", [60.0, -60.0, 1e4, -1e4])
-def test_a_last_label_that_is_certain_or_ruled_out_is_no_harm(favour: float) -> None:
+def test_the_last_class_may_be_certain_or_impossible(favour: float) -> None:
     bounds, scores = potts(300, 6), random(6, 300, seed=53)
     scores[-1] += np.float32(favour)
     rows, couplings = np.ascontiguousarray(scores.T), [bound.coupling for bound in bounds]
@@ -44,12 +44,12 @@ def test_a_last_label_that_is_certain_or_ruled_out_is_no_harm(favour: float) -> 
     log_q = np.empty_like(scores)
     q = infer(bounds, scores, 3, log_marginals=log_q)
     assert np.abs(q - expected.q.T).max() <= ROUNDING
-    # Two roundings each of numbers so large, in either way of computing them.
+    # Two roundings of such large numbers in either implementation.
     assert np.abs(log_q - expected.log_q.T).max() <= ROUNDING + 4 * np.spacing(np.float32(abs(favour)))
 
 
 @pytest.mark.parametrize("labels", [3, 21])
-def test_it_may_start_from_what_does_not_sum_to_one(labels: int) -> None:
+def test_the_start_need_not_sum_to_one(labels: int) -> None:
     bounds, scores = potts(400, labels), random(labels, 400, seed=54)
     start = np.abs(random(labels, 400, seed=55))
     z: Any = update(np.ascontiguousarray(scores.T), [b.coupling for b in bounds], np.ascontiguousarray(start.T))
@@ -58,7 +58,7 @@ def test_it_may_start_from_what_does_not_sum_to_one(labels: int) -> None:
 
 @pytest.mark.parametrize("labels", [2, 3, 21, 34])
 @pytest.mark.parametrize("points", [1, 63, 200])
-def test_marginals_that_are_kept_and_changes_are_those_of_the_twin(points: int, labels: int) -> None:
+def test_states_and_residuals_equal_the_reference(points: int, labels: int) -> None:
     bounds, scores = potts(points, labels), random(labels, points, seed=56)
     rows, couplings = np.ascontiguousarray(scores.T), [bound.coupling for bound in bounds]
     steps = list(islice(mean_field_steps(rows, couplings), 4))

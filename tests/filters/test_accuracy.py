@@ -1,4 +1,4 @@
-"""How near the lattice is to the exact sum, on photos and on clouds; figures of all sizes: docs/accuracy.md."""
+"""Accuracy of the lattice compared with the exact sum, on photos and random points; see docs/accuracy.md."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_raw_sum_of_ones_is_right_on_average(case: str, dimension: int) -> N
 
 @pytest.mark.parametrize("widths", [(6, 8), (20, 13), (40, 30)])
 @pytest.mark.parametrize("name", ["astronaut", "chelsea", "coffee"])
-def test_the_normalised_filter_is_near_and_a_halo_brings_it_nearer(name: str, widths: tuple[float, float]) -> None:
+def test_the_normalised_filter_is_accurate_and_a_halo_improves_it(name: str, widths: tuple[float, float]) -> None:
     features = photo_features(name, 5, *widths)
     y, x = np.mgrid[:HEIGHT, :WIDTH]
     disc = ((x - WIDTH / 2) ** 2 + (y - HEIGHT / 2) ** 2 < (HEIGHT / 3) ** 2).reshape(-1, 1)
@@ -63,10 +63,10 @@ def test_the_normalised_filter_is_near_and_a_halo_brings_it_nearer(name: str, wi
         found = LatticeFilter(features, halo=halo).apply(values)
         errors.append(np.abs(found[:, 0] / found[:, 1] - exact[:, 0] / exact[:, 1]))
     assert errors[0].mean() < 0.03  # measured: 0.006 to 0.021
-    assert errors[1].max() < errors[0].max()  # measured: 0.3 to 0.96 of it, least for narrow kernels
+    assert errors[1].max() < errors[0].max()  # measured: 0.3 to 0.96 of it
 
 
-def test_the_symmetric_operator_is_positive_semi_definite_whatever_is_missing() -> None:
+def test_the_symmetric_operator_is_positive_semi_definite_with_missing_vertices() -> None:
     """Sparse points in many dimensions: nearly all vertices lack neighbours."""
     for dimension in (2, 3, 5, 8):
         features = np.random.default_rng(dimension).standard_normal((300, dimension)) * 1.2
@@ -75,11 +75,11 @@ def test_the_symmetric_operator_is_positive_semi_definite_whatever_is_missing() 
         assert np.abs(dense - dense.T).max() < 1e-6  # single precision
         assert values[0] > -1e-6 * values[-1]
         other = LatticeFilter(features, operator="pydensecrf").to_dense().astype(np.float64)
-        assert np.abs(other - other.T).max() > 1e-3  # what symmetry is measured against
+        assert np.abs(other - other.T).max() > 1e-3  # for comparison
 
 
-def test_photos_of_pascal_voc_are_filtered_as_nearly(shared: Path) -> None:
-    """Real images, as they come from their JPEG files: compressed, saturated, with black borders."""
+def test_photos_of_pascal_voc_are_filtered_as_accurately(shared: Path) -> None:
+    """Real JPEG images: compressed, saturated, with black borders."""
     image_module = pytest.importorskip("PIL.Image")
     files = sorted((shared / "data/VOCdevkit/VOC2012/JPEGImages").glob("*.jpg"))[::150]
     assert len(files) > 5

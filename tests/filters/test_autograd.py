@@ -1,4 +1,4 @@
-"""Filters in the graph of torch: gradients to values, features and widths."""
+"""Filters as autograd functions: gradients by values, features and widths."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_exact_filter_passes_gradcheck_for_values_and_features() -> None:
     assert torch.autograd.gradcheck(lambda x, v: gaussian_filter(x, v, method="exact"), (features, values))
 
 
-def test_widths_get_the_gradient_of_finite_differences() -> None:
+def test_gradients_by_widths_equal_finite_differences() -> None:
     position, values = random(15, 2), random(15, 2, seed=1)
     width = torch.tensor([0.8, 1.6], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda s: gaussian_filter(position / s, values, method="exact"), (width,))
@@ -42,7 +42,7 @@ def test_the_torch_lattice_passes_gradcheck_for_features_with_its_own_derivative
 
 
 @pytest.mark.parametrize("derivative", ["gaussian", "lattice"])
-def test_the_native_lattice_sends_back_what_the_torch_lattice_does(derivative: Any) -> None:
+def test_gradients_of_the_native_lattice_equal_those_of_the_torch_lattice(derivative: Any) -> None:
     features, values, cotangent = random(400, 5), random(400, 21, seed=1), random(400, 21, seed=2)
     sent = []
     for dtype in (torch.float32, torch.float64):
@@ -54,8 +54,8 @@ def test_the_native_lattice_sends_back_what_the_torch_lattice_does(derivative: A
         assert float((native - twin).abs().max() / twin.abs().max()) < 1e-5  # float32 sums, some digits cancel
 
 
-def test_the_gaussian_derivative_points_where_the_exact_one_does() -> None:
-    """On points dense enough for the lattice to be near the Gaussian; figures on photos: docs/accuracy.md."""
+def test_the_gaussian_derivative_is_close_to_the_exact_one() -> None:
+    """On dense points, for which the lattice is accurate; see docs/accuracy.md for photos."""
     features = torch.tensor(np.random.default_rng(9).random((3000, 3)) * 3)
     values, cotangent = torch.sin(features), torch.cos(features)
     slopes = {}
@@ -68,7 +68,7 @@ def test_the_gaussian_derivative_points_where_the_exact_one_does() -> None:
     assert float(slopes["lattice"].norm() / slopes["exact"].norm()) == pytest.approx(1, abs=0.05)
 
 
-def test_a_batch_of_features_filters_each_item_by_its_own() -> None:
+def test_a_batch_of_features_filters_each_item_separately() -> None:
     features, values = random(3, 50, 2).float(), random(3, 50, 4, seed=1).float()
     whole = gaussian_filter(features, values)
     for index in range(3):
@@ -78,7 +78,7 @@ def test_a_batch_of_features_filters_each_item_by_its_own() -> None:
     assert gaussian_filter(features[:0], values[:0]).shape == (0, 50, 4)
 
 
-def test_a_filter_can_be_kept_and_used_again() -> None:
+def test_a_filter_can_be_reused() -> None:
     features = random(60, 2).float().requires_grad_()
     k = LatticeFilter(features.detach().numpy())
     values = random(60, 3).float().requires_grad_()
@@ -97,7 +97,7 @@ def test_features_that_need_no_gradient_cost_none(monkeypatch: pytest.MonkeyPatc
 
 
 def second_derivatives(name: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The square of a filtering's gradient, and the two things that it depends on."""
+    """The square of a filtering's gradient, and the two inputs it depends on."""
     values = random(12, 1).requires_grad_()
     features = random(12, 2).to(torch.float32 if name == "native" else torch.float64).requires_grad_()
     values = values.detach().to(features.dtype).requires_grad_()
@@ -107,8 +107,8 @@ def second_derivatives(name: str) -> tuple[torch.Tensor, torch.Tensor, torch.Ten
 
 
 @pytest.mark.parametrize("name", ["exact", "native", "torch"])
-def test_a_second_derivative_is_an_error_not_a_part_of_it(name: str) -> None:
-    """By torch.autograd.grad too, which leaves out what does not lead to its inputs."""
+def test_second_derivatives_raise(name: str) -> None:
+    """Also by torch.autograd.grad, which skips nodes that do not lead to its inputs."""
     for wanted in (0, 1):
         slope, *inputs = second_derivatives(name)
         with pytest.raises(RuntimeError, match="differentiated once"):
@@ -118,7 +118,7 @@ def test_a_second_derivative_is_an_error_not_a_part_of_it(name: str) -> None:
         slope.backward()
 
 
-def test_wrong_input_is_refused() -> None:
+def test_invalid_input_raises() -> None:
     features, values = random(6, 2), random(6, 1)
     with pytest.raises(InputError, match="lattice, exact"):
         gaussian_filter(features, values, method="fft")  # type: ignore[arg-type]
@@ -141,7 +141,7 @@ def test_wrong_input_is_refused() -> None:
 
 
 def test_filters_on_another_device_use_torch_operations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No such device is here: "meta" has shapes alone, and shows which way was taken."""
+    """The device "meta" has shapes only, and shows which implementation was used."""
     values = torch.zeros(6, 1, device="meta")
     with pytest.raises(InputTypeError, match="CPU"):
         apply_filter(LatticeFilter(np.zeros((6, 2))), values)
@@ -156,7 +156,7 @@ def test_filters_on_another_device_use_torch_operations(monkeypatch: pytest.Monk
     assert len(built) == 1
 
 
-def test_native_options_are_checked_and_harmless_where_torch_filters() -> None:
+def test_native_options_are_checked_and_ignored_by_torch_operations() -> None:
     features, values = random(20, 2), random(20, 1)
     assert torch.equal(gaussian_filter(features, values, threads=2, simd="auto"), gaussian_filter(features, values))
     with pytest.raises(InputError, match="threads"):
@@ -164,7 +164,7 @@ def test_native_options_are_checked_and_harmless_where_torch_filters() -> None:
 
 
 def test_threads_are_at_most_those_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where a data loader gives its workers one each."""
+    """Data loaders give each worker one thread."""
     seen = []
     build = LatticeFilter.__init__
     monkeypatch.setattr(

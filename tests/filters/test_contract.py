@@ -1,7 +1,4 @@
-"""What every filter promises, whichever way it computes: the suite a new filter has to join.
-
-All of them filter the pixels of one small grid, so that the filter on the grid can be among them.
-"""
+"""The contract of all filters; a new filter joins CASES."""
 
 from __future__ import annotations
 
@@ -21,11 +18,11 @@ PIXELS = np.stack(np.meshgrid(*map(np.arange, SHAPE), indexing="ij"), axis=-1).r
 
 @dataclass
 class Case:
-    """A filter, the arrays it takes, and how exactly it computes."""
+    """A filter, its array type, and its rounding error."""
 
     make: Callable[[np.ndarray], Any]  # features → filter
     array: Callable[[np.ndarray], Any]
-    rounding: float  # of one number; sums of some tens of them lose up to ten times as much
+    rounding: float  # of one number; sums of some tens of numbers have up to ten times as much
     symmetric: bool = True
 
 
@@ -82,24 +79,24 @@ def random(*shape: int, seed: int = 8151) -> np.ndarray:
 
 
 def difference(a: Any, b: Any) -> float:
-    """The largest, over the size of the numbers."""
+    """The largest difference, relative to the largest number."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     assert a.shape == b.shape
     return float(np.abs(a - b).max(initial=0.0) / np.abs(b).max(initial=1e-300))
 
 
-def test_it_knows_its_number_of_points(k: Any) -> None:
+def test_num_points_is_the_number_of_points(k: Any) -> None:
     assert k.num_points == N
 
 
-def test_it_is_linear(case: Case, k: Any) -> None:
+def test_filtering_is_linear(case: Case, k: Any) -> None:
     x, y = random(N, 3), random(N, 3, seed=61)
     together = k.apply(case.array(2.5 * x - 0.75 * y))
     apart = 2.5 * k.apply(case.array(x)) - 0.75 * k.apply(case.array(y))
     assert difference(together, apart) < 30 * case.rounding
 
 
-def test_the_adjoint_moves_it_to_the_other_side_of_the_inner_product(case: Case, k: Any) -> None:
+def test_the_adjoint_satisfies_its_definition(case: Case, k: Any) -> None:
     x, y = case.array(random(N, 3)), case.array(random(N, 3, seed=61))
     left = float((k.apply(x) * y).sum())
     right = float((x * k.apply_adjoint(y)).sum())
@@ -107,38 +104,38 @@ def test_the_adjoint_moves_it_to_the_other_side_of_the_inner_product(case: Case,
     assert abs(left - right) < 10 * case.rounding * size
 
 
-def test_its_matrix_does_what_it_does(case: Case, k: Any) -> None:
+def test_the_dense_matrix_equals_the_filter(case: Case, k: Any) -> None:
     x = case.array(random(N, 2))
     assert difference(k.to_dense() @ x, k.apply(x)) < 30 * case.rounding
     assert difference(k.to_dense().T @ x, k.apply_adjoint(x)) < 30 * case.rounding
 
 
-def test_it_is_symmetric_where_it_says_so(case: Case, k: Any) -> None:
+def test_symmetric_operators_are_symmetric(case: Case, k: Any) -> None:
     dense = np.asarray(k.to_dense(), np.float64)
     asymmetry = np.abs(dense - dense.T).max()
     if case.symmetric:
         assert asymmetry < 10 * case.rounding  # entries are at most about 1, each rounded some ten times
     else:
-        assert asymmetry > 1e-4  # else the order of the axes would not matter, and this case test nothing
+        assert asymmetry > 1e-4  # otherwise this case would test nothing
 
 
-def test_a_symmetric_one_is_positive_semi_definite(case: Case, k: Any) -> None:
+def test_symmetric_operators_are_positive_semi_definite(case: Case, k: Any) -> None:
     if not case.symmetric:
         pytest.skip("this operator is not symmetric")
     values = np.linalg.eigvalsh(np.asarray(k.to_dense(), np.float64))
     assert values[0] > -10 * case.rounding * values[-1]
 
 
-def test_its_diagonal_is_that_of_its_matrix(case: Case, k: Any) -> None:
+def test_the_diagonal_is_that_of_the_matrix(case: Case, k: Any) -> None:
     assert difference(k.diagonal(), k.to_dense().diagonal()) < 10 * case.rounding
 
 
-def test_it_is_near_the_gaussian(case: Case, k: Any) -> None:
+def test_the_filter_approximates_the_gaussian(case: Case, k: Any) -> None:
     exact = ExactFilter(PIXELS).apply(np.ones((N, 1)))
     ratio = np.asarray(k.apply(case.array(np.ones((N, 1)))), np.float64) / exact
-    if not case.symmetric:  # pydensecrf's own magnitude is too small
+    if not case.symmetric:  # pydensecrf's magnitude is too small
         ratio /= ratio.mean()
-    assert np.abs(ratio - 1).max() < 0.2  # the lattice's worst pixel; how near each is: test_accuracy.py
+    assert np.abs(ratio - 1).max() < 0.2  # the worst pixel; test_accuracy.py has more
 
 
 def test_a_batch_equals_single_calls(case: Case, k: Any) -> None:
@@ -162,19 +159,19 @@ def test_out_is_filled_and_returned(case: Case, k: Any) -> None:
     assert difference(out, k.apply(values)) == 0
 
 
-def test_no_channels_and_no_batch_give_nothing(case: Case, k: Any) -> None:
+def test_empty_batches_and_channels_give_empty_results(case: Case, k: Any) -> None:
     assert tuple(k.apply(case.array(np.zeros((N, 0)))).shape) == (N, 0)
     assert tuple(k.apply(case.array(np.zeros((0, N, 2)))).shape) == (0, N, 2)
 
 
 @pytest.mark.parametrize("shape", [(N + 1, 2), (N,), (2, N), (1, 1, N, 2), (N, 1, 2)])
-def test_values_of_a_wrong_shape_are_refused(case: Case, k: Any, shape: tuple[int, ...]) -> None:
+def test_values_of_a_wrong_shape_raise(case: Case, k: Any, shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match=str(N)):
         k.apply(case.array(np.zeros(shape)))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.int64, np.complex64])
-def test_values_of_a_wrong_dtype_are_refused(case: Case, k: Any, dtype: type) -> None:
+def test_values_of_a_wrong_dtype_raise(case: Case, k: Any, dtype: type) -> None:
     sample = case.array(np.zeros((N, 1)))
     wrong = np.zeros((N, 1), dtype)
     if not isinstance(sample, np.ndarray):
@@ -183,17 +180,17 @@ def test_values_of_a_wrong_dtype_are_refused(case: Case, k: Any, dtype: type) ->
         k.apply(wrong)
 
 
-def test_values_that_are_no_array_are_refused(k: Any) -> None:
+def test_values_that_are_no_array_raise(k: Any) -> None:
     with pytest.raises(InputTypeError, match="list"):
         k.apply([[0.0]] * N)
 
 
-def test_a_wrong_out_is_refused(case: Case, k: Any) -> None:
+def test_an_invalid_out_raises(case: Case, k: Any) -> None:
     with pytest.raises(InputError, match="out"):
         k.apply(case.array(np.zeros((N, 2))), out=case.array(np.zeros((N, 3))))
 
 
-def test_out_that_overlaps_the_values_is_refused(case: Case, k: Any) -> None:
+def test_out_that_overlaps_the_values_raises(case: Case, k: Any) -> None:
     values = case.array(np.zeros((N, 2)))
     with pytest.raises(InputError, match="shares memory"):
         k.apply(values, out=values)
@@ -206,8 +203,8 @@ def test_permuting_points_permutes_the_output(case: Case) -> None:
     assert difference(permuted, np.asarray(whole)[order]) < 30 * case.rounding
 
 
-def test_it_stays_what_it_was_when_the_features_change(case: Case) -> None:
-    features = PIXELS.copy()  # which some filters could take as it is
+def test_a_filter_copies_its_features(case: Case) -> None:
+    features = PIXELS.copy()  # an array that a filter could use without a copy
     k, other = case.make(features), case.make(PIXELS)
     values = case.array(random(N, 2))
     features *= 2
@@ -215,7 +212,7 @@ def test_it_stays_what_it_was_when_the_features_change(case: Case) -> None:
     assert difference(k.gradients(values, values)[1], other.gradients(values, values)[1]) == 0
 
 
-def test_no_points_give_nothing(case: Case) -> None:
+def test_no_points_give_empty_results(case: Case) -> None:
     k = case.make(np.zeros((0, 3)))
     assert k.num_points == 0
     assert tuple(k.apply(case.array(np.zeros((0, 4)))).shape) == (0, 4)
@@ -228,14 +225,14 @@ def test_no_points_give_nothing(case: Case) -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, N, 3), (N, 0)])
-def test_nothing_to_filter_has_no_gradient(case: Case, shape: tuple[int, ...]) -> None:
+def test_gradients_of_empty_values_are_zero(case: Case, shape: tuple[int, ...]) -> None:
     nothing = case.array(np.zeros(shape))
     back, slope = case.make(PIXELS).gradients(nothing, nothing)
     assert tuple(back.shape) == shape
     assert not np.asarray(slope).any()
 
 
-def test_one_point_and_equal_points_are_sums(case: Case) -> None:
+def test_equal_points_are_summed(case: Case) -> None:
     itself = float(case.make(np.full((1, 2), 3.25)).diagonal()[0])
     for count in (1, 2, 300):
         values = np.arange(count, dtype=float)[:, None] + 1
@@ -243,7 +240,7 @@ def test_one_point_and_equal_points_are_sums(case: Case) -> None:
         assert difference(result, np.full((count, 1), itself * values.sum())) < 300 * case.rounding
 
 
-def test_points_far_apart_do_not_meet(case: Case) -> None:
+def test_distant_points_do_not_interact(case: Case) -> None:
     k = case.make(np.array([[0.0, 0.0], [400.0, 0.0], [0.0, -9000.0]]))
     dense = np.asarray(k.to_dense())
     assert np.count_nonzero(dense) == 3
@@ -251,7 +248,7 @@ def test_points_far_apart_do_not_meet(case: Case) -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_features_that_are_not_finite_are_refused_by_name(case: Case, bad: float) -> None:
+def test_features_that_are_not_finite_raise_with_the_point(case: Case, bad: float) -> None:
     features = PIXELS.copy()
     features[17, 1] = bad
     with pytest.raises(InputError, match="point 17"):
@@ -259,12 +256,12 @@ def test_features_that_are_not_finite_are_refused_by_name(case: Case, bad: float
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 0), (5, 17), (1, 5, 2)])
-def test_features_of_a_wrong_shape_are_refused(case: Case, shape: tuple[int, ...]) -> None:
+def test_features_of_a_wrong_shape_raise(case: Case, shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="features"):
         case.make(np.zeros(shape))
 
 
-def test_the_gaussian_derivative_is_the_formula_on_its_own_matrix(case: Case) -> None:
+def test_the_gaussian_derivative_equals_its_formula_on_the_dense_matrix(case: Case) -> None:
     k = case.make(PIXELS)
     v, g = random(2, N, 3), random(2, N, 3, seed=9)
     back, slope = k.gradients(case.array(g), case.array(v))

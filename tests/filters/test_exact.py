@@ -1,4 +1,4 @@
-"""The exact sum against its definition, its gradient against finite differences, its memory against a limit."""
+"""The exact sum compared with its definition, its gradient with finite differences, and its memory with a limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def random(*shape: int, seed: int = 3001) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dimension", [1, 3, 16])
-def test_it_is_the_sum_it_says_it_is(dimension: int) -> None:
+def test_the_filter_equals_its_definition(dimension: int) -> None:
     x, v = random(60, dimension), random(60, 4, seed=1)
     expected = np.array([sum(np.exp(-0.5 * ((a - b) ** 2).sum()) * w for b, w in zip(x, v, strict=True)) for a in x])
     np.testing.assert_allclose(ExactFilter(x).apply(v), expected, rtol=1e-13)  # 60 terms of rounding 1e-16
@@ -24,7 +24,7 @@ def test_it_is_the_sum_it_says_it_is(dimension: int) -> None:
     np.testing.assert_allclose(single, expected, atol=1e-5)  # the same in float32
 
 
-def test_blocks_of_rows_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_result_does_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     x, v = random(50, 2), random(2, 50, 3)
     whole = ExactFilter(x).apply(v), *ExactFilter(x).gradients(v, v[::-1].copy())
     monkeypatch.setattr("densefield.filters.exact._BLOCK_BYTES", 8 * 50 * 7)
@@ -32,7 +32,7 @@ def test_blocks_of_rows_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> N
         np.testing.assert_allclose(a, b, rtol=1e-13)
 
 
-def test_its_feature_gradient_is_that_of_finite_differences() -> None:
+def test_gradients_by_features_equal_finite_differences() -> None:
     x, v, g = random(12, 3), random(2, 12, 4, seed=1), random(2, 12, 4, seed=2)
     slope = ExactFilter(x).gradients(g, v)[1]
     step = 1e-6
@@ -45,7 +45,7 @@ def test_its_feature_gradient_is_that_of_finite_differences() -> None:
             assert rise == pytest.approx(slope[point, axis], rel=1e-7, abs=1e-8)
 
 
-def test_its_feature_gradient_does_not_hang_on_the_origin() -> None:
+def test_gradients_by_features_do_not_depend_on_the_origin() -> None:
     """Quarters are exact in float32, near the origin and 2¹² away from it."""
     x = np.round(4 * random(200, 2)).astype(np.float32) / 4
     v, g = random(200, 3, seed=1).astype(np.float32), random(200, 3, seed=2).astype(np.float32)
@@ -55,7 +55,7 @@ def test_its_feature_gradient_does_not_hang_on_the_origin() -> None:
         assert np.abs(slope - truth).max() < 5e-6 * np.abs(truth).max()  # rounding of 200 terms in float32
 
 
-def test_arrays_of_two_kinds_are_refused() -> None:
+def test_arrays_of_different_libraries_raise() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(InputTypeError, match="both"):
         ExactFilter(random(5, 2)).apply(torch.zeros(5, 1))
@@ -63,7 +63,7 @@ def test_arrays_of_two_kinds_are_refused() -> None:
         ExactFilter(random(5, 2)).apply(np.zeros((5, 1), np.float32))
 
 
-def test_it_has_no_lattice_to_differentiate() -> None:
+def test_the_derivative_of_a_lattice_raises() -> None:
     with pytest.raises(InputError, match="gaussian"):
         ExactFilter(random(5, 2)).gradients(random(5, 1), random(5, 1), "lattice")
 

@@ -1,4 +1,4 @@
-"""Native calls in other people's processes: forks, daemon threads at exit, signals, threads and memory."""
+"""Native calls and the process: forks, daemon threads at exit, signals, threads and memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /
 
 
 def run(code: str, *, timeout: float = 120, **environment: str) -> str:
-    """What a process of its own prints."""
+    """Output of a separate process."""
     answer = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)],
         env={**os.environ, **environment},
@@ -35,7 +35,7 @@ def run(code: str, *, timeout: float = 120, **environment: str) -> str:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_children_forked_beside_small_filterings_never_wait_for_a_lock():
+def test_processes_forked_during_filtering_do_not_hang():
     printed = run(
         """
         import os, signal, threading, numpy as np, densefield
@@ -49,7 +49,7 @@ def test_children_forked_beside_small_filterings_never_wait_for_a_lock():
         for _ in range(150):
             child = os.fork()
             if child == 0:
-                signal.alarm(20)  # a child that waits for ever is ended
+                signal.alarm(20)  # ends a child that hangs
                 os._exit(0 if np.array_equal(k.apply(v), expected) else 1)
             good += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         stop = True
@@ -59,11 +59,11 @@ def test_children_forked_beside_small_filterings_never_wait_for_a_lock():
     assert printed.strip() == "150"
 
 
-# The end of the process
+# Exit
 
 
 @pytest.mark.parametrize("iterations", [2, 2000])
-def test_a_daemon_thread_in_a_native_call_does_not_disturb_the_exit(iterations):
+def test_a_process_exits_while_a_daemon_thread_is_in_a_native_call(iterations):
     for _ in range(3):
         run(
             f"""
@@ -100,7 +100,7 @@ CALLS = {
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a signal of POSIX")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", CALLS)
-def test_an_interrupt_ends_a_native_call_soon(name, threads):
+def test_an_interrupt_ends_a_native_call(name, threads):
     if name == "batch":
         pytest.importorskip("torch")
     code = """
@@ -120,11 +120,11 @@ except KeyboardInterrupt:
     print(time.perf_counter() - sent[0])
 """
     late = float(run(code.format(call=CALLS[name].format(threads=threads))))
-    assert late < 2  # a fifth of a second is promised; a busy machine takes longer to schedule the threads
+    assert late < 2  # documented: 0.2 s; a busy machine takes longer to schedule threads
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a signal of POSIX")
-def test_an_interrupted_filter_still_filters():
+def test_an_interrupted_filter_can_be_used_again():
     printed = run(
         """
         import os, signal, threading, time, numpy as np, densefield
@@ -162,7 +162,7 @@ def test_the_environment_sets_the_number_of_threads(monkeypatch, environment, co
 
 
 @pytest.mark.parametrize("value", ["0", "-2", "many", "2.5", "99999"])
-def test_a_number_of_threads_that_is_none_is_refused(monkeypatch, value):
+def test_an_invalid_number_of_threads_in_the_environment_raises(monkeypatch, value):
     monkeypatch.setenv("DENSEFIELD_NUM_THREADS", value)
     with pytest.raises(InputError, match=f"DENSEFIELD_NUM_THREADS is '{value}', expected an integer from 1 to"):
         default_threads()
@@ -198,7 +198,7 @@ infer(); kept = resident() - before
 
 
 @linux
-def test_memory_is_given_back_on_request():
+def test_release_memory_releases_the_cache():
     run(
         SCENE.format(threads=1)
         + "assert kept > 100, kept\n"
@@ -208,24 +208,24 @@ def test_memory_is_given_back_on_request():
 
 
 @linux
-def test_memory_that_nobody_uses_goes_back_by_itself():
+def test_unused_memory_is_released_after_seconds():
     run(SCENE.format(threads=2) + "time.sleep(9)\nassert resident() - before < 60, (kept, resident() - before)\n")
 
 
 @linux
-def test_the_environment_limits_what_is_kept():
+def test_the_environment_limits_the_cache():
     run(SCENE.format(threads=2) + "assert kept < 60, kept\n", DENSEFIELD_CACHE_MB="0")
 
 
-# Input that ran for ever
+# Input that would run forever
 
 
-def test_a_halo_beyond_reason_is_refused_before_it_is_built():
+def test_a_huge_halo_raises_before_it_is_built():
     with pytest.raises(InputError, match=r"halo is 8 in 16 dimensions, which adds up to .* Use a smaller halo"):
         LatticeFilter(np.zeros((1, 16)), halo=8)
 
 
-def test_features_beyond_the_range_of_numbers_are_called_large_not_infinite():
+def test_features_beyond_the_range_of_float_raise_as_too_large():
     with pytest.raises(InputError, match=r"features reach 1e\+308, which is too large to compute with"):
         LatticeFilter(np.array([[1e308, -1e308], [0.0, 0.0]]))
 

@@ -1,4 +1,4 @@
-"""The native lattice as software: threads, concurrency, memory, odd input."""
+"""The native lattice: threads, concurrency, memory, unusual input."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def features() -> np.ndarray:
 
 @pytest.mark.parametrize("operator", ["symmetric", "pydensecrf"])
 @pytest.mark.parametrize("halo", [0, 1])
-def test_any_number_of_threads_gives_the_same_bits(features: np.ndarray, operator: str, halo: int) -> None:
+def test_results_do_not_depend_on_the_number_of_threads(features: np.ndarray, operator: str, halo: int) -> None:
     values = random_values(len(features), 21)
     one = LatticeFilter(features, operator=operator, halo=halo, threads=1)  # type: ignore[arg-type]
     expected = one.apply(values), *one.gradients(values, values, "lattice"), one.magnitude
@@ -43,7 +43,7 @@ def test_any_number_of_threads_gives_the_same_bits(features: np.ndarray, operato
             np.testing.assert_array_equal(a, b)
 
 
-def test_repeated_calls_give_the_same_bits(features: np.ndarray) -> None:
+def test_repeated_calls_give_identical_results(features: np.ndarray) -> None:
     k, values = LatticeFilter(features), random_values(len(features), 5)
     first = k.apply(values)
     for channels in (40, 1):  # buffers are reused, larger and smaller
@@ -71,7 +71,7 @@ def test_several_python_threads_may_use_one_filter_at_once(features: np.ndarray)
     assert not failures
 
 
-def test_other_python_threads_run_meanwhile(features: np.ndarray) -> None:
+def test_other_python_threads_run_during_a_call(features: np.ndarray) -> None:
     k, values = LatticeFilter(features, threads=1), random_values(len(features), 300)
     ticks, done = 0, threading.Event()
 
@@ -85,10 +85,10 @@ def test_other_python_threads_run_meanwhile(features: np.ndarray) -> None:
     while not done.wait(0.001):
         ticks += 1
     worker.join()
-    assert ticks > 3  # held, the lock would be given away between calls only
+    assert ticks > 3  # with the GIL held, others would run between calls only
 
 
-def test_a_forked_process_filters_too(features: np.ndarray) -> None:
+def test_filters_work_in_a_forked_process(features: np.ndarray) -> None:
     code = (
         "import os, sys, numpy as np, densefield\n"
         "x = np.random.default_rng(1).standard_normal((30000, 3)); v = np.ones((30000, 2), np.float32)\n"
@@ -116,17 +116,17 @@ def test_float64_features_are_not_rounded(offset: float) -> None:
     far = LatticeFilter(near + offset)
     ratio = far.apply(np.ones_like(values)) / ExactFilter(near).apply(np.ones((200, 1)))
     assert ratio.mean() == pytest.approx(1, abs=0.03)
-    assert np.abs(ratio - 1).max() < 0.3  # the lattice's worst points
+    assert np.abs(ratio - 1).max() < 0.3  # the worst points
     here = LatticeFilter(near)
     for derivative in ("gaussian", "lattice"):
         slopes = [k.gradients(values, values, derivative)[1] for k in (far, here)]  # type: ignore[arg-type]
         cosine = (slopes[0] * slopes[1]).sum() / np.linalg.norm(slopes[0]) / np.linalg.norm(slopes[1])
-        assert cosine > 0.5  # the lattice lies elsewhere beneath the points, so they differ, but not in kind
+        assert cosine > 0.5  # the lattice is shifted, so they differ somewhat
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e3, 1e5, 1e6, 5e6])
-def test_points_as_far_apart_as_keys_allow_are_filtered_rightly(scale: float) -> None:
-    """Pairs of near points, the pairs far from each other."""
+def test_points_at_the_largest_distance_of_keys_are_filtered_correctly(scale: float) -> None:
+    """Pairs of close points at large distances."""
     rng = np.random.default_rng(8)
     centres = np.round(rng.uniform(-1, 1, (300, 2)) * scale) * 8
     features = np.concatenate([centres, centres + 0.25])
@@ -136,7 +136,7 @@ def test_points_as_far_apart_as_keys_allow_are_filtered_rightly(scale: float) ->
 
 
 @pytest.mark.parametrize("offset", [1e5, 1e6])
-def test_single_precision_embeds_rightly_as_far_as_it_does(offset: float) -> None:
+def test_single_precision_embeds_correctly_up_to_its_limit(offset: float) -> None:
     features = (np.random.default_rng(9).standard_normal((2000, 2)) + offset).astype(np.float32)
     ones = LatticeFilter(features, operator="pydensecrf").apply(np.ones((2000, 1), np.float32))
     assert ones.min() > 0
@@ -144,7 +144,7 @@ def test_single_precision_embeds_rightly_as_far_as_it_does(offset: float) -> Non
 
 
 @pytest.mark.parametrize("offset", [1e7, 1e8, 1e9])
-def test_single_precision_refuses_what_it_cannot_embed(offset: float) -> None:
+def test_single_precision_raises_beyond_its_limit(offset: float) -> None:
     features = (np.random.default_rng(9).standard_normal((2000, 2)) + offset).astype(np.float32)
     with pytest.raises(InputError, match="larger widths"):
         LatticeFilter(features, operator="pydensecrf")
@@ -152,7 +152,7 @@ def test_single_precision_refuses_what_it_cannot_embed(offset: float) -> None:
 
 @pytest.mark.parametrize("dimension", [1, 2, 5, 16])
 @pytest.mark.parametrize("span", [1e9, 1e12, 1e30, 1e300])
-def test_widths_so_small_that_keys_would_overflow_are_an_error(dimension: int, span: float) -> None:
+def test_widths_that_overflow_keys_raise(dimension: int, span: float) -> None:
     features = np.random.default_rng(4).random((50, dimension)) * span
     with pytest.raises(InputError, match=r"larger widths|NaN or infinity"):
         LatticeFilter(features)
@@ -161,28 +161,28 @@ def test_widths_so_small_that_keys_would_overflow_are_an_error(dimension: int, s
             LatticeFilter(features.astype(np.float32), operator="pydensecrf")
 
 
-def test_wide_keys_hold_what_a_16_bit_key_would_not() -> None:
+def test_keys_hold_more_than_16_bits() -> None:
     # A 1e5-pixel line at a width of one pixel: 2e5 lattice cells, where 16-bit keys overflow.
     line = np.arange(100_000, dtype=np.float64)[:, None]
     ones = LatticeFilter(line).apply(np.ones((100_000, 1), np.float32))
     ratio = ones[10:-10] / np.sqrt(2 * np.pi)
     assert ratio.mean() == pytest.approx(1, abs=0.01)
-    assert np.abs(ratio - 1).max() < 0.06  # points a width apart do not hide where vertices are: 5 %
+    assert np.abs(ratio - 1).max() < 0.06  # sparse points show the position of vertices: 5 %
 
 
-def test_sixteen_dimensions_may_be_wide() -> None:
+def test_sixteen_dimensions_may_span_many_widths() -> None:
     features = np.random.default_rng(6).random((300, 16)) * 150
     k = LatticeFilter(features)
-    assert np.count_nonzero(k.to_dense()) == 300  # so far apart that each point is alone
+    assert np.count_nonzero(k.to_dense()) == 300  # so distant that points do not interact
 
 
 @pytest.mark.parametrize("features", [np.zeros((4, 2), int), np.zeros((4, 2), np.float16), np.zeros((4, 2), complex)])
-def test_features_of_another_dtype_are_refused(features: np.ndarray) -> None:
+def test_features_of_another_dtype_raise(features: np.ndarray) -> None:
     with pytest.raises(InputTypeError, match="float32 or float64"):
         LatticeFilter(features)  # type: ignore[arg-type]
 
 
-def test_features_that_are_no_array_are_refused() -> None:
+def test_features_that_are_no_array_raise() -> None:
     with pytest.raises(InputTypeError, match="list"):
         LatticeFilter([[0.0, 0.0]])  # type: ignore[arg-type]
 
@@ -203,19 +203,19 @@ def test_invalid_options_raise(options: dict[str, object], error: type[Exception
         LatticeFilter(np.zeros((3, 2)), **options)  # type: ignore[arg-type]
 
 
-def test_an_unknown_derivative_is_refused() -> None:
+def test_an_unknown_derivative_raises() -> None:
     values = np.zeros((5, 3), np.float32)
     with pytest.raises(InputError, match="gaussian, lattice"):
         LatticeFilter(np.zeros((5, 2))).gradients(values, values, "finite")  # type: ignore[arg-type]
 
 
-def test_a_large_matrix_is_not_made_dense() -> None:
+def test_a_large_dense_matrix_raises() -> None:
     with pytest.raises(InputError, match="20000"):
         LatticeFilter(np.zeros((20_001, 1))).to_dense()
 
 
-def test_native_code_checks_what_it_is_given() -> None:
-    """Python checks first; whoever calls the core directly gets an error too, not a crash."""
+def test_native_code_checks_its_arguments() -> None:
+    """Direct calls of the core raise instead of crashing."""
     points, values = np.zeros((4, 2)), np.zeros((1, 4, 3), np.float32)
     good = (points, [1.0, 1.0], [0, 1, 2], [0.5] * 3, False, 0, 1, "auto")
     lattice = _core.Lattice(*good)

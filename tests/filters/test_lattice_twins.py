@@ -1,4 +1,4 @@
-"""The native lattice is the torch lattice made fast: same vertices, same magnitude, same numbers to rounding."""
+"""The native lattice equals the torch lattice: same vertices and magnitude, results equal up to rounding."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def relative(a: Any, b: Any) -> float:
 @pytest.mark.parametrize("dimension", range(1, 17))
 @pytest.mark.parametrize("operator", ["symmetric", "pydensecrf"])
 def test_they_agree_in_every_dimension(dimension: int, operator: Any) -> None:
-    # 2-D photos and 16-D descriptors alike: widths such that points have neighbours in any dimension.
-    points = 900 if dimension < 6 else 300  # the readable twin looks every vertex's neighbours up by sorting
+    # Widths for which points have neighbours in every dimension.
+    points = 900 if dimension < 6 else 300  # the reference finds neighbours by sorting, which is slow
     features = cloud(points, dimension, 1.5 if dimension < 6 else 0.5).astype(np.float32)
     values, cotangent = cloud(points, 7, 1, seed=2).astype(np.float32), cloud(points, 7, 1, seed=3).astype(np.float32)
     native, twin = (
@@ -55,7 +55,7 @@ def test_they_agree_for_any_number_of_channels_and_on_any_instruction_set(channe
     twin = TorchLatticeFilter(torch.tensor(features)).apply(torch.tensor(values).double())
     native = LatticeFilter(features, simd=simd)
     assert relative(native.apply(values), twin) < ROUNDING
-    out = np.full((502, channels), 77.0, np.float32)  # a row before and behind, to see what is written beside
+    out = np.full((502, channels), 77.0, np.float32)  # with a row before and after, to detect writes out of bounds
     native.apply(values, out=out[1:-1])
     assert relative(out[1:-1], twin) < ROUNDING
     assert (out[[0, -1]] == 77.0).all()
@@ -76,8 +76,8 @@ def test_they_agree_with_a_halo(dimension: int, halo: int) -> None:
     assert relative(native.apply(values), twin.apply(torch.tensor(values).double())) < ROUNDING
 
 
-def test_they_agree_where_points_sit_on_the_faces_of_simplices() -> None:
-    # Pixels over whole widths, grey colours: ties that rounding could break either way.
+def test_they_agree_for_points_on_faces_of_simplices() -> None:
+    # Integer features and grey colours have ties that rounding could break either way.
     y, x = np.mgrid[:24, :31]
     grey = (x * 7 + y * 3) % 5
     features = np.stack([x / 4, y / 4, grey / 2, grey / 2, grey / 2], axis=-1).reshape(-1, 5)
@@ -101,8 +101,8 @@ def test_they_agree_on_many_chunks_of_points(channels: int) -> None:
 
 @pytest.mark.parametrize("sigma", [40.0, 3.0, 0.3, 1e-3, 1e-6])
 @pytest.mark.parametrize("operator", ["symmetric", "pydensecrf"])
-def test_they_agree_on_positions_however_many_keys_there_are(sigma: float, operator: Any) -> None:
-    # Keys that are places in a table, keys that are looked up in small and in large tables, on many chunks of points.
+def test_they_agree_on_positions_for_every_kind_of_key_table(sigma: float, operator: Any) -> None:
+    # Dense tables, and hash tables for narrow and wide keys, on many chunks of points.
     y, x = np.mgrid[:150, :131]
     features = np.stack([x, y], axis=-1).reshape(-1, 2) / sigma
     if operator == "pydensecrf":
@@ -118,7 +118,7 @@ def test_they_agree_on_positions_however_many_keys_there_are(sigma: float, opera
 
 
 @pytest.mark.parametrize("sigma", [1e-3, 1e-5, 1e-6])
-def test_they_agree_on_the_magnitude_however_narrow_the_kernel(sigma: float) -> None:
+def test_they_agree_on_the_magnitude_for_any_width(sigma: float) -> None:
     y, x = np.mgrid[:30, :40]
     features = np.stack([x, y], axis=-1).reshape(-1, 2) / sigma
     native, twin = LatticeFilter(features), TorchLatticeFilter(torch.tensor(features))
@@ -126,7 +126,7 @@ def test_they_agree_on_the_magnitude_however_narrow_the_kernel(sigma: float) -> 
 
 
 @pytest.mark.parametrize("points", [10, 512, 513, 50_000])
-def test_both_measure_the_magnitude_at_the_same_points(points: int) -> None:
+def test_both_calibrate_on_the_same_points(points: int) -> None:
     for features in (
         cloud(points, 3),
         cloud(points, 3).astype(np.float32),
@@ -136,7 +136,7 @@ def test_both_measure_the_magnitude_at_the_same_points(points: int) -> None:
         assert _core.calibration_samples(features, 2) == calibration_samples(features).tolist()
 
 
-def test_the_torch_lattice_is_differentiable_by_hand_as_by_finite_differences() -> None:
+def test_the_derivative_of_the_torch_lattice_equals_finite_differences() -> None:
     """Inside a simplex the lattice's function is smooth, and "lattice" is its derivative."""
     features = torch.tensor(cloud(40, 3, 0.8))
     values, cotangent = torch.tensor(cloud(40, 2, 1, seed=7)), torch.tensor(cloud(40, 2, 1, seed=8))

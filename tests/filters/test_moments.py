@@ -1,4 +1,4 @@
-"""Moments of pairs, by which kernels change with their shapes: native as in torch, and near those of the exact sum."""
+"""Second moments, the derivative by a kernel's shape: native compared with torch, and with the exact sum."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def exact_moments(x: Any, g: Any, v: Any) -> Any:
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 5, 9, 16])
-def test_places_are_the_features_that_are_elevated_to_vertices(dimension: int) -> None:
+def test_vertex_features_is_the_inverse_of_elevate(dimension: int) -> None:
     x, scale = torch.tensor(random(40, dimension, seed=1)), torch.tensor(random(dimension, seed=2)).abs() + 0.1
     assert torch.allclose(vertex_features(elevate(x, scale), scale), x, rtol=0, atol=1e-12)
 
 
-def test_moments_between_vertices_are_what_the_blur_carries_times_the_squared_way() -> None:
+def test_vertex_moments_equal_their_definition() -> None:
     k = TorchLatticeFilter(torch.tensor(1.5 * random(60, 2, seed=3)))
     g, v = torch.tensor(random(60, 3, seed=4)), torch.tensor(random(60, 3, seed=5))
     vertices = k.num_vertices
@@ -77,7 +77,7 @@ def test_native_moments_equal_those_in_torch(dimension: int, points: int, option
 
 
 @pytest.mark.parametrize("options", [{}, {"operator": "pydensecrf"}])
-def test_of_numbers_and_ones_the_moments_are_those_between_points(options: dict[str, Any]) -> None:
+def test_moments_with_ones_are_exact_point_moments(options: dict[str, Any]) -> None:
     x, g = torch.tensor(2 * random(80, 3, seed=10)), torch.tensor(random(80, 1, seed=11))
     k = TorchLatticeFilter(x, **options)
     apart = x[:, None] - x[None]
@@ -85,7 +85,7 @@ def test_of_numbers_and_ones_the_moments_are_those_between_points(options: dict[
     assert torch.allclose(k.second_moments(g, torch.ones_like(g)), expected, rtol=1e-10, atol=1e-10)
 
 
-def test_any_number_of_threads_gives_the_same_bits() -> None:
+def test_moments_do_not_depend_on_the_number_of_threads() -> None:
     x = 6 * random(100_000, 3, seed=8).astype(np.float32)
     sums, more = random(2, 100_000, seed=9).astype(np.float32)
     first, *others = (
@@ -109,7 +109,7 @@ def photo_like(rows: int, columns: int) -> tuple[Any, Any, Any]:
     return features, g, v.reshape(-1, 2)
 
 
-def test_the_derivative_of_a_normalised_kernel_by_its_widths_is_near_the_exact_one() -> None:
+def test_the_derivative_of_a_normalised_kernel_by_widths_is_close_to_the_exact_one() -> None:
     x, g, v = photo_like(36, 48)
     x = np.ascontiguousarray(x[:, :2])
 
@@ -131,7 +131,7 @@ def test_the_derivative_of_a_normalised_kernel_by_its_widths_is_near_the_exact_o
     assert np.linalg.norm(found) / np.linalg.norm(exact) == pytest.approx(1, abs=0.12)  # measured: 1.07
 
 
-def test_of_a_kernel_that_is_not_normalised_too() -> None:
+def test_the_derivative_of_a_kernel_without_normalization_is_close_to_the_exact_one() -> None:
     x, g, v = photo_like(36, 48)
     exact = np.diagonal(exact_moments(x, g, v))
     found = np.diagonal(TorchLatticeFilter(torch.tensor(x)).second_moments(torch.tensor(g), torch.tensor(v)).numpy())
@@ -154,11 +154,11 @@ def test_single_precision_is_enough_for_an_image(offset: float) -> None:
         return (k.second_moments(a, b) + k.second_moments(to_total, one)).double()
 
     found, truth = moments(torch.float32), moments(torch.float64)
-    # Places are up to 30 widths from the middle, and squares of that times 6e-8 are lost. Measured: 1.2e-4.
+    # Features are up to 30 widths from the mean; rounding errors are 6e-8 times the square. Measured: 1.2e-4.
     assert float((found - truth).abs().max() / truth.abs().max()) < 1e-3
 
 
-def test_they_reach_the_graph_by_a_unit_matrix() -> None:
+def test_the_gradient_by_stretch_is_minus_the_moments() -> None:
     k = TorchLatticeFilter(torch.tensor(random(30, 2, seed=10)))
     g, v = torch.tensor(random(30, 3, seed=11)), torch.tensor(random(30, 3, seed=12))
     stretch = torch.eye(2, dtype=torch.float64, requires_grad=True)
@@ -166,7 +166,7 @@ def test_they_reach_the_graph_by_a_unit_matrix() -> None:
     assert stretch.grad is not None and torch.equal(stretch.grad, -k.second_moments(g, v))
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_wrong_shapes_raise() -> None:
     k, v = TorchLatticeFilter(torch.zeros(3, 2)), torch.zeros(3, 1)
     with pytest.raises(InputError, match=r"stretch has shape \(3, 3\), expected \(2, 2\)"):
         apply_filter(k, v, stretch=torch.eye(3))
@@ -174,7 +174,7 @@ def test_what_does_not_fit_is_refused() -> None:
         k.second_moments(v, torch.zeros(3, 2))
 
 
-def test_present_belongs_to_a_stretch_and_has_its_points() -> None:
+def test_an_invalid_present_raises() -> None:
     k, v = TorchLatticeFilter(torch.zeros(5, 2)), torch.zeros(5, 1)
     with pytest.raises(InputError, match="no stretch"):
         apply_filter(k, v, present=torch.ones(5, 1))
@@ -182,12 +182,12 @@ def test_present_belongs_to_a_stretch_and_has_its_points() -> None:
         apply_filter(k, v, stretch=torch.eye(2), present=torch.ones(5))
 
 
-def test_other_filters_take_no_stretch() -> None:
+def test_stretch_of_other_filters_raises() -> None:
     with pytest.raises(InputTypeError, match="stretch needs a TorchLatticeFilter"):
         apply_filter(ExactFilter(torch.zeros(3, 2)), torch.zeros(3, 1), stretch=torch.eye(2))
 
 
-def test_no_points_have_no_moments() -> None:
+def test_moments_of_no_points_are_zero() -> None:
     k = LatticeFilter(np.empty((0, 2), np.float32))
     assert np.array_equal(k.point_moments(np.zeros((2, 2)), np.empty(0, np.float32)), np.zeros((2, 2)))
     empty = torch.empty(0, 1, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Features of pixels that are described are those that are written out."""
+"""PixelFeatures gives the same features and lattices as an array."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def written(
     return features if order is None else features[order.indices]
 
 
-@pytest.mark.parametrize("walks", [False, True])
+@pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("channels", [0, 1, 3, 4])
 @pytest.mark.parametrize(("height", "width"), [(1, 1), (3, 5), (64, 64), (70, 130), (130, 70), (200, 64)])
-def test_they_are_positions_and_channels_over_widths(height: int, width: int, channels: int, walks: bool) -> None:
-    order = PixelOrder(height, width) if walks else None
+def test_features_are_positions_and_channels_over_widths(height: int, width: int, channels: int, ordered: bool) -> None:
+    order = PixelOrder(height, width) if ordered else None
     pixels, widths = pixels_of(height * width, channels), (7.0, 11.0, 13.0, 0.3)[:channels]
     features = PixelFeatures(pixels, width, (3.0, 5.0), widths, order)
     assert features.shape == (height * width, 2 + channels)
@@ -44,10 +44,10 @@ def test_they_are_positions_and_channels_over_widths(height: int, width: int, ch
 
 
 @pytest.mark.parametrize("operator", ["symmetric", "pydensecrf"])
-@pytest.mark.parametrize("walks", [False, True])
-def test_their_lattice_is_that_of_the_array(walks: bool, operator: Any) -> None:
+@pytest.mark.parametrize("ordered", [False, True])
+def test_the_lattice_equals_that_of_the_array(ordered: bool, operator: Any) -> None:
     height, width = 90, 140
-    order = PixelOrder(height, width) if walks else None
+    order = PixelOrder(height, width) if ordered else None
     features = PixelFeatures(pixels_of(height * width, 3), width, (20.0, 20.0), (40.0, 40.0, 40.0), order)
     values = np.random.default_rng(1).random((height * width, 3), np.float32)
     described, array = (LatticeFilter(each, operator=operator, threads=2) for each in (features, features.array()))
@@ -59,14 +59,14 @@ def test_an_image_without_pixels_has_a_lattice_too() -> None:
     assert LatticeFilter(PixelFeatures(pixels_of(0, 3), 0, (1.0, 1.0), (1.0, 1.0, 1.0))).num_points == 0
 
 
-def test_widths_that_are_too_small_are_an_error() -> None:
+def test_widths_that_are_too_small_raise() -> None:
     with pytest.raises(InputError, match="Use larger widths"):
         LatticeFilter(PixelFeatures(pixels_of(6, 3), 3, (1.0, 1.0), (1e-30, 1.0, 1.0)))
     with pytest.raises(InputError, match="infinity"):
         LatticeFilter(PixelFeatures(pixels_of(6, 3), 3, (1.0, 1.0), (0.0, 1.0, 1.0)))
 
 
-def test_more_channels_than_a_lattice_has_dimensions_are_an_error() -> None:
+def test_too_many_channels_raise() -> None:
     with pytest.raises(ValueError, match="dimension"):
         LatticeFilter(PixelFeatures(pixels_of(6, 15), 3, (1.0, 1.0), (1.0,) * 15))
 

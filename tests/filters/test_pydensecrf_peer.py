@@ -1,4 +1,4 @@
-"""The operator "pydensecrf" is that package's own, where the package is installed."""
+"""The operator "pydensecrf" equals that package's, if installed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ dcrf = pytest.importorskip("pydensecrf.densecrf", reason="pydensecrf is not inst
 
 
 def peer_filter(features: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """K v by one step of pydensecrf's inference with two labels.
+    """K v by one step of pydensecrf's inference with two classes.
 
     With unary energies u, weight w and no normalisation, log q_0/q_1 after a step is u_1 - u_0 + w K(q_0 - q_1), and
     q_0 - q_1 before it is tanh((u_1 - u_0)/2).
     """
-    points, weight = len(features), 1e-3  # so small that the step stays far from certainty
+    points, weight = len(features), 1e-3  # small, so that marginals stay far from 0 and 1
     unary = np.zeros((2, points), np.float32)
     unary[1] = 2 * np.arctanh(values)
     crf = dcrf.DenseCRF(points, 2)
@@ -32,7 +32,7 @@ def peer_filter(features: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("dimension", [2, 3, 5, 6])
 @pytest.mark.parametrize("spread", [0.6, 2.0])
-def test_it_gives_the_numbers_of_pydensecrf(dimension: int, spread: float) -> None:
+def test_results_equal_pydensecrf(dimension: int, spread: float) -> None:
     random = np.random.default_rng(dimension)
     features = (random.random((3000, dimension)) * 4 * spread).astype(np.float32)
     values = random.uniform(-0.9, 0.9, 3000).astype(np.float32)
@@ -45,7 +45,7 @@ def test_it_gives_the_numbers_of_pydensecrf(dimension: int, spread: float) -> No
         assert np.abs(found).mean() > 1  # a sum worth comparing
 
 
-def test_it_gives_them_on_pixels_that_sit_on_faces() -> None:
+def test_results_equal_pydensecrf_for_pixels_on_faces_of_simplices() -> None:
     y, x = np.mgrid[:40, :50]
     colour = np.stack([x * 5 % 256, y * 6 % 256, (x + y) % 7 * 30], axis=-1)
     features = np.concatenate([np.stack([x, y], axis=-1) / 10, colour / 20], axis=-1).reshape(-1, 5).astype(np.float32)

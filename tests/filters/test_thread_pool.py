@@ -1,4 +1,4 @@
-"""Threads are kept between calls, and forks, other Python threads and processors are reckoned with."""
+"""The thread pool: reuse of threads, concurrent calls, forks, processor affinity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /
 
 
 def run(code: str) -> None:
-    """In a process of its own, whose only other threads are those of the filters."""
+    """Run in a separate process, whose only other threads are those of the pool."""
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     answer = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", START + code],
@@ -32,12 +32,12 @@ def run(code: str) -> None:
 
 
 @linux
-def test_calls_one_after_another_take_the_same_threads() -> None:
+def test_consecutive_calls_reuse_threads() -> None:
     run("before = tasks(); assert len(before) >= 2\nfor _ in range(50): assert right()\nassert tasks() == before")
 
 
 @linux
-def test_calls_at_once_take_different_ones_and_leave_them_for_the_next() -> None:
+def test_concurrent_calls_use_different_threads() -> None:
     run(
         "def many():\n"
         "    for _ in range(20): good.append(right())\n"
@@ -46,14 +46,14 @@ def test_calls_at_once_take_different_ones_and_leave_them_for_the_next() -> None
         "for each in workers: each.start()\n"
         "for each in workers: each.join()\n"
         "assert len(good) == 120 and all(good)\n"
-        "time.sleep(0.5)  # until the system has ended those of Python\n"
+        "time.sleep(0.5)  # until Python's threads have ended\n"
         "before = tasks(); assert len(before) <= 1 + max(os.cpu_count(), 1), before\n"
         "assert right() and tasks() == before\n"
     )
 
 
 @linux
-def test_no_more_are_kept_than_there_are_processors() -> None:
+def test_the_pool_has_at_most_one_thread_per_processor() -> None:
     run(
         "many = densefield.LatticeFilter(x, threads=40)\n"
         "assert np.array_equal(many.apply(np.repeat(v, 30, axis=1))[:, :2], expected)\n"
@@ -62,7 +62,7 @@ def test_no_more_are_kept_than_there_are_processors() -> None:
     )
 
 
-def test_they_take_the_smallest_numbers_for_zero_where_the_caller_does() -> None:
+def test_threads_flush_denormals_if_the_caller_does() -> None:
     pytest.importorskip("torch")
     run(
         "import torch\n"
@@ -74,7 +74,7 @@ def test_they_take_the_smallest_numbers_for_zero_where_the_caller_does() -> None
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_forks_of_forks_while_threads_run_filter_too() -> None:
+def test_nested_forks_filter_while_threads_run() -> None:
     run(
         "busy = threading.Thread(target=lambda: [k.apply(v) for _ in range(200)]); busy.start()\n"
         "for _ in range(10):\n"
@@ -89,7 +89,7 @@ def test_forks_of_forks_while_threads_run_filter_too() -> None:
 
 
 @linux
-def test_they_run_where_the_caller_may() -> None:
+def test_threads_run_on_the_callers_processors() -> None:
     run(
         "def allowed(task):\n"
         "    lines = open(f'/proc/self/task/{task}/status').read().splitlines()\n"
@@ -98,12 +98,12 @@ def test_they_run_where_the_caller_may() -> None:
         "every = sorted(os.sched_getaffinity(0))\n"
         "for some in ({every[-1]}, set(every)):\n"
         "    os.sched_setaffinity(0, some); assert right()\n"
-        "    for _ in range(100):  # on one processor a second thread is of no use, and rests for a while\n"
+        "    for _ in range(100):  # on one processor a second thread is not used for a while\n"
         "        if {allowed(task) for task in helpers} == {allowed(os.getpid())}: break\n"
         "        time.sleep(0.05); assert right()\n"
         "    else: sys.exit('they stayed where they were')\n"
     )
 
 
-def test_a_process_ends_while_they_wait() -> None:
+def test_a_process_exits_while_threads_wait() -> None:
     run("sys.exit(0 if right() else 1)")

@@ -1,4 +1,4 @@
-"""DenseCRF2D has its pixels in a pixel order inside; DenseCRF, given the same features, has not."""
+"""DenseCRF2D uses a pixel order internally and equals DenseCRF, which does not, on the same features."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def both(compat: object) -> tuple[dcrf.DenseCRF, dcrf.DenseCRF]:
     return ordered, plain
 
 
-def test_features_of_packed_records_will_do() -> None:
+def test_features_may_be_fields_of_packed_records() -> None:
     records = np.zeros(W * H, [("flag", "u1"), ("features", "f4", (2,))])
     records["features"] = pairwise.grid_features(W, H, 3).array()
     found = []
@@ -43,7 +43,7 @@ def test_features_of_packed_records_will_do() -> None:
 
 
 @pytest.mark.parametrize("compat", [3, np.array([-1, -2, -3, -4], np.float32), -np.eye(L, dtype=np.float32)])
-def test_both_infer_and_step_alike(compat: object) -> None:
+def test_inference_and_steps_agree(compat: object) -> None:
     ordered, plain = both(compat)
     q, p = np.array(ordered.inference(4)), np.array(plain.inference(4))
     assert np.abs(p - np.array(plain.inference(0))).max() > 0.1

@@ -1,4 +1,4 @@
-"""Two labels and Potts kernels are inferred as one difference, and are what they were."""
+"""Two classes and Potts kernels: mean field on a single channel equals the reference."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def infer(bounds: list[Any], scores: Array, iterations: int, **options: Any) -> 
     return out
 
 
-# Strong messages make the next ones differ by more than rounding, so with them one update is looked at.
+# Strong messages amplify rounding errors, so only one iteration is compared for them.
 @pytest.mark.parametrize(("strength", "updates"), [(1.0, 4), (-1.0, 4), (100.0, 1)])
 @pytest.mark.parametrize("points", [1, 63, 64, 300, 20_000])
-def test_every_step_is_that_of_the_twin(points: int, strength: float, updates: int) -> None:
+def test_every_iteration_equals_the_reference(points: int, strength: float, updates: int) -> None:
     bounds, scores = potts(points, strength=strength, normalization="after"), 2 * random(2, points, seed=31)
     rows, couplings = np.ascontiguousarray(scores.T), [bound.coupling for bound in bounds]
     steps = list(islice(mean_field_steps(rows, couplings), 5))
@@ -47,7 +47,7 @@ def test_every_step_is_that_of_the_twin(points: int, strength: float, updates: i
         assert found["residuals"] == pytest.approx(expected, abs=2 * ROUNDING * scale)
 
 
-def test_marginals_do_not_depend_on_what_else_is_asked_for() -> None:
+def test_marginals_do_not_depend_on_other_outputs() -> None:
     bounds, scores = potts(9000), random(2, 9000, seed=5)
     whole, alone = infer(bounds, scores, 4), np.empty_like(scores)
     native_mean_field(bounds, scores, 4, 1, marginals=alone)
@@ -56,7 +56,7 @@ def test_marginals_do_not_depend_on_what_else_is_asked_for() -> None:
     assert np.abs(alone.sum(axis=0) - 1).max() <= 2e-7
 
 
-def test_a_tolerance_ends_it() -> None:
+def test_a_tolerance_stops_iterations() -> None:
     bounds, scores = potts(500), random(2, 500, seed=6)
     full = infer(bounds, scores, 20)["residuals"]
     tolerance = float(np.sort(full[:6])[1:3].mean())
@@ -67,14 +67,14 @@ def test_a_tolerance_ends_it() -> None:
     assert np.array_equal(found["marginals"], infer(bounds, scores, last + 1)["marginals"])
 
 
-def test_it_may_start_from_what_does_not_sum_to_one() -> None:
+def test_the_start_need_not_sum_to_one() -> None:
     bounds, scores, start = potts(400), random(2, 400, seed=7), np.abs(random(2, 400, seed=8))
     found = infer(bounds, scores, 1, start=start)["marginals"]
     z: Any = update(np.ascontiguousarray(scores.T), [b.coupling for b in bounds], np.ascontiguousarray(start.T))
     assert np.abs(found - np.exp(log_softmax(z)).T).max() <= ROUNDING
 
 
-def test_changes_of_what_does_not_sum_to_one_are_those_of_either_label() -> None:
+def test_residuals_of_a_start_that_does_not_sum_to_one_are_the_largest_change() -> None:
     bounds, scores = potts(300), random(2, 300, seed=11)
     start = np.float32(3) * np.abs(random(2, 300, seed=12))
     found = infer(bounds, scores, 2, start=start)
