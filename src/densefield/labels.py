@@ -15,23 +15,10 @@ BINARY_VALUES = (127, 128, 254, 255, 65535)  # foreground values of masks that a
 Void = int | Literal["auto"] | None
 
 
-def void_value(
-    void: Void,
-    labels: npt.NDArray[Any],
-    num_classes: int | None = None,
-) -> int | None:
+def void_value(void: Void, labels: npt.NDArray[Any], num_classes: int | None = None) -> int | None:
     """The value that means "unknown", or None if every value is a class.
 
     "auto" is 255, unless there are more than 255 classes: then 255 is a class like any other.
-
-    Parameters
-    ----------
-    void
-        The value given by the user: an integer, None for no such value, or "auto".
-    labels
-        The integers of the mask.
-    num_classes
-        The number of classes, if known.
 
     >>> void_value("auto", np.array([0, 1, 255])), void_value("auto", np.array([0, 255, 300]))
     (255, None)
@@ -49,24 +36,11 @@ def void_value(
     return VOID if count <= VOID or (num_classes is None and count == VOID + 1) else None
 
 
-def binary_foreground(
-    labels: npt.NDArray[Any],
-    num_classes: int | None = None,
-    void: Void = "auto",
-) -> int | None:
+def binary_foreground(labels: npt.NDArray[Any], num_classes: int | None = None, void: Void = "auto") -> int | None:
     """The foreground value of a binary mask such as 0/255 or 0/128, or None if the integers are classes.
 
     A mask is binary if it holds only 0 and one of 127, 128, 254, 255 and 65535, apart from a `void` value, unless
     `num_classes` is more than two.
-
-    Parameters
-    ----------
-    labels
-        The integers of the mask.
-    num_classes
-        The number of classes, if known.
-    void
-        The value of unknown pixels.
 
     >>> binary_foreground(np.array([0, 255, 255])), binary_foreground(np.array([0, 128]))
     (255, 128)

@@ -31,7 +31,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_sound_copy_of_voc_has_no_problem(voc_root):
+def test_a_valid_copy_of_voc_has_no_problems(voc_root):
     report = check_data(voc_root)
     assert report.problems == () and report.complete and report.checked == 5
     assert report.splits == ("PASCAL VOC 2012, train: 3 of 3 images", "PASCAL VOC 2012, val: 2 of 2 images")
@@ -47,7 +47,7 @@ def test_images_of_each_class_are_counted(voc_root):
     assert list(report.images_per_class.values()) == expected and list(report.images_per_class)[8] == "cat"
 
 
-def test_sbd_and_the_test_split_are_checked_where_they_are(tmp_path, official):
+def test_sbd_and_the_test_split_are_checked_if_they_exist(tmp_path, official):
     write_voc(tmp_path, test=True)
     write_sbd(tmp_path)
     report = check_data(tmp_path)
@@ -60,7 +60,7 @@ def test_sbd_and_the_test_split_are_checked_where_they_are(tmp_path, official):
     ]
 
 
-def test_every_bad_file_is_listed_once_with_cause_and_cure(tmp_path, official):
+def test_every_damaged_file_is_listed_once_with_cause_and_hint(tmp_path, official):
     base = write_voc(tmp_path)
     sbd = write_sbd(tmp_path)
     images, masks = base / "JPEGImages", base / "SegmentationClass"
@@ -89,7 +89,7 @@ def test_every_bad_file_is_listed_once_with_cause_and_cure(tmp_path, official):
     assert not report.complete
 
 
-def test_a_partial_copy_is_no_problem_but_not_complete(base, voc_root):
+def test_a_partial_copy_is_valid_but_not_complete(base, voc_root):
     write_list(base / "ImageSets" / "Segmentation" / "train.txt", TRAIN[:2])
     report = check_data(voc_root)
     assert report.problems == () and not report.complete
@@ -122,7 +122,7 @@ def test_without_scipy_sbd_is_one_problem(voc_root, monkeypatch):
     assert report.problems == ("the .mat files of SBD need scipy",) and report.checked == 5
 
 
-def test_a_sound_folder_has_no_problem(folder):
+def test_a_valid_folder_has_no_problems(folder):
     report = check_data(folder)
     assert report.problems == () and report.checked == 4 and report.complete
     assert report.splits == (f"{folder.name}, all: 4 images",)
@@ -148,7 +148,7 @@ def test_masks_without_images_and_images_without_masks_are_all_listed(folder):
     assert "a.png has no image" in alone and "b.png has no mask" in b and "c.png has no mask" in c
 
 
-def test_labels_beyond_the_named_classes_are_listed(folder):
+def test_labels_without_a_class_name_are_listed(folder):
     (folder / "classes.txt").write_text("ground\nsky\n", encoding="utf-8")
     report = check_data(folder)
     assert len(report.problems) == 4 and all("has label 2" in problem for problem in report.problems)
@@ -156,7 +156,7 @@ def test_labels_beyond_the_named_classes_are_listed(folder):
     assert check_data(folder).notes == ("classes that occur in no mask: moon.",)
 
 
-def test_masks_of_0_and_255_alone_are_questioned(folder):
+def test_masks_of_only_0_and_255_are_a_problem(folder):
     for name in "abcd":
         path = folder / "masks" / f"{name}.png"
         with Image.open(path) as picture:
@@ -166,7 +166,7 @@ def test_masks_of_0_and_255_alone_are_questioned(folder):
     assert problem == "the masks have no labels but 0 and 255, and 255 is void. If it is the object, save it as 1."
 
 
-def test_bad_names_of_classes_are_a_problem_and_the_rest_is_still_read(folder):
+def test_invalid_class_names_are_a_problem_and_the_rest_is_checked(folder):
     (folder / "classes.txt").write_text("sky\nsky\n", encoding="utf-8")
     report = check_data(folder)
     assert len(report.problems) == 1 and "duplicate names (sky)" in report.problems[0] and report.checked == 4
@@ -179,7 +179,7 @@ def test_progress_counts_up_on_any_number_of_threads(folder, threads):
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
-def test_folders_without_a_dataset_are_refused(tmp_path):
+def test_folders_without_a_dataset_raise(tmp_path):
     with pytest.raises(InputError, match=r"neither images/ and masks/"):
         check_data(tmp_path)
     with pytest.raises(InputError, match=r"no folder .*nowhere"):

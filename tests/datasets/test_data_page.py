@@ -30,7 +30,7 @@ def test_colours_of_voc_become_labels_again(index_voc_colours, tmp_path):
     assert np.array_equal(read_labels(tmp_path / "labels.png", 21), labels)
 
 
-def test_other_colours_are_noticed(index_voc_colours, tmp_path):
+def test_other_colours_raise(index_voc_colours, tmp_path):
     Image.fromarray(np.array([[[1, 2, 3], [255, 255, 255]]], np.uint8)).save(tmp_path / "colours.png")
     with pytest.raises(AssertionError, match="other colours"):
         index_voc_colours(str(tmp_path / "colours.png"), str(tmp_path / "labels.png"))

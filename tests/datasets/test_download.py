@@ -34,7 +34,7 @@ def archives(tmp_path, official, monkeypatch):
         yield server, (at_server(VOC_ARCHIVE), at_server(SBD_ARCHIVE))
 
 
-def test_all_splits_but_test_are_there_and_sound(archives, tmp_path):
+def test_all_splits_but_test_are_complete_and_valid(archives, tmp_path):
     server, both = archives
     downloaded = download_voc2012(tmp_path / "data", archives=both)
     assert downloaded.failures == () and downloaded.report.problems == () and downloaded.report.complete
@@ -43,7 +43,7 @@ def test_all_splits_but_test_are_there_and_sound(archives, tmp_path):
     assert len(server.asked) == 2
 
 
-def test_what_is_complete_is_not_fetched_again(archives, tmp_path):
+def test_complete_splits_are_not_downloaded_again(archives, tmp_path):
     server, both = archives
     download_voc2012(tmp_path / "data", archives=both)
     (tmp_path / "data" / "archives" / "benchmark.tgz").unlink()
@@ -51,7 +51,7 @@ def test_what_is_complete_is_not_fetched_again(archives, tmp_path):
     assert len(server.asked) == 2
 
 
-def test_a_file_that_was_removed_comes_back_from_the_archive(archives, tmp_path):
+def test_a_removed_file_is_restored_from_the_archive(archives, tmp_path):
     server, both = archives
     download_voc2012(tmp_path / "data", archives=both)
     mask = tmp_path / "data" / "VOCdevkit" / "VOC2012" / "SegmentationClass" / f"{TRAIN[1]}.png"
@@ -60,7 +60,7 @@ def test_a_file_that_was_removed_comes_back_from_the_archive(archives, tmp_path)
     assert mask.exists() and downloaded.report.complete and len(server.asked) == 2
 
 
-def test_an_interrupted_download_is_gone_on_with(archives, tmp_path):
+def test_an_interrupted_download_is_resumed(archives, tmp_path):
     server, both = archives
     part = tmp_path / "data" / "archives" / f"{VOC_ARCHIVE.file}.part"
     part.parent.mkdir(parents=True)
@@ -69,7 +69,7 @@ def test_an_interrupted_download_is_gone_on_with(archives, tmp_path):
     assert server.asked == ["bytes=5000-", None]
 
 
-def test_if_one_archive_cannot_be_had_the_other_is_still_fetched(archives, tmp_path):
+def test_if_one_archive_fails_the_other_is_still_downloaded(archives, tmp_path):
     server, both = archives
     del server.files[SBD_ARCHIVE.file]
     downloaded = download_voc2012(tmp_path / "data", archives=both)
@@ -77,7 +77,7 @@ def test_if_one_archive_cannot_be_had_the_other_is_still_fetched(archives, tmp_p
     assert downloaded.report.splits[0] == "PASCAL VOC 2012, train: 3 of 3 images"
 
 
-def test_without_voc_nothing_can_be_checked(archives, tmp_path):
+def test_a_missing_dataset_raises(archives, tmp_path):
     server, both = archives
     server.files.clear()
     with pytest.raises(DensefieldError, match=r"PASCAL VOC 2012: .*404"):
@@ -91,7 +91,7 @@ def test_a_changed_archive_is_refused(archives, tmp_path):
         download_voc2012(tmp_path / "data", archives=both)
 
 
-def test_each_stage_tells_how_far_it_is(archives, tmp_path):
+def test_each_stage_reports_progress(archives, tmp_path):
     stages = {}
     download_voc2012(tmp_path / "data", archives=archives[1], progress=lambda what, *step: stages.update({what: step}))
     names = [f"{verb} {name}" for name in ("PASCAL VOC 2012", "SBD") for verb in ("download", "unpack")]

@@ -36,7 +36,7 @@ def tree(folder):
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz"])
-def test_files_arrive_as_they_are(tmp_path, mode):
+def test_files_are_unpacked_unchanged(tmp_path, mode):
     archive = write_tar(tmp_path / "archive.tgz", FILES.items(), mode)
     steps = []
     unpack(archive, tmp_path / "out", lambda done, total: steps.append((done, total)))
@@ -44,14 +44,14 @@ def test_files_arrive_as_they_are(tmp_path, mode):
     assert len(steps) == 3 and all(0 < done <= total == archive.stat().st_size for done, total in steps)
 
 
-def test_folders_of_an_archive_are_made(tmp_path):
+def test_folders_of_an_archive_are_created(tmp_path):
     folder = tarfile.TarInfo("a/b")
     folder.type = tarfile.DIRTYPE
     unpack(write_tar(tmp_path / "a.tar", [folder]), tmp_path / "out")
     assert (tmp_path / "out" / "a" / "b").is_dir()
 
 
-def test_files_that_are_there_are_replaced_and_others_stay(tmp_path):
+def test_existing_files_are_replaced_and_others_stay(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "top.txt").write_bytes(b"older and longer")
     (tmp_path / "out" / "mine").write_bytes(b"mine")
@@ -63,7 +63,7 @@ def test_files_that_are_there_are_replaced_and_others_stay(tmp_path):
     "name",
     ["../evil", "a/../../evil", "/tmp/evil-of-densefield", "..\\evil", "C:\\evil", "C:evil", "\\\\host\\share\\evil"],
 )
-def test_entries_that_lead_out_are_refused(tmp_path, name):
+def test_members_that_lead_out_of_the_folder_raise(tmp_path, name):
     archive = write_tar(tmp_path / "evil.tar", [("fine", b"fine"), (name, b"evil")])
     with pytest.raises(InputError, match=r"evil\.tar has an entry .* which leads out of .*out: do not trust it"):
         unpack(archive, tmp_path / "out")
@@ -82,7 +82,7 @@ def test_entries_that_lead_out_are_refused(tmp_path, name):
         link("a", "", tarfile.FIFOTYPE),
     ],
 )
-def test_links_and_devices_are_refused_so_nothing_is_written_through_them(tmp_path, member):
+def test_links_and_devices_raise(tmp_path, member):
     (tmp_path / "secret").write_bytes(b"secret")
     archive = write_tar(tmp_path / "evil.tar", [("fine", b"fine"), member, ("a", b"evil"), ("a/x", b"evil")])
     with pytest.raises(InputError, match=r"entry 'a' that is a link or a device: do not trust it"):
@@ -91,7 +91,7 @@ def test_links_and_devices_are_refused_so_nothing_is_written_through_them(tmp_pa
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_a_truncated_archive_leaves_no_half_of_a_file(tmp_path, mode):
+def test_a_truncated_archive_leaves_no_partial_file(tmp_path, mode):
     archive = write_tar(tmp_path / "a.tar", FILES.items(), mode)
     archive.write_bytes(archive.read_bytes()[:20_000])
     with pytest.raises(InputError, match=r"a\.tar cannot be unpacked into .*out"):
@@ -99,7 +99,7 @@ def test_a_truncated_archive_leaves_no_half_of_a_file(tmp_path, mode):
     assert tree(tmp_path / "out").items() <= FILES.items() and "a/b/deep.bin" not in tree(tmp_path / "out")
 
 
-def test_what_is_no_archive_is_refused(tmp_path):
+def test_a_file_that_is_not_an_archive_raises(tmp_path):
     (tmp_path / "page.tar").write_text("<html>" * 500, encoding="utf-8")
     with pytest.raises(InputError, match=r"page\.tar cannot be unpacked"):
         unpack(tmp_path / "page.tar", tmp_path / "out")
@@ -107,6 +107,6 @@ def test_what_is_no_archive_is_refused(tmp_path):
         unpack(tmp_path / "gone.tar", tmp_path / "out")
 
 
-def test_a_name_that_no_file_can_have_is_an_error_of_ours(tmp_path):
+def test_an_invalid_file_name_raises_an_input_error(tmp_path):
     with pytest.raises(InputError, match="cannot be unpacked"):
         unpack(write_tar(tmp_path / "a.tar", [("x" * 300, b"x")]), tmp_path / "out")

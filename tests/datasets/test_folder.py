@@ -33,7 +33,7 @@ def add_classes(root, *names: str) -> None:
     (root / "classes.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
 
 
-def test_all_images_are_taken_in_the_order_of_their_names(root):
+def test_all_images_are_used_in_the_order_of_their_names(root):
     dataset = FolderDataset(root)
     assert dataset.ids == NAMES and len(dataset) == 3
     for sample in dataset:
@@ -46,7 +46,7 @@ def test_a_split_takes_the_images_of_its_list(root):
     assert FolderDataset(str(root), "train").ids == ("cat", "ant")
 
 
-def test_a_split_without_a_list_names_those_there_are(root):
+def test_an_unknown_split_raises_and_lists_the_existing_ones(root):
     with pytest.raises(InputError, match=r"'train', but .* has no split lists\. Write .*train\.txt"):
         FolderDataset(root, "train")
     write_list(root / "splits" / "fit.txt", NAMES)
@@ -54,13 +54,13 @@ def test_a_split_without_a_list_names_those_there_are(root):
         FolderDataset(root, "train")
 
 
-def test_classes_have_the_names_of_the_list(root):
+def test_class_names_are_those_of_the_list(root):
     add_classes(root, "earth", "wing", "deep sky", "never seen")
     assert FolderDataset(root).classes == ("earth", "wing", "deep sky", "never seen")
     assert FolderDataset(root, classes=["a", "b", "c"]).classes == ("a", "b", "c")
 
 
-def test_without_names_the_highest_label_of_all_masks_says_how_many_there_are(root):
+def test_without_names_the_highest_label_determines_the_number_of_classes(root):
     write_list(root / "splits" / "train.txt", ("ant",))
     Image.fromarray(np.full((4, 5), 7, np.uint8)).save(root / "masks" / "bee.bmp")
     # Masks of other splits count too, so that all splits have the same classes; 255 is void and does not.
@@ -73,7 +73,7 @@ def test_labels_up_to_254_are_classes(root):
     assert len(dataset.classes) == 255 and dataset[0].labels[0, 0] == 254
 
 
-def test_a_label_beyond_the_names_is_refused_when_it_is_read(root):
+def test_a_label_without_a_class_name_raises_when_it_is_read(root):
     dataset = FolderDataset(root, classes=["a", "b"])
     with pytest.raises(InputError, match=r"ant\.png has label 2 at row .*expected 0 to 1"):
         dataset[0]
@@ -88,12 +88,12 @@ def test_a_label_beyond_the_names_is_refused_when_it_is_read(root):
         ([], "has 0 names"),
     ],
 )
-def test_bad_names_of_classes_are_refused(root, names, message):
+def test_invalid_class_names_raise(root, names, message):
     with pytest.raises(InputError, match=message):
         FolderDataset(root, classes=names)
 
 
-def test_names_of_classes_are_text(root):
+def test_class_names_are_strings(root):
     for classes in ("background", 21, [1, 2]):
         with pytest.raises(InputTypeError, match="expected a sequence of names"):
             FolderDataset(root, classes=classes)
@@ -102,7 +102,7 @@ def test_names_of_classes_are_text(root):
         FolderDataset(root)
 
 
-def test_a_missing_mask_is_refused_before_anything_is_read(root):
+def test_a_missing_mask_raises_before_files_are_read(root):
     (root / "masks" / "bee.bmp").unlink()
     with pytest.raises(InputError, match=r"bee\.bmp has no mask: no file in .*masks has the name bee\. Add one"):
         FolderDataset(root)
@@ -117,19 +117,19 @@ def test_many_missing_masks_are_counted(root):
         FolderDataset(root)
 
 
-def test_a_missing_image_is_refused(root):
+def test_a_missing_image_raises(root):
     write_list(root / "splits" / "train.txt", ("ant", "ant.png"))
     with pytest.raises(InputError, match=r"the split train lists 'ant\.png', but no image has this name"):
         FolderDataset(root, "train")
 
 
-def test_two_images_of_one_name_are_refused(root):
+def test_two_images_of_one_name_raise(root):
     Image.fromarray(COLOURS).save(root / "images" / "ant.jpg")
     with pytest.raises(InputError, match=r"ant\.jpg and .*ant\.png have the same name: remove all but one"):
         FolderDataset(root)
 
 
-def test_only_the_test_split_may_lack_masks(root):
+def test_only_the_test_split_may_have_no_masks(root):
     Image.fromarray(COLOURS).save(root / "images" / "dog.png")
     for split in ("val", "test"):
         write_list(root / "splits" / f"{split}.txt", ("dog",))
@@ -142,7 +142,7 @@ def test_only_the_test_split_may_lack_masks(root):
         FolderDataset(root, "test")
 
 
-def test_empty_folders_and_lists_are_refused(tmp_path, root):
+def test_empty_folders_and_lists_raise(tmp_path, root):
     write_list(root / "splits" / "val.txt", ())
     with pytest.raises(InputError, match=r"val: 0 images in .*it is empty"):
         FolderDataset(root, "val")
@@ -153,7 +153,7 @@ def test_empty_folders_and_lists_are_refused(tmp_path, root):
         FolderDataset(tmp_path / "bare")
 
 
-def test_other_files_are_left_alone(root):
+def test_other_files_are_not_changed(root):
     (root / "images" / "notes.txt").write_text("hello", encoding="utf-8")
     (root / "images" / ".hidden.png").write_text("hello", encoding="utf-8")
     assert FolderDataset(root).ids == NAMES
@@ -165,7 +165,7 @@ def test_folders_may_have_the_names_of_voc(tmp_path):
     assert dataset.ids == ("2007_000033", "2009_002239") and dataset[0].labels[0, 0] == 255
 
 
-def test_a_dataset_is_opened_by_what_is_in_its_folder(root, tmp_path, official):
+def test_open_dataset_detects_the_layout_of_a_folder(root, tmp_path, official):
     write_list(root / "splits" / "train.txt", ("ant",))
     assert isinstance(open_dataset(root, "train"), FolderDataset)
     (root / "voc").mkdir()
@@ -176,7 +176,7 @@ def test_a_dataset_is_opened_by_what_is_in_its_folder(root, tmp_path, official):
     assert isinstance(opened, FolderDataset) and opened.classes[20] == "class 20"
 
 
-def test_a_folder_without_split_lists_is_all_its_images_unless_a_split_is_named(root):
+def test_without_split_lists_all_images_are_used_unless_a_split_is_given(root):
     assert open_dataset(root).ids == NAMES and open_dataset(root).split is None
     with pytest.raises(
         InputError, match=r"the split is 'val', but .* has no split lists.* pass split=None to take all"
@@ -209,14 +209,14 @@ def test_subfolders_and_other_files_are_noted(root):
     )
 
 
-def test_images_in_subfolders_alone_are_told_from_no_images(tmp_path):
+def test_the_error_mentions_images_in_subfolders(tmp_path):
     for folder in ("images/monday", "masks/monday"):
         (tmp_path / folder).mkdir(parents=True)
     with pytest.raises(InputError, match=r"0 images in .*it is empty\.\n.*monday is a subfolder"):
         FolderDataset(tmp_path)
 
 
-def test_a_folder_without_a_dataset_is_refused(tmp_path):
+def test_a_folder_without_a_dataset_raises(tmp_path):
     with pytest.raises(InputError, match=r"has neither images/ and masks/, nor JPEGImages/"):
         open_dataset(tmp_path, "train")
     with pytest.raises(InputError, match=r"there is no folder .*nowhere"):

@@ -52,7 +52,7 @@ def same(one, two) -> bool:
 
 
 class TestTraining:
-    def test_a_batch_holds_what_augment_gives_in_the_order_of_the_epoch(self):
+    def test_a_batch_holds_augmented_samples_in_the_order_of_the_epoch(self):
         batch = next(training_batches(SCENES, HOW, 4, seed=77))
         assert batch.image.shape == (4, 3, 48, 56) and batch.image.dtype == torch.uint8
         assert batch.labels.shape == (4, 48, 56) and batch.labels.dtype == torch.int64
@@ -64,7 +64,7 @@ class TestTraining:
             assert np.array_equal(batch.labels[row].numpy(), seen.labels)
 
     @pytest.mark.parametrize("workers", [0, 2])
-    def test_padding_is_where_crops_reach_beyond_the_image(self, workers):
+    def test_padding_marks_pixels_beyond_the_image(self, workers):
         """Scenes have no void of their own. Images scaled to 56 pixels or more are not padded."""
         how = Augmentation((48, 56), scales=(0.3, 0.65))
         batches = list(islice(training_batches(SCENES, how, 3, seed=77, workers=workers), 4))
@@ -74,7 +74,7 @@ class TestTraining:
         padded = torch.cat([batch.padding for batch in batches]).flatten(1).any(1)
         assert padded.any() and not padded.all()
 
-    def test_batches_without_padding_carry_no_mask(self):
+    def test_batches_without_padding_have_no_padding_mask(self):
         how = Augmentation((48, 56), scales=(1.0, 1.2))
         assert all(batch.padding is None for batch in islice(training_batches(SCENES, how, 3, seed=77), 3))
 
@@ -84,7 +84,7 @@ class TestTraining:
         helped = islice(training_batches(SCENES, HOW, 3, seed=77, workers=workers), 6)
         assert all(same(one, two) for one, two in zip(alone, helped, strict=True))
 
-    def test_a_stream_that_is_gone_on_with_equals_the_uninterrupted_one(self):
+    def test_a_resumed_stream_equals_the_uninterrupted_one(self):
         whole = list(islice(training_batches(SCENES, HOW, 2, seed=9), 8))
         for stop in (1, 3, 5):
             rest = training_batches(SCENES, HOW, 2, seed=9, start=whole[stop - 1].position)
@@ -95,18 +95,18 @@ class TestTraining:
         rows = [second.ids.index(name) for name in first.ids]
         assert not torch.equal(first.image, second.image[rows])
 
-    def test_the_random_state_of_torch_is_left_alone(self):
+    def test_the_random_state_of_torch_does_not_change(self):
         torch.manual_seed(4)
         before = torch.random.get_rng_state()
         list(islice(training_batches(SCENES, HOW, 2, seed=9), 2))
         assert torch.equal(before, torch.random.get_rng_state())
 
     @pytest.mark.parametrize("workers", [0, 1])
-    def test_a_sample_without_labels_is_named(self, workers):
+    def test_errors_name_a_sample_without_labels(self, workers):
         with pytest.raises(InputError, match=r"^c has no labels[^\n]*$"):  # without the traceback of the worker
             list(islice(training_batches(Photos(), HOW, 3, workers=workers), 1))
 
-    def test_bad_settings_are_refused_at_once(self):
+    def test_invalid_settings_raise_at_once(self):
         with pytest.raises(InputError, match="batch size is 0"):
             training_batches(SCENES, HOW, 0)
         with pytest.raises(InputError, match="workers is -1"):
@@ -127,7 +127,7 @@ class TestEvaluation:
 
 
 class TestBatches:
-    def test_workers_hand_over_bytes_and_no_more(self):
+    def test_workers_send_only_bytes(self):
         stack = stack_samples([SCENES[0], SCENES[1]])
         assert stack.image.dtype == stack.labels.dtype == torch.uint8
         assert stack.image.is_contiguous() and stack.ids == (SCENES.ids[0], SCENES.ids[1])
@@ -136,7 +136,7 @@ class TestBatches:
         sample = Sample(np.zeros((1, 2, 3), np.uint8), np.array([[255, 1]], np.uint8), "a")
         assert to_batch(stack_samples([sample])).labels.tolist() == [[[255, 1]]]
 
-    def test_mixed_batches_are_refused(self):
+    def test_batches_with_and_without_labels_raise(self):
         image = np.zeros((2, 2, 3), np.uint8)
         samples = [Sample(image, label, "a") for label in (None, image[..., 0])]
         with pytest.raises(InputError, match="1 of 2 samples have no labels"):

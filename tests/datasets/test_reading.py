@@ -54,14 +54,14 @@ def test_alpha_is_dropped_and_palettes_become_colours(tmp_path):
     assert np.array_equal(read_photo(tmp_path / "b.png"), voc_palette()[LABELS])
 
 
-def test_a_truncated_jpeg_is_named_with_the_cure(tmp_path):
+def test_errors_name_a_truncated_jpeg_and_what_to_do(tmp_path):
     path = save(tmp_path / "photo.jpg", np.random.default_rng(77).integers(0, 256, (64, 64, 3)).astype(np.uint8))
     path.write_bytes(path.read_bytes()[:-300])
     with pytest.raises(InputError, match=r"photo\.jpg cannot be read.*truncated.*Download it again, or remove"):
         read_photo(path)
 
 
-def test_other_unreadable_images_are_named(tmp_path):
+def test_errors_name_unreadable_images(tmp_path):
     (tmp_path / "text.jpg").write_text("not found", encoding="utf-8")
     with pytest.raises(InputError, match=r"text\.jpg is not an image.*Download it again"):
         read_photo(tmp_path / "text.jpg")
@@ -70,7 +70,7 @@ def test_other_unreadable_images_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("palette", ["grey", "voc", "odd"])
-def test_masks_are_read_as_indices_whatever_their_palette(tmp_path, palette):
+def test_masks_are_read_as_indices_with_any_palette(tmp_path, palette):
     picture = Image.fromarray(LABELS)
     if palette != "grey":
         colours = voc_palette() if palette == "voc" else np.random.default_rng(5).integers(0, 256, (256, 3))
@@ -91,7 +91,7 @@ def test_masks_of_few_bits_are_read_as_indices(tmp_path, bits):
     assert np.array_equal(read_labels(tmp_path / "bits.png", 2), labels)
 
 
-def test_masks_of_sixteen_bits_are_read_if_their_labels_fit(tmp_path):
+def test_masks_with_sixteen_bits_are_read_if_their_labels_fit(tmp_path):
     path = save(tmp_path / "mask.png", LABELS.astype(np.uint16))
     assert np.array_equal(read_labels(path, 21), LABELS)
     path = save(tmp_path / "mask.png", LABELS.astype(np.uint16) + 256)  # would wrap to LABELS in 8 bits
@@ -102,7 +102,7 @@ def test_masks_of_sixteen_bits_are_read_if_their_labels_fit(tmp_path):
         read_labels(path, 21)
 
 
-def test_a_label_beyond_the_classes_is_named_with_its_place(tmp_path):
+def test_errors_name_a_label_beyond_the_classes_and_its_position(tmp_path):
     path = save(tmp_path / "mask.png", LABELS)
     with pytest.raises(
         InputError, match=r"mask\.png has label 20 at row 1, column 0, expected 0 to 19 \(there are 20.*Renumber"
@@ -111,7 +111,7 @@ def test_a_label_beyond_the_classes_is_named_with_its_place(tmp_path):
     assert np.array_equal(read_labels(path, 21), LABELS)
 
 
-def test_masks_of_colours_are_refused_with_the_cure(tmp_path):
+def test_masks_in_colours_raise_with_a_hint(tmp_path):
     path = save(tmp_path / "mask.png", np.array([[[1, 2, 3], [40, 5, 6]]], np.uint8))
     with pytest.raises(InputError, match=r"mask\.png has pixels of mode RGB.*2 colours: number them") as caught:
         read_labels(path, 21)
@@ -124,7 +124,7 @@ def test_masks_of_colours_are_refused_with_the_cure(tmp_path):
         read_labels(path, 21)
 
 
-def test_formats_that_do_not_keep_labels_are_refused_for_masks(tmp_path):
+def test_masks_in_formats_that_change_labels_raise(tmp_path):
     with pytest.raises(InputError, match=r"mask\.gif is a GIF, which renumbers labels: save masks as PNG"):
         read_labels(save(tmp_path / "mask.gif", LABELS), 21)
     with pytest.raises(InputError, match=r"mask\.jpg is a JPEG, which blurs labels: save masks as PNG"):
@@ -133,7 +133,7 @@ def test_formats_that_do_not_keep_labels_are_refused_for_masks(tmp_path):
         read_labels(save(tmp_path / "mask.tif", LABELS.astype(np.float32)), 21)
 
 
-def test_a_truncated_mask_is_named(tmp_path):
+def test_errors_name_a_truncated_mask(tmp_path):
     random = np.random.default_rng(3301).integers(0, 21, (64, 64)).astype(np.uint8)
     path = save(tmp_path / "mask.png", random)
     path.write_bytes(path.read_bytes()[:-400])
@@ -141,7 +141,7 @@ def test_a_truncated_mask_is_named(tmp_path):
         read_labels(path, 21)
 
 
-def test_a_mask_of_another_size_is_named_with_both_sizes(tmp_path):
+def test_errors_name_a_mask_of_another_size_and_both_sizes(tmp_path):
     image = save(tmp_path / "photo.png", COLOURS)
     mask = save(tmp_path / "mask.png", LABELS[:, :2])
     message = r"mask\.png has 2 × 2 pixels .* but .*photo\.png has 3 × 2.*Take the mask that belongs"
@@ -149,7 +149,7 @@ def test_a_mask_of_another_size_is_named_with_both_sizes(tmp_path):
         read_sample(Entry("photo", image, mask), 21)
 
 
-def test_a_photo_that_lies_is_turned_if_its_mask_stands(tmp_path):
+def test_a_photo_is_rotated_to_fit_its_mask(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned by a quarter, clockwise
     image = save(tmp_path / "photo.png", COLOURS, exif=exif)

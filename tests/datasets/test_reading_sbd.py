@@ -34,13 +34,13 @@ def test_a_folder_without_masks_is_not_sbd(tmp_path):
     assert find_sbd(tmp_path) is None
 
 
-def test_truncated_files_are_named(mat):
+def test_errors_name_truncated_files(mat):
     mat.write_bytes(mat.read_bytes()[:-40])
     with pytest.raises(InputError, match=rf"{EXTRA[0]}\.mat cannot be read as a \.mat file of SBD.*Download it again"):
         read_segmentation(mat)
 
 
-def test_other_mat_files_are_named(tmp_path):
+def test_errors_name_other_mat_files(tmp_path):
     path = tmp_path / "other.mat"
     scipy_io.savemat(path, {"other": 1})
     with pytest.raises(InputError, match=r"other\.mat cannot be read"):

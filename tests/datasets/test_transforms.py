@@ -131,7 +131,7 @@ class TestRandomness:
 
 
 class TestColours:
-    def test_jitter_leaves_labels_and_padding_alone(self):
+    def test_jitter_does_not_change_labels_and_padding(self):
         sample = colour_coded_sample()
         plain = augment(sample, Augmentation((70, 70), (1, 1), jitter=0, fill=FILL), 2, 0, 3)
         strong = augment(sample, Augmentation((70, 70), (1, 1), jitter=0.5, fill=FILL), 2, 0, 3)
@@ -170,7 +170,7 @@ class TestColours:
         ({"fill": (0, 0, 256)}, r"fill is \(0, 0, 256\)"),
     ],
 )
-def test_bad_settings_are_refused(settings, message):
+def test_invalid_settings_raise(settings, message):
     with pytest.raises(InputError, match=message):
         Augmentation(**{"crop": (5, 5), **settings})
 

@@ -18,7 +18,7 @@ from tests.support.tiny_voc import EXTRA, TEST, TRAIN, VAL, labels_of, save_mask
 
 
 @pytest.mark.parametrize("split, ids", [("train", TRAIN), ("val", VAL), ("trainval", tuple(sorted(TRAIN + VAL)))])
-def test_a_split_has_the_images_of_its_list_in_its_order(voc_root, split, ids):
+def test_a_split_has_the_images_of_its_list_in_that_order(voc_root, split, ids):
     dataset = VOC2012(voc_root, split)
     assert dataset.ids == ids and len(dataset) == len(ids) == len(list(dataset))
     for id, sample in zip(ids, dataset, strict=True):
@@ -37,7 +37,7 @@ def test_samples_can_be_written_to(voc_root):
     assert sample.image.flags.writeable and sample.labels.flags.writeable
 
 
-def test_indices_are_those_of_sequences(voc_root):
+def test_indices_work_as_in_sequences(voc_root):
     dataset = VOC2012(voc_root)
     assert dataset[-1].id == dataset[np.int64(2)].id == TRAIN[2]
     with pytest.raises(IndexError, match="out of range"):
@@ -56,7 +56,7 @@ def test_the_published_numbers_of_images():
 
 
 @pytest.mark.parametrize("below", ["", "VOCdevkit", "VOCdevkit/VOC2012"])
-def test_the_folder_is_found_from_wherever_it_is_named(voc_root, below):
+def test_voc_is_found_from_each_folder_above_it(voc_root, below):
     assert VOC2012(str(voc_root / below)).ids == TRAIN
 
 
@@ -66,12 +66,12 @@ def test_the_test_split_has_no_labels(tmp_path, official):
     assert dataset.ids == TEST and dataset[0].labels is None and dataset[0].image.ndim == 3
 
 
-def test_a_whole_copy_says_nothing(voc_root, caplog):
+def test_a_complete_copy_logs_nothing(voc_root, caplog):
     assert repr(VOC2012(voc_root)) == "<PASCAL VOC 2012, train: 3 of 3 images>"
     assert caplog.records == []
 
 
-def test_a_copy_without_some_images_works_and_says_so_in_one_line(voc_root, caplog):
+def test_a_partial_copy_works_and_logs_one_line(voc_root, caplog):
     base = voc_root / "VOCdevkit" / "VOC2012"
     (base / "JPEGImages" / f"{TRAIN[1]}.jpg").unlink()
     (base / "SegmentationClass" / f"{TRAIN[1]}.png").unlink()
@@ -81,12 +81,12 @@ def test_a_copy_without_some_images_works_and_says_so_in_one_line(voc_root, capl
     assert [(record.levelno, record.message) for record in caplog.records] == [(logging.WARNING, dataset.summary)]
 
 
-def test_a_copy_with_a_shorter_list_is_partial_too(voc_root, caplog):
+def test_a_copy_with_a_shorter_list_is_partial(voc_root, caplog):
     write_list(voc_root / "VOCdevkit" / "VOC2012" / "ImageSets" / "Segmentation" / "train.txt", TRAIN[:1])
     assert "1 of 3 images (a partial copy)" in repr(VOC2012(voc_root)) and len(caplog.records) == 1
 
 
-def test_images_without_masks_and_masks_without_images_are_left_out_and_counted(voc_root):
+def test_images_without_masks_and_masks_without_images_are_skipped_and_counted(voc_root):
     base = voc_root / "VOCdevkit" / "VOC2012"
     (base / "JPEGImages" / f"{TRAIN[1]}.jpg").unlink()
     (base / "SegmentationClass" / f"{TRAIN[2]}.png").unlink()
@@ -98,12 +98,12 @@ def test_images_without_masks_and_masks_without_images_are_left_out_and_counted(
     )
 
 
-def test_a_copy_may_lack_the_list_of_trainval(voc_root):
+def test_the_list_of_trainval_is_optional(voc_root):
     (voc_root / "VOCdevkit" / "VOC2012" / "ImageSets" / "Segmentation" / "trainval.txt").unlink()
     assert VOC2012(voc_root, "trainval").ids == tuple(sorted(TRAIN + VAL))
 
 
-def test_train_aug_is_train_and_what_sbd_adds_less_val(voc_root, caplog):
+def test_train_aug_is_train_and_the_images_of_sbd_without_val(voc_root, caplog):
     write_sbd(voc_root)
     dataset = VOC2012(voc_root, "train_aug")
     assert dataset.ids == (*TRAIN, *EXTRA) and caplog.records == []
@@ -111,7 +111,7 @@ def test_train_aug_is_train_and_what_sbd_adds_less_val(voc_root, caplog):
         assert np.array_equal(sample.labels, labels_of(sample.id, "sbd" if sample.id in EXTRA else "voc"))
 
 
-def test_sbd_may_be_elsewhere_and_bring_its_own_images(voc_root, tmp_path):
+def test_sbd_may_be_in_another_folder_with_its_own_images(voc_root, tmp_path):
     sbd = write_sbd(tmp_path / "elsewhere")
     (voc_root / "VOCdevkit" / "VOC2012" / "JPEGImages" / f"{EXTRA[0]}.jpg").unlink()
     for place in (sbd, tmp_path / "elsewhere"):
@@ -121,7 +121,7 @@ def test_sbd_may_be_elsewhere_and_bring_its_own_images(voc_root, tmp_path):
         assert np.array_equal(dataset[3].labels, labels_of(EXTRA[0], "sbd"))
 
 
-def test_png_masks_of_sbd_will_do(voc_root):
+def test_png_masks_of_sbd_are_used(voc_root):
     converted = voc_root / "VOCdevkit" / "VOC2012" / "SegmentationClassAug"
     for id in (*TRAIN, *VAL, *EXTRA):
         save_mask(converted / f"{id}.png", labels_of(id, "sbd"), indexed=False)
@@ -133,26 +133,26 @@ def test_png_masks_of_sbd_will_do(voc_root):
     assert np.array_equal(VOC2012(voc_root, "train_aug")[0].labels, labels_of(TRAIN[0], "sbd"))
 
 
-def test_part_of_sbd_works(voc_root, caplog):
+def test_a_partial_copy_of_sbd_works(voc_root, caplog):
     sbd = write_sbd(voc_root)
     (sbd / "cls" / f"{EXTRA[0]}.mat").unlink()
     assert VOC2012(voc_root, "train_aug").ids == (*TRAIN, EXTRA[1])
     assert caplog.messages == ["PASCAL VOC 2012, train_aug: 4 of 5 images (a partial copy)"]
 
 
-def test_without_sbd_train_aug_says_what_it_needs(voc_root):
+def test_train_aug_without_sbd_raises_with_a_hint(voc_root):
     with pytest.raises(InputError, match=r"needs the masks of SBD.*`densefield data voc2012` downloads them"):
         VOC2012(voc_root, "train_aug")
 
 
-def test_a_short_list_of_val_is_refused_for_train_aug_lest_val_be_trained_on(voc_root):
+def test_train_aug_needs_the_complete_list_of_val(voc_root):
     write_sbd(voc_root)
     write_list(voc_root / "VOCdevkit" / "VOC2012" / "ImageSets" / "Segmentation" / "val.txt", VAL[1:])
     with pytest.raises(InputError, match=r"val\.txt lists 1 ids, expected 2.*would let them into training"):
         VOC2012(voc_root, "train_aug")
 
 
-def test_what_cannot_be_opened_says_what_to_do(voc_root, tmp_path):
+def test_errors_of_opening_say_what_to_do(voc_root, tmp_path):
     with pytest.raises(InputError, match=r"the split is 'training', expected one of train, val, trainval"):
         VOC2012(voc_root, "training")
     with pytest.raises(InputError, match=r"no JPEGImages in .*nowhere.*`densefield data voc2012 .*nowhere`"):
@@ -161,7 +161,7 @@ def test_what_cannot_be_opened_says_what_to_do(voc_root, tmp_path):
         VOC2012(voc_root, "test")
 
 
-def test_an_empty_split_is_refused(voc_root):
+def test_an_empty_split_raises(voc_root):
     shutil.rmtree(voc_root / "VOCdevkit" / "VOC2012" / "SegmentationClass")
     with pytest.raises(InputError, match=r"train: 0 of 3 images.*the split is empty"):
         VOC2012(voc_root)
@@ -175,19 +175,19 @@ def test_an_empty_split_is_refused(voc_root):
         (b"\xff\xfe\x00", r"train\.txt cannot be read.*one id per line"),
     ],
 )
-def test_a_bad_list_is_named(voc_root, content, message):
+def test_errors_name_an_invalid_split_list(voc_root, content, message):
     (voc_root / "VOCdevkit" / "VOC2012" / "ImageSets" / "Segmentation" / "train.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
         VOC2012(voc_root)
 
 
-def test_lists_may_have_blank_lines_and_ends_of_windows(voc_root):
+def test_lists_may_have_blank_lines_and_windows_line_ends(voc_root):
     path = voc_root / "VOCdevkit" / "VOC2012" / "ImageSets" / "Segmentation" / "train.txt"
     path.write_bytes(b"\r\n".join(id.encode() + b" " for id in (*TRAIN, "")) + b"\r\n\r\n")
     assert VOC2012(voc_root).ids == TRAIN
 
 
-def test_workers_can_be_given_a_copy(voc_root):
+def test_datasets_can_be_pickled_for_workers(voc_root):
     dataset = pickle.loads(pickle.dumps(VOC2012(voc_root)))
     assert dataset.ids == TRAIN and np.array_equal(dataset[1].labels, labels_of(TRAIN[1]))
 
@@ -205,7 +205,7 @@ def test_the_real_part_of_voc(shared, caplog):
     assert colours[sample.labels == 255][0].tolist() == [224, 224, 192]
 
 
-def test_the_real_part_of_voc_has_each_class_in_as_many_images_as_its_own_list_says(shared):
+def test_the_real_part_of_voc_has_the_listed_number_of_images_per_class(shared):
     val = VOC2012(shared / "data", "val")
     masks = [read_labels(entry.mask, 21) for entry in val.entries]
     images = np.sum([np.bincount(mask.ravel(), minlength=256) > 0 for mask in masks], axis=0)

@@ -33,7 +33,7 @@ def save(tmp_path):
     return save
 
 
-def test_indices_of_a_palette_are_labels(save):
+def test_palette_indices_are_labels(save):
     palette = np.arange(768) % 251
     mask = read_mask(save(LABELS, palette=palette.tolist()))
     assert mask.form == "indexed" and list(mask.unary()) == ["labels", "void"]
@@ -64,7 +64,7 @@ def test_bits_are_an_object(save):
     assert mask.form == "object" and mask.values.tolist() == [[1, 0]]
 
 
-def test_grey_0_and_255_are_labels_where_more_than_two_are_asked_for(save):
+def test_grey_0_and_255_are_labels_if_there_are_more_than_two_classes(save):
     mask = read_mask(save(np.array([[0, 255]], np.uint8)), num_classes=21)
     assert mask.form == "labels" and mask.values.tolist() == [[0, 255]]
 
@@ -75,7 +75,7 @@ def test_soft_grey_is_the_probability_of_label_1(save):
     assert mask.values == pytest.approx(np.array([[[1, 0.8, 0]], [[0, 0.2, 1]]]), abs=1e-7)  # single precision
 
 
-def test_many_greys_are_questioned_unless_the_number_of_labels_is_given(save):
+def test_many_grey_values_raise_unless_the_number_of_classes_is_given(save):
     path = save(np.arange(144, dtype=np.uint8).reshape(12, 12))
     with pytest.raises(InputError, match=r"mask\.png has 144 different grey values.*soft=True.*num_classes="):
         read_mask(path)
@@ -85,7 +85,7 @@ def test_many_greys_are_questioned_unless_the_number_of_labels_is_given(save):
 
 @pytest.mark.parametrize("suffix", ["npy", "npz"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64])
-def test_whole_arrays_are_labels(save, suffix, dtype):
+def test_integer_arrays_are_labels(save, suffix, dtype):
     mask = read_mask(save(LABELS.astype(dtype), f"mask.{suffix}"))
     assert mask.form == "labels" and np.array_equal(mask.values, LABELS)
 
@@ -105,7 +105,7 @@ def test_floating_point_arrays_are_probabilities_or_logits(save, suffix, dtype):
         assert np.array_equal(mask.values, SOFT.astype(dtype))
 
 
-def test_the_labels_of_soft_masks_are_the_best(save):
+def test_labels_of_soft_masks_are_the_most_probable(save):
     assert np.array_equal(read_mask(save(SOFT, "mask.npy")).labels(), SOFT.argmax(0))
     assert read_mask(save(LABELS)).labels().tolist() == [[0, 1, 2], [3, -1, 0]]
 
@@ -120,7 +120,7 @@ def test_colours_of_voc_are_its_labels(save):
 
 
 @pytest.mark.parametrize("labels", [[[0, 0]], [[0, 7]], [[255, 255]]])
-def test_the_grey_of_a_car_is_a_colour_of_voc(save, labels):
+def test_the_grey_of_car_is_a_colour_of_voc(save, labels):
     assert read_mask(save(voc_palette()[np.array(labels)])).values.tolist() == labels
 
 
@@ -131,7 +131,7 @@ def test_other_colours_are_numbered_in_their_order(save):
     assert np.array_equal(mask.palette[mask.values], colours)
 
 
-def test_too_many_colours_and_other_pixels_are_refused_with_what_to_do(save):
+def test_too_many_colours_and_other_pixels_raise_with_a_hint(save):
     colours = np.zeros((1, 101, 3), np.uint8)
     colours[0, :, 0] = np.arange(101)
     with pytest.raises(InputError, match=r"mask\.png has pixels of mode RGB.*101 colours: number them"):
@@ -147,7 +147,7 @@ def test_too_many_colours_and_other_pixels_are_refused_with_what_to_do(save):
         read_mask(save(LABELS.astype(np.float32), "mask.tif"))
 
 
-def test_jpeg_is_refused_for_labels_but_not_for_soft_masks(save):
+def test_jpeg_raises_for_labels_but_not_for_soft_masks(save):
     path = save(LABELS, "mask.jpg")
     with pytest.raises(InputError, match=r"mask\.jpg is a JPEG, which blurs labels"):
         read_mask(path)
@@ -166,7 +166,7 @@ def test_jpeg_is_refused_for_labels_but_not_for_soft_masks(save):
         ("mask.png", LABELS, {"logits": True, "soft": True}, "logits=True and soft=True"),
     ],
 )
-def test_contradictions_are_refused(save, name, values, options, message):
+def test_contradictory_arguments_raise(save, name, values, options, message):
     with pytest.raises(InputError, match=message):
         read_mask(save(values, name), **options)
 
@@ -176,7 +176,7 @@ def test_a_soft_mask_must_be_grey(save):
         read_mask(save(LABELS, palette=[0] * 768), soft=True)
 
 
-def test_files_that_cannot_be_read_are_named(tmp_path):
+def test_errors_name_unreadable_files(tmp_path):
     with pytest.raises(InputError, match=r"no file .*gone\.npy"):
         read_mask(tmp_path / "gone.npy")
     (tmp_path / "bad.npy").write_bytes(b"nonsense")
@@ -192,7 +192,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
 
 @pytest.mark.parametrize("value", [127, 128, 254, 255])
 @pytest.mark.parametrize("name", ["mask.png", "mask.tif", "mask.npy"])
-def test_two_values_are_a_binary_mask_by_one_rule(save, value, name):
+def test_binary_masks_follow_one_rule(save, value, name):
     mask = read_mask(save(np.array([[0, value, 0]], np.uint8), name))
     assert mask.form == "object" and mask.foreground == value
     assert mask.values.tolist() == [[0, 1, 0]] and mask.unary()["void"] is None
@@ -229,7 +229,7 @@ def test_pictures_of_16_bits_hold_more_than_255_labels(save, name):
         read_mask(save(labels, name))
 
 
-def test_16_bits_of_black_and_white_are_refused_with_what_to_do(save):
+def test_a_16_bit_mask_of_black_and_white_raises_with_a_hint(save):
     with pytest.raises(InputError, match=r"only the values \{0, 65535\}: save it with 8 bits"):
         read_mask(save(np.array([[0, 65535]], np.uint16), "mask.tif"))
 
@@ -239,7 +239,7 @@ def test_one_floating_point_number_per_pixel_is_the_probability_of_the_foregroun
     assert mask.form == "probabilities" and mask.values.tolist() == [[[0.75, 0.0]], [[0.25, 1.0]]]
 
 
-def test_several_pictures_in_one_file_are_refused(tmp_path):
+def test_several_pictures_in_one_file_raise(tmp_path):
     pages = [Image.fromarray(LABELS), Image.fromarray(LABELS)]
     pages[0].save(tmp_path / "mask.tif", save_all=True, append_images=pages[1:])
     with pytest.raises(InputError, match=r"mask\.tif holds 2 pictures, expected one"):
@@ -247,7 +247,7 @@ def test_several_pictures_in_one_file_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["mask.npy", "mask.npz"])
-def test_arrays_with_damaged_bytes_raise_nothing_but_input_errors(save, name):
+def test_arrays_with_damaged_bytes_raise_only_input_errors(save, name):
     path = save(SOFT, name)
     whole = path.read_bytes()
     rng = np.random.default_rng(40127)

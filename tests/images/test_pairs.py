@@ -42,7 +42,7 @@ def test_previews_go_to_their_own_folder(folders):
     assert pair.preview == out.with_name("previews") / "a.png"
 
 
-def test_files_without_a_partner_are_listed_and_other_files_are_not(folders):
+def test_files_without_a_partner_are_listed_but_other_files_are_not(folders):
     images, masks, out = folders(
         ["a.jpg", "x.jpg", "notes.txt", ".a.png", "array.npy"], ["a.png", "y.npy", "z.png", "x.json"]
     )
@@ -59,13 +59,13 @@ def test_two_files_of_one_name_are_ambiguous(folders):
     assert "a.jpg" in pairing.ambiguous[0] and "b.npy" in pairing.ambiguous[1] and len(pairing.ambiguous) == 2
 
 
-def test_folders_without_a_pair_are_refused(folders):
+def test_folders_without_a_pair_raise(folders):
     images, masks, out = folders(["a.jpg"], ["b.png", "c.png"])
     with pytest.raises(InputError, match=r"\(of 1\).*\(of 2\)"):
         pair_up(images, masks, out)
 
 
-def test_what_is_not_there_or_does_not_go_together_is_refused(folders, tmp_path):
+def test_missing_or_mismatched_inputs_raise(folders, tmp_path):
     images, masks, out = folders(["a.jpg"], ["a.png"])
     image, mask = images / "a.jpg", masks / "a.png"
     for arguments, *options, message in [
@@ -92,13 +92,13 @@ def test_what_is_not_there_or_does_not_go_together_is_refused(folders, tmp_path)
             pair_up(*arguments, **(options[0] if options else {}))
 
 
-def test_masks_that_are_tiff_give_tiff_unless_a_format_is_given(folders):
+def test_results_of_tiff_masks_are_tiff_unless_a_format_is_given(folders):
     images, masks, out = folders(["a.jpg", "b.jpg", "c.jpg", "d.jpg"], ["a.tif", "b.TIFF", "c.png", "d.npy"])
     assert [pair.out.name for pair in pair_up(images, masks, out).pairs] == ["a.tif", "b.TIFF", "c.png", "d.png"]
     assert {pair.out.suffix for pair in pair_up(images, masks, out, form="tif").pairs} == {".tif"}
 
 
-def test_subfolders_are_searched_where_asked_and_results_mirror_them(folders):
+def test_recursive_search_mirrors_subfolders_in_results(folders):
     names = ["a", "in/a", "in/deeper/b.1", "out/c"]
     images, masks, out = folders([f"{n}.jpg" for n in names], [f"{n}.png" for n in names[:3]])
     pairing = pair_up(images, masks, out, out.with_name("shown"), recursive=True)
@@ -109,7 +109,7 @@ def test_subfolders_are_searched_where_asked_and_results_mirror_them(folders):
     assert pairing.images_alone == (images / "out" / "c.jpg",) and pairing.skipped == ()
 
 
-def test_without_recursion_subfolders_and_other_files_are_named_as_skipped(folders):
+def test_without_recursion_subfolders_and_other_files_are_listed_as_skipped(folders):
     images, masks, out = folders(["a.jpg", "in/a.jpg", "notes.txt", ".hidden/x.jpg"], ["a.png", "x.json"])
     pairing = pair_up(images, masks, out)
     assert len(pairing.pairs) == 1
@@ -120,19 +120,19 @@ def test_without_recursion_subfolders_and_other_files_are_named_as_skipped(folde
     )
 
 
-def test_folders_whose_pairs_are_all_in_subfolders_say_so(folders):
+def test_the_error_mentions_pairs_in_subfolders(folders):
     images, masks, out = folders(["in/a.jpg"], ["in/a.png"])
     with pytest.raises(InputError, match="Subfolders were not searched: pass recursive=True"):
         pair_up(images, masks, out)
 
 
-def test_links_that_lead_back_are_followed_once(folders):
+def test_links_to_folders_above_are_followed_once(folders):
     images, masks, out = folders(["in/a.jpg"], ["in/a.png"])
     (images / "in" / "back").symlink_to(images, target_is_directory=True)
     assert len(pair_up(images, masks, out, recursive=True).pairs) == 1
 
 
-def test_masks_may_have_a_suffix_that_images_have_not(folders):
+def test_mask_names_may_have_a_suffix(folders):
     images, masks, out = folders(["cat.jpg", "dog.jpg"], ["cat_mask.png", "dog_mask.npy", "cat.png"])
     pairing = pair_up(images, masks, out, mask_suffix="_mask")
     assert pairing.pairs == (
@@ -160,7 +160,7 @@ def test_images_and_masks_with_a_suffix_may_share_a_folder(folders):
     assert [pair.out for pair in pairing.pairs] == [out / "cat_mask.png", out / "in" / "dog_mask.png"]
 
 
-def test_a_folder_that_cannot_be_listed_is_an_error_or_named_as_skipped(folders, monkeypatch):
+def test_an_unreadable_folder_raises_or_is_listed_as_skipped(folders, monkeypatch):
     images, masks, out = folders(["a.jpg", "locked/b.jpg"], ["a.png"])
     real = os.scandir
 

@@ -79,7 +79,7 @@ def test_changed_pixels_are_marked_and_unknown_ones_do_not_count(grids):
     assert np.array_equal(marks | frame, expected | frame) and 0 < frame.sum() < 700
 
 
-def test_a_single_changed_pixel_is_seen_in_a_shrunk_image(grids):
+def test_a_single_changed_pixel_is_visible_in_a_shrunk_image(grids):
     photo, before, _ = scene(1500, 1900)
     after = before.copy()
     after[700, 900] = 1
@@ -93,7 +93,7 @@ def test_a_single_changed_pixel_is_seen_in_a_shrunk_image(grids):
 @pytest.mark.parametrize(
     "size", [(1, 1), (18, 24), (3000, 4000), (50, 1000), (1000, 50), (1, 900), (4000, 3), (200, 300)]
 )
-def test_every_size_gives_a_picture_of_moderate_size_whose_captions_are_not_cut(size, monkeypatch):
+def test_pictures_have_a_moderate_size_and_complete_captions(size, monkeypatch):
     rows, columns = size
     photo, before, after = scene(max(rows, 2), max(columns, 2))
     drawn = []
@@ -113,7 +113,7 @@ def test_every_size_gives_a_picture_of_moderate_size_whose_captions_are_not_cut(
     assert len(drawn) in (4, 8)
 
 
-def test_every_letter_of_the_captions_is_in_the_font(grids):
+def test_the_font_has_every_letter_of_the_captions(grids):
     draw_preview(*scene(200, 300))
     font = module.ImageFont.load_default(20)
     missing = font.getmask("\U0010ffff").getbbox(), bytes(font.getmask("\U0010ffff"))
@@ -122,7 +122,7 @@ def test_every_letter_of_the_captions_is_in_the_font(grids):
         assert (mask.getbbox(), bytes(mask)) != missing, letter
 
 
-def test_wide_images_have_their_panels_one_below_the_other(grids):
+def test_panels_of_wide_images_are_placed_below_each_other(grids):
     draw_preview(*scene(60, 700))
     assert len(grids[0]) == 4 and [len(row) for row in grids[0]] == [2] * 4
 
@@ -142,7 +142,7 @@ def test_a_small_change_is_in_the_middle_of_the_zoomed_part():
 
 
 @pytest.mark.parametrize("shape", [(200, 300), (900, 20), (7, 400), (130, 1)])
-def test_the_zoomed_part_has_the_most_changed_pixels_of_all_that_were_tried(shape):
+def test_the_zoomed_part_has_the_most_changed_pixels(shape):
     changed = np.random.default_rng(6029).random(shape) < 0.02
     rows, columns = densest_window(changed)
     height, width = rows.stop - rows.start, columns.stop - columns.start

@@ -98,13 +98,13 @@ class TestExif:
         assert np.array_equal(read_image(photo), COLOURS)
         assert np.array_equal(read_image(photo, (ROWS, COLUMNS)), COLOURS)
 
-    def test_pixels_are_turned_where_the_mask_fits_only_then(self, photo):
+    def test_pixels_are_rotated_if_only_then_the_mask_fits(self, photo):
         assert np.array_equal(read_image(photo, (COLUMNS, ROWS)), np.rot90(COLOURS, -1))
 
-    def test_a_size_that_never_fits_turns_nothing(self, photo):
+    def test_without_a_matching_size_nothing_is_rotated(self, photo):
         assert np.array_equal(read_image(photo, (3, 3)), COLOURS)
 
-    def test_without_exif_nothing_is_turned(self, tmp_path):
+    def test_without_exif_nothing_is_rotated(self, tmp_path):
         Image.fromarray(COLOURS).save(tmp_path / "b.png")
         assert np.array_equal(read_image(tmp_path / "b.png", (COLUMNS, ROWS)), COLOURS)
 
@@ -129,13 +129,13 @@ def test_errors_name_the_file(tmp_path):
         read_image(tmp_path / "deep.tif")
 
 
-def test_endings_are_those_that_pillow_reads():
+def test_suffixes_are_those_that_pillow_reads():
     assert {".png", ".jpg", ".jpeg", ".tif", ".webp"} <= IMAGE_SUFFIXES
     assert ".pdf" not in IMAGE_SUFFIXES  # which it only writes
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg", "tif", "bmp", "gif", "webp"])
-def test_pictures_with_damaged_bytes_raise_nothing_but_input_errors(tmp_path, suffix):
+def test_pictures_with_damaged_bytes_raise_only_input_errors(tmp_path, suffix):
     path = tmp_path / f"a.{suffix}"
     Image.fromarray(np.kron(COLOURS, np.ones((4, 4, 1), np.uint8))).save(path)
     whole = path.read_bytes()
@@ -167,7 +167,7 @@ def test_any_error_of_a_decoder_names_the_file(tmp_path, monkeypatch, kind):
         read_image(tmp_path / "a.png")
 
 
-def test_damaged_exif_data_leaves_the_image_as_it_is(tmp_path, monkeypatch):
+def test_damaged_exif_data_is_ignored(tmp_path, monkeypatch):
     Image.fromarray(COLOURS).save(tmp_path / "a.png")
 
     def broken(*_: object) -> None:

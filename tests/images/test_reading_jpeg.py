@@ -56,7 +56,7 @@ def test_colours_are_those_of_pillow(photo):
     assert fast_jpeg(photo) is None
 
 
-def test_datasets_read_by_it_where_it_is_installed(photo, decoder):
+def test_datasets_use_simplejpeg_if_installed(photo, decoder):
     for folder in ("images", "masks"):
         (photo.parent / folder).mkdir()
     photo.rename(photo.parent / "images" / "photo.JPG")
@@ -65,12 +65,12 @@ def test_datasets_read_by_it_where_it_is_installed(photo, decoder):
     assert (sample.image == 7).all() and [how for _, how in decoder.asked] == ["RGB"]
 
 
-def test_what_it_cannot_read_pillow_does(photo, decoder):
+def test_pillow_reads_files_that_simplejpeg_cannot(photo, decoder):
     decoder.size = None
     assert np.array_equal(read_photo(photo), by_pillow(photo)) and len(decoder.asked) == 1
 
 
-def test_it_decodes_no_more_pixels_than_the_limit(photo, decoder, monkeypatch):
+def test_simplejpeg_respects_the_pixel_limit(photo, decoder, monkeypatch):
     monkeypatch.setenv("DENSEFIELD_MAX_PIXELS", str(40 * 56))
     assert (read_photo(photo) == 7).all()
     monkeypatch.setenv("DENSEFIELD_MAX_PIXELS", str(40 * 56 - 1))
@@ -80,7 +80,7 @@ def test_it_decodes_no_more_pixels_than_the_limit(photo, decoder, monkeypatch):
     assert decoder.asked == []
 
 
-def test_a_photo_that_must_be_turned_is_left_to_pillow(photo, decoder):
+def test_a_photo_that_needs_rotation_is_read_by_pillow(photo, decoder):
     turned = Image.open(photo)
     turned.getexif()[0x0112] = 6  # a quarter
     turned.save(photo, exif=turned.getexif())
@@ -89,13 +89,13 @@ def test_a_photo_that_must_be_turned_is_left_to_pillow(photo, decoder):
     assert colours.shape == (56, 40, 3) and not (colours == 7).all()
 
 
-def test_other_formats_are_not_given_to_it(tmp_path, decoder):
+def test_other_formats_are_not_passed_to_simplejpeg(tmp_path, decoder):
     Image.new("RGB", (5, 4), (1, 2, 3)).save(tmp_path / "image.png")
     assert (read_photo(tmp_path / "image.png") == (1, 2, 3)).all() and decoder.asked == []
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_it_is_found_by_its_name(monkeypatch, there):
+def test_simplejpeg_is_imported_if_installed(monkeypatch, there):
     module = SimpleNamespace(__spec__=object(), decode_jpeg=None) if there else None
     monkeypatch.setitem(sys.modules, "simplejpeg", module)
     if not there:
@@ -112,7 +112,7 @@ def test_one_channel_becomes_three(tmp_path):
     assert read_photo(tmp_path / "grey.jpg").shape == (9, 9, 3) and (read_photo(tmp_path / "grey.jpg") == 80).all()
 
 
-def test_errors_name_the_file_and_the_cure(photo, decoder):
+def test_errors_name_the_file_and_what_to_do(photo, decoder):
     with pytest.raises(InputError, match=r"no file .*gone\.jpg"):
         read_photo(photo.with_name("gone.jpg"))
     photo.write_bytes(photo.read_bytes()[:700])

@@ -48,7 +48,7 @@ def labels_in(path: Path) -> np.ndarray:
 
 
 @pytest.mark.parametrize("form", ["labels", "probabilities", "logits", "object", "soft"])
-def test_one_pair_is_refined_as_its_arrays_are(tmp_path, form):
+def test_refining_a_pair_equals_refining_its_arrays(tmp_path, form):
     photo, mask = scene(6113)
     Image.fromarray(photo).save(tmp_path / "photo.png")
     path = tmp_path / ("mask.npy" if form in ("probabilities", "logits") else "mask.png")
@@ -101,7 +101,7 @@ def test_folders_are_refined_pair_by_pair_in_order(folders, threads):
         assert np.array_equal(labels_in(out / f"{seed}.png"), refine(photo, labels=mask, kernels=KERNELS).argmax(0))
 
 
-def test_several_pairs_share_the_threads_and_one_pair_has_them_all(folders, monkeypatch):
+def test_several_pairs_share_the_threads_and_one_pair_uses_all(folders, monkeypatch):
     images, masks, out = folders
     given, workers = [], set()
     real = refining.refine
@@ -119,7 +119,7 @@ def test_several_pairs_share_the_threads_and_one_pair_has_them_all(folders, monk
     assert given == [2]
 
 
-def test_what_fails_is_told_with_names_and_the_rest_goes_on(folders):
+def test_failures_are_reported_with_names_and_the_rest_continues(folders):
     images, masks, out = folders
     (images / "1.png").write_bytes(b"broken")
     Image.fromarray(np.zeros((9, 24), np.uint8)).save(masks / "3.png")
@@ -134,13 +134,13 @@ def test_what_fails_is_told_with_names_and_the_rest_goes_on(folders):
     assert [path.name for path in refined.pairing.images_alone] == ["unmasked.png"]
 
 
-def test_errors_of_inference_are_told_with_the_name_of_the_mask(folders):
+def test_errors_of_inference_name_the_mask(folders):
     images, masks, out = folders
     (failure, *_) = refine_files(images, masks, out, RefineSettings(CRF(KERNELS), confidence=0.4)).failures
     assert failure.startswith(f"{masks / '0.png'}: confidence is 0.4")
 
 
-def test_a_result_that_cannot_be_written_is_told(folders):
+def test_a_result_that_cannot_be_written_is_reported(folders):
     images, masks, out = folders
     out.mkdir()
     (out / "2.png").mkdir()
@@ -149,7 +149,7 @@ def test_a_result_that_cannot_be_written_is_told(folders):
     assert sorted(path.name for path in out.iterdir()) == [f"{n}.png" for n in range(5)]
 
 
-def test_an_interrupted_run_goes_on_where_results_are_missing(folders):
+def test_an_interrupted_run_resumes_with_the_missing_results(folders):
     images, masks, out = folders
     refine_files(images, masks, out, SETTINGS)
     (out / "3.png").unlink()
@@ -171,7 +171,7 @@ def test_previews_show_the_masks_before_and_after_in_their_own_colours(folders):
     assert np.array_equal(labels_in(out.with_name("previews") / "2.png"), expected)
 
 
-def test_the_doctor_is_asked_where_wanted(folders):
+def test_explain_is_called_if_requested(folders):
     images, masks, out = folders
     quiet = refine_files(images, masks, out, SETTINGS)
     spoken = refine_files(images, masks, out, RefineSettings(CRF(KERNELS), explain=True))
@@ -179,7 +179,7 @@ def test_the_doctor_is_asked_where_wanted(folders):
     assert all(outcome.findings[-1].what.startswith("No problem found") for outcome in spoken.outcomes)
 
 
-def test_the_doctor_speaks_of_axes_though_the_pair_fails(folders):
+def test_explain_reports_wrong_axes_although_the_pair_fails(folders):
     images, masks, out = folders
     np.save(masks / "p.npy", np.full((18, 24, 2), 0.5, np.float32))
     refined = refine_files(images / "0.png", masks / "p.npy", out / "0.png", RefineSettings(CRF(KERNELS), explain=True))
@@ -187,7 +187,7 @@ def test_the_doctor_speaks_of_axes_though_the_pair_fails(folders):
     assert "numpy.moveaxis(array, -1, 0)" in refined.failures[0]
 
 
-def test_a_photo_that_is_shown_turned_takes_a_mask_of_either_kind(tmp_path):
+def test_a_rotated_photo_accepts_masks_in_stored_and_displayed_orientation(tmp_path):
     photo, mask = scene(6917)
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -213,7 +213,7 @@ def test_masks_of_voc_keep_their_palette_and_lose_their_unknown_pixels(shared, t
     assert (was == now)[was != 255].mean() > 0.9
 
 
-def test_nothing_to_do_and_bad_threads_are_errors(folders):
+def test_empty_folders_and_invalid_threads_raise(folders):
     images, masks, out = folders
     with pytest.raises(InputError, match="threads is 0"):
         refine_files(images, masks, out, SETTINGS, threads=0)
@@ -224,7 +224,7 @@ def test_nothing_to_do_and_bad_threads_are_errors(folders):
 
 
 @pytest.mark.parametrize("value", [127, 128, 254, 255])
-def test_binary_masks_come_back_with_their_own_two_values(tmp_path, value):
+def test_binary_masks_keep_their_two_values(tmp_path, value):
     photo, mask = scene(6311)
     Image.fromarray(photo).save(tmp_path / "photo.png")
     Image.fromarray(mask * np.uint8(value)).save(tmp_path / "mask.png")
@@ -234,7 +234,7 @@ def test_binary_masks_come_back_with_their_own_two_values(tmp_path, value):
     assert np.array_equal(labels_in(tmp_path / "out.png"), expected)
 
 
-def test_more_than_255_labels_in_a_tiff_of_16_bits_stay_what_they_are(tmp_path):
+def test_a_16_bit_tiff_keeps_more_than_255_labels(tmp_path):
     photo, mask = scene(6323)
     labels = np.where(mask == 1, 299, 255).astype(np.uint16)  # 255 is a label, since there are more than 255
     labels[0, :5] = [7, 256, 257, 1, 30]
@@ -254,7 +254,7 @@ def test_more_than_255_labels_in_a_tiff_of_16_bits_stay_what_they_are(tmp_path):
     assert set(np.unique(result)) <= set(np.unique(labels)) and {255, 299} <= set(np.unique(result))
 
 
-def test_high_label_numbers_take_no_memory_for_the_numbers_between(tmp_path):
+def test_high_label_numbers_need_no_memory_for_unused_ones(tmp_path):
     photo, mask = scene(6337)
     photo, mask = np.tile(photo, (20, 20, 1)), np.tile(mask, (20, 20))
     labels = np.where(mask == 1, 40001, 7).astype(np.uint16)
@@ -277,7 +277,7 @@ def test_high_label_numbers_take_no_memory_for_the_numbers_between(tmp_path):
 
 
 @pytest.mark.parametrize("brightest", [1, 255])
-def test_images_are_read_as_0_to_255_so_there_is_no_warning_of_their_range(tmp_path, brightest):
+def test_images_are_read_as_0_to_255_without_a_warning_about_their_range(tmp_path, brightest):
     """Warnings are errors in these tests: a float image that goes up to 1 would be one."""
     photo, mask = scene(6329)
     deep = (photo[..., 0].astype(np.uint16) // 255 + 1) * 257 * brightest // 2
@@ -288,7 +288,7 @@ def test_images_are_read_as_0_to_255_so_there_is_no_warning_of_their_range(tmp_p
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, IndexError, TypeError, MemoryError, ZeroDivisionError, OSError])
-def test_no_error_of_one_pair_ends_the_others(folders, monkeypatch, kind):
+def test_an_error_in_one_pair_does_not_stop_the_others(folders, monkeypatch, kind):
     images, masks, out = folders
     real = refining.read_image
 

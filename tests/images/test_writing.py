@@ -46,7 +46,7 @@ def test_an_indexed_picture_keeps_the_palette_of_the_mask(tmp_path, entries):
 
 
 @pytest.mark.parametrize("value", [127, 128, 254, 255])
-def test_a_binary_mask_is_written_with_the_values_it_came_with(tmp_path, value):
+def test_a_binary_mask_keeps_its_foreground_value(tmp_path, value):
     for sixteen_bits, mode in ((False, "L"), (True, "I;16")):
         write_result(
             tmp_path / "a.png", PROBABILITIES[:2], Mask("object", BEST, foreground=value, sixteen_bits=sixteen_bits)
@@ -56,7 +56,7 @@ def test_a_binary_mask_is_written_with_the_values_it_came_with(tmp_path, value):
             assert np.array_equal(np.asarray(picture), value * PROBABILITIES[:2].argmax(0))
 
 
-def test_a_soft_mask_is_written_soft(tmp_path):
+def test_a_soft_mask_stays_soft(tmp_path):
     write_result(tmp_path / "a.png", PROBABILITIES[:2], Mask("soft", PROBABILITIES[:2]))
     with Image.open(tmp_path / "a.png") as picture:
         assert abs(np.asarray(picture) - 255 * PROBABILITIES[1]).max() <= 0.5
@@ -87,18 +87,18 @@ def test_tiff_holds_the_forms_that_png_holds(tmp_path):
             assert mode != "P" or picture.getpalette()[:9] == palette.ravel().tolist()
 
 
-def test_other_endings_are_refused(tmp_path):
+def test_other_suffixes_raise(tmp_path):
     with pytest.raises(InputError, match=r"'\.jpg', expected one of \.png, \.tif, \.tiff, \.npy, \.npz"):
         write_result(tmp_path / "a.jpg", PROBABILITIES, LABELS)
 
 
-def test_folders_on_the_way_are_made_and_nothing_else_is_left(tmp_path):
+def test_parent_folders_are_created_and_no_temporary_file_is_left(tmp_path):
     write_atomically(tmp_path / "new" / "folder" / "a.bin", b"content")
     assert [path.name for path in (tmp_path / "new" / "folder").iterdir()] == ["a.bin"]
     assert (tmp_path / "new" / "folder" / "a.bin").read_bytes() == b"content"
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = tmp_path / "a.bin"
     write_atomically(path, b"old")
 

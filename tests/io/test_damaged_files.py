@@ -72,7 +72,7 @@ def damaged(content: bytes, random: np.random.Generator) -> bytes:
 
 
 @pytest.mark.parametrize("name", originals())
-def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path, monkeypatch, name):
+def test_a_damaged_file_is_read_or_raises_one_line(tmp_path, monkeypatch, name):
     monkeypatch.setenv("DENSEFIELD_MAX_PIXELS", LIMIT)
     readers = [read_mask, read_image, read_rgb, lambda path: read_labels(path, 21)]
     if name.endswith((".npy", ".npz")):
@@ -92,7 +92,7 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path, monkeypatch, na
     assert all(name in line and "\n" not in line and len(line) < 1500 for line in refused)
 
 
-def test_a_failure_is_one_line_whatever_was_raised(tmp_path):
+def test_a_failure_line_is_one_line_for_any_error(tmp_path):
     path = tmp_path / "a.npz"
     errors = [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), KeyError("x")]
     errors += [OSError(28, "No space left on device"), InputError("one\ntwo"), RecursionError("a\n" * 900)]

@@ -55,13 +55,13 @@ def test_progress_counts_bytes_up_to_the_whole(get):
     assert [done for done, _ in steps] == sorted({done for done, _ in steps})
 
 
-def test_a_file_that_is_there_and_right_is_not_asked_for(get, server):
+def test_an_existing_file_with_the_right_checksum_is_not_requested(get, server):
     get()
     get()
     assert len(server.asked) == 1
 
 
-def test_an_interrupted_download_is_gone_on_with(get, server, part):
+def test_an_interrupted_download_is_resumed(get, server, part):
     part.write_bytes(CONTENT[:100_000])
     steps = []
     path = get(progress=lambda done, total: steps.append((done, total)))
@@ -69,34 +69,34 @@ def test_an_interrupted_download_is_gone_on_with(get, server, part):
     assert steps[0][0] > 100_000 and steps[-1] == (len(CONTENT), len(CONTENT))
 
 
-def test_a_download_that_lacks_only_its_name_is_finished(get, server, part):
+def test_a_complete_part_file_is_renamed(get, server, part):
     part.write_bytes(CONTENT)
     assert get().read_bytes() == CONTENT and len(server.asked) == 1
 
 
-def test_a_file_that_was_damaged_is_fetched_again(get, part):
+def test_a_damaged_file_is_downloaded_again(get, part):
     part.with_name("file.tar").write_bytes(CONTENT[:-1] + b"!")
     assert get().read_bytes() == CONTENT
 
 
-def test_half_a_file_under_the_final_name_is_gone_on_with(get, server, part):
+def test_a_partial_file_under_the_final_name_is_resumed(get, server, part):
     part.with_name("file.tar").write_bytes(CONTENT[:4321])
     assert get().read_bytes() == CONTENT and server.asked == ["bytes=4321-"]
 
 
-def test_connections_that_break_are_taken_up_again(get, server):
+def test_broken_connections_are_retried(get, server):
     server.drop_after = 40_000
     assert get().read_bytes() == CONTENT
     assert server.asked == [None, *(f"bytes={start}-" for start in range(40_000, 300_007, 40_000))]
 
 
-def test_a_server_without_ranges_begins_again(get, server, part):
+def test_without_range_support_the_download_starts_again(get, server, part):
     server.ranges = False
     part.write_bytes(b"x" * 1000)
     assert get().read_bytes() == CONTENT and server.asked == ["bytes=1000-"]
 
 
-def test_a_server_that_says_no_length_is_believed_by_checksum(get, server):
+def test_without_a_content_length_the_checksum_decides(get, server):
     server.length = False
     assert get().read_bytes() == CONTENT
     server.files["file.tar"] = CONTENT[:-1]
@@ -106,24 +106,24 @@ def test_a_server_that_says_no_length_is_believed_by_checksum(get, server):
 
 
 @pytest.mark.parametrize("left", [b"x" * 100_000, b"x" * 300_007, b"x" * 400_000])
-def test_what_another_download_left_is_found_out_and_replaced(get, part, left):
+def test_a_part_file_of_another_download_is_replaced(get, part, left):
     part.write_bytes(left)
     assert get().read_bytes() == CONTENT
 
 
-def test_the_wrong_file_is_refused_and_removed(get, tmp_path):
+def test_a_download_with_the_wrong_checksum_raises_and_is_removed(get, tmp_path):
     message = rf"its SHA-256 is {SHA256}, expected 0{{64}}\. It was deleted\. .* put it at .*file\.tar\."
     with pytest.raises(DownloadError, match=message):
         get("0" * 64)
     assert list((tmp_path / "below").iterdir()) == []
 
 
-def test_passing_errors_of_the_server_are_waited_out(get, server):
+def test_temporary_server_errors_are_retried(get, server):
     server.errors = [503, 500, 429]
     assert get().read_bytes() == CONTENT and len(server.asked) == 4
 
 
-def test_lasting_errors_of_the_server_end_the_attempts_and_keep_what_came(get, server, part):
+def test_permanent_server_errors_stop_the_attempts_and_keep_the_part_file(get, server, part):
     part.write_bytes(CONTENT[:1000])
     server.errors = [503] * 99
     with pytest.raises(DownloadError, match=r"503 Service Unavailable\. 1000 bytes are in .*\.part; try again later"):
@@ -131,13 +131,13 @@ def test_lasting_errors_of_the_server_end_the_attempts_and_keep_what_came(get, s
     assert len(server.asked) == module.ATTEMPTS and part.stat().st_size == 1000
 
 
-def test_a_file_that_does_not_exist_is_not_asked_for_twice(server, tmp_path):
+def test_a_missing_file_is_not_requested_twice(server, tmp_path):
     with pytest.raises(DownloadError, match=r"404 Not Found\. Look for another address.*put it at .*gone\."):
         download(f"{server.url}/gone", tmp_path / "gone", sha256=SHA256)
     assert len(server.asked) == 1
 
 
-def test_no_server_is_an_error_of_ours(tmp_path, monkeypatch):
+def test_an_unreachable_server_raises_a_download_error(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "PAUSE", 0.001)
     with serve({}) as served:
         url = served.url
@@ -145,19 +145,19 @@ def test_no_server_is_an_error_of_ours(tmp_path, monkeypatch):
         download(f"{url}/file", tmp_path / "file", sha256=SHA256)
 
 
-def test_a_full_disk_is_noticed_before_the_download(get, monkeypatch):
+def test_a_full_disk_raises_before_the_download(get, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
     with pytest.raises(DownloadError, match=r"needs 300007 bytes more, but only 10 are free"):
         get()
 
 
 @pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://example.org/a", "example.org/a", ""])
-def test_only_web_addresses_are_taken(tmp_path, url):
+def test_only_http_addresses_are_accepted(tmp_path, url):
     with pytest.raises(InputError, match="begins with https"):
         download(url, tmp_path / "a", sha256=SHA256)
 
 
-def test_several_may_fetch_the_same_file_at_once(get):
+def test_several_processes_may_download_the_same_file_at_once(get):
     paths: list[Path] = []
     threads = [threading.Thread(target=lambda: paths.append(get())) for _ in range(4)]
     for thread in threads:
@@ -167,7 +167,7 @@ def test_several_may_fetch_the_same_file_at_once(get):
     assert len(paths) == 4 and paths[0].read_bytes() == CONTENT and list(paths[0].parent.iterdir()) == [paths[0]]
 
 
-def test_the_cache_is_where_the_user_keeps_caches(monkeypatch, tmp_path):
+def test_the_cache_is_in_the_users_cache_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("DENSEFIELD_CACHE", str(tmp_path / "own"))
     assert cache_folder() == tmp_path / "own"
     monkeypatch.delenv("DENSEFIELD_CACHE")
@@ -179,12 +179,12 @@ def test_the_cache_is_where_the_user_keeps_caches(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("claim", ["many", "-5", "1e9", "²", "9" * 40])
-def test_a_length_that_is_no_number_is_as_good_as_none(get, server, claim):
+def test_an_invalid_content_length_counts_as_missing(get, server, claim):
     server.claim = claim
     assert get().read_bytes() == CONTENT
 
 
-def test_a_file_beyond_the_limit_is_refused_by_its_length_or_while_it_comes(get, server, part, monkeypatch):
+def test_a_file_beyond_the_size_limit_raises_before_or_during_the_download(get, server, part, monkeypatch):
     monkeypatch.setattr(module, "MAX_BYTES", 100_000)
     with pytest.raises(DownloadError, match=r"gives 300007 bytes or more, expected at most 100000"):
         get()

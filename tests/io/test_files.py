@@ -9,7 +9,7 @@ import pytest
 from densefield.io.files import open_atomically, write_atomically
 
 
-def test_the_content_is_on_the_disk_before_it_has_the_name_and_then_the_name(tmp_path, monkeypatch):
+def test_the_content_is_synced_before_the_rename_and_the_folder_after_it(tmp_path, monkeypatch):
     events = []
     true_sync, true_replace = os.fsync, os.replace
     monkeypatch.setattr(
@@ -24,7 +24,7 @@ def test_the_content_is_on_the_disk_before_it_has_the_name_and_then_the_name(tmp
         assert events[2:] == [("sync", path.parent.stat().st_ino)]
 
 
-def test_after_an_error_the_old_file_is_there_and_nothing_else(tmp_path):
+def test_after_an_error_only_the_old_file_exists(tmp_path):
     write_atomically(tmp_path / "a.txt", b"old")
     with pytest.raises(RuntimeError, match="stopped"), open_atomically(tmp_path / "a.txt") as file:
         raise RuntimeError(f"stopped after {file.write(b'half')} bytes")

@@ -67,7 +67,7 @@ def peak_of(refused) -> int:
 
 
 @pytest.mark.parametrize("name", ["x.png", "x.eps", "x.jpg"])
-def test_an_eps_file_starts_no_ghostscript_whatever_its_name(tmp_path, monkeypatch, name):
+def test_an_eps_file_never_starts_ghostscript(tmp_path, monkeypatch, name):
     (tmp_path / name).write_bytes(EPS)
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a program was started"))
     with pytest.raises(InputError, match=r"is not an image: expected PNG, JPEG, TIFF, BMP, WebP, GIF or PPM"):
@@ -85,7 +85,7 @@ def test_every_allowed_format_is_read_by_its_content(tmp_path, suffix):
     assert read_image(renamed).shape == (4, 6, 3)
 
 
-def test_formats_that_are_not_allowed_are_refused(tmp_path):
+def test_other_formats_raise(tmp_path):
     Image.new("RGB", (6, 4)).save(tmp_path / "a.tga")
     Image.new("RGB", (6, 4)).save(tmp_path / "a.ico")
     for path in sorted(tmp_path.iterdir()):
@@ -109,7 +109,7 @@ def test_the_pixel_limit_is_an_environment_variable_that_the_error_names(tmp_pat
             max_pixels()
 
 
-def test_the_limit_may_be_above_that_of_pillow(tmp_path, monkeypatch):
+def test_the_pixel_limit_may_exceed_that_of_pillow(tmp_path, monkeypatch):
     (tmp_path / "large.png").write_bytes(png_of(20_000, 20_000))
     with pytest.raises(InputError, match="more than the limit of 134217728"):
         open_image(tmp_path / "large.png")
@@ -118,20 +118,20 @@ def test_the_limit_may_be_above_that_of_pillow(tmp_path, monkeypatch):
     assert open_image(tmp_path / "large.png").size == (20_000, 20_000)
 
 
-def test_a_header_of_many_pixels_takes_no_memory(tmp_path):
+def test_a_header_that_claims_many_pixels_allocates_no_memory(tmp_path):
     (tmp_path / "bomb.png").write_bytes(png_of(60_000, 60_000))
     assert MAX_PIXELS < 60_000**2 and peak_of(lambda: open_image(tmp_path / "bomb.png")) < 10_000_000
 
 
 @pytest.mark.parametrize("shape", [(10**6, 10**6), (2**62,), (2**40, 2**40, 2**40), (1 << 26, 1)])
-def test_an_array_that_claims_more_than_the_file_has_takes_no_memory(tmp_path, shape):
+def test_an_array_header_larger_than_the_file_allocates_no_memory(tmp_path, shape):
     (tmp_path / "a.npy").write_bytes(npy(shape, bytes(64)))
     npz(tmp_path / "a.npz", {"a.npy": npy(shape, bytes(64))})
     for name in ("a.npy", "a.npz"):
         assert peak_of(lambda name=name: read_array(tmp_path / name, first)) < 1_000_000
 
 
-def test_a_zip_bomb_is_refused_by_its_header(tmp_path, monkeypatch):
+def test_a_zip_bomb_raises_by_its_header(tmp_path, monkeypatch):
     monkeypatch.setenv("DENSEFIELD_MAX_PIXELS", "1000")
     npz(tmp_path / "bomb.npz", {"a.npy": npy((3000, 3000), bytes(4 * 9_000_000))})
     assert (tmp_path / "bomb.npz").stat().st_size < 40_000
@@ -140,7 +140,7 @@ def test_a_zip_bomb_is_refused_by_its_header(tmp_path, monkeypatch):
         read_array(tmp_path / "bomb.npz", first)
 
 
-def test_a_zip_that_lies_about_the_size_of_a_member_is_refused(tmp_path):
+def test_a_zip_with_a_wrong_member_size_raises(tmp_path):
     content = npy((50, 40), bytes(8000))
     npz(tmp_path / "a.npz", {"a.npy": content})
     lie = (tmp_path / "a.npz").read_bytes().replace(struct.pack("<I", len(content)), struct.pack("<I", 200))
@@ -161,7 +161,7 @@ def test_a_zip_that_lies_about_the_size_of_a_member_is_refused(tmp_path):
         (b"", "cannot be read as an array"),
     ],
 )
-def test_members_that_are_no_arrays_are_one_line(tmp_path, content, reason):
+def test_members_that_are_not_arrays_raise_one_line(tmp_path, content, reason):
     (tmp_path / "a.npy").write_bytes(content)
     npz(tmp_path / "a.npz", {"a.npy": content})
     for name in ("a.npy", "a.npz"):
@@ -170,7 +170,7 @@ def test_members_that_are_no_arrays_are_one_line(tmp_path, content, reason):
         assert str(tmp_path / name) in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_encrypted_and_unknown_compression_are_one_line(tmp_path):
+def test_encryption_and_unknown_compression_raise_one_line(tmp_path):
     npz(tmp_path / "a.npz", {"a.npy": npy((2,), bytes(8))})
     whole = bytearray((tmp_path / "a.npz").read_bytes())
     central = whole.index(b"PK\x01\x02")

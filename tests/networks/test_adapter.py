@@ -36,19 +36,19 @@ WRAPPINGS = {
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
 @pytest.mark.parametrize("stride", [1, 3, 4, 32])
 @pytest.mark.parametrize("size", [(1, 1), (20, 33), (64, 64)])
-def test_scores_are_found_and_brought_to_the_images_size(wrapping, stride, size):
+def test_scores_are_found_and_resized_to_the_image(wrapping, stride, size):
     module = Returning(WRAPPINGS[wrapping], stride)
     image = torch.randn(2, 3, *size, generator=torch.Generator().manual_seed(67))
     expected = interpolate(module.convolution(image), size=size, mode="bilinear", align_corners=False)
     assert torch.equal(as_network(module)(image), expected)
 
 
-def test_scores_finer_than_the_image_are_brought_to_its_size_too():
+def test_scores_finer_than_the_image_are_resized():
     network = as_network(nn.ConvTranspose2d(3, 5, 2, stride=2))
     assert network(torch.zeros(1, 3, 7, 9)).shape == (1, 5, 7, 9)
 
 
-def test_scores_of_the_images_size_are_left_as_they_are():
+def test_scores_of_the_images_size_stay_unchanged():
     module = Returning(WRAPPINGS["tensor"], stride=1)
     image = torch.randn(1, 3, 8, 9)
     assert torch.equal(as_network(module)(image), module.convolution(image))
@@ -61,17 +61,17 @@ def test_gradients_reach_the_module_and_the_image():
     assert image.grad.any() and module.convolution.weight.grad.any()
 
 
-def test_training_and_evaluation_are_passed_on():
+def test_training_and_evaluation_modes_reach_the_module():
     module = Returning(WRAPPINGS["tensor"])
     as_network(module).eval()
     assert not module.training
 
 
-def test_a_module_may_take_other_channels_than_three():
+def test_a_module_may_take_any_number_of_channels():
     assert as_network(nn.Conv2d(5, 2, 1))(torch.zeros(1, 5, 4, 4)).shape == (1, 2, 4, 4)
 
 
-def test_a_segformer_of_transformers_is_a_network():
+def test_a_segformer_of_transformers_works_as_a_network():
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(36137)
     config = transformers.SegformerConfig(
@@ -91,7 +91,7 @@ def test_a_segformer_of_transformers_is_a_network():
     assert module.decode_head.classifier.weight.grad.any()
 
 
-def test_normalization_is_imagenets_unless_given():
+def test_the_default_normalization_is_that_of_imagenet():
     assert as_network(nn.Identity()).normalization.mean == (123.675, 116.28, 103.53)
     network = as_network(nn.Identity(), mean=(1, 2, 3), std=(4, 5, 6))
     assert network.normalization(torch.tensor([5.0, 7.0, 9.0]).view(3, 1, 1)).flatten().tolist() == [1.0, 1.0, 1.0]
@@ -111,12 +111,12 @@ def test_normalization_is_imagenets_unless_given():
         (lambda x: x[..., :0], InputError, "too small for the module"),
     ],
 )
-def test_what_a_module_should_not_return(output, error, message):
+def test_invalid_outputs_of_a_module_raise(output, error, message):
     with pytest.raises(error, match=message):
         as_network(Returning(output))(torch.zeros(1, 3, 8, 8))
 
 
-def test_what_is_no_module_is_refused():
+def test_an_object_that_is_not_a_module_raises():
     with pytest.raises(InputTypeError, match=r"expected a torch.nn.Module"):
         as_network(lambda image: image)
 
@@ -130,6 +130,6 @@ def test_what_is_no_module_is_refused():
         ({"std": (1, 0, 1)}, InputError, "expected numbers above zero"),
     ],
 )
-def test_mean_and_deviation_are_checked(arguments, error, message):
+def test_invalid_mean_and_std_raise(arguments, error, message):
     with pytest.raises(error, match=message):
         as_network(nn.Identity(), **arguments)

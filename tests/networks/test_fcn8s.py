@@ -41,7 +41,7 @@ def test_doubling_is_learnt():
 
 
 @torch.no_grad()
-def test_at_first_the_scores_are_those_of_fc7_alone(network):
+def test_initial_scores_are_those_of_fc7(network):
     image = torch.randn(1, 3, 64, 96, dtype=torch.float64, generator=torch.Generator().manual_seed(83))
     x = pooled(network.features, image)[-1]
     scores = network.top(torch.relu(network.fc7(torch.relu(network.fc6(x)))))

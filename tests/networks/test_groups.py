@@ -46,7 +46,7 @@ def test_rates_are_the_papers():
     }
 
 
-def test_groups_go_by_name():
+def test_groups_are_formed_by_name():
     network = DeepLabVGG16(3, **FEW)
     groups = {group["name"]: names_of(network, group) for group in parameter_groups(network)}
     assert groups["top"] == {"top.weight"}
@@ -56,7 +56,7 @@ def test_groups_go_by_name():
     assert len(groups["rest"]) == len(groups["rest biases"]) == 15
 
 
-def test_the_top_is_all_that_imagenet_does_not_give(network):
+def test_the_top_layers_are_those_without_imagenet_weights(network):
     (top,) = (group for group in parameter_groups(network) if group["name"] == "top")
     assert all(name.startswith(network.top_layers) for name in names_of(network, top))
     rest = [name for group in parameter_groups(network) if "rest" in group["name"] for name in names_of(network, group)]
@@ -84,40 +84,40 @@ def test_frozen_parameters_are_left_out():
     assert sorted(names) == ["fc6.bias", "fc6.weight", "fc7.bias", "fc7.weight", "top.bias", "top.weight"]
 
 
-def test_a_users_module_takes_the_names_of_its_top():
+def test_top_layers_of_other_modules_are_given_by_name():
     network = as_network(nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.Conv2d(4, 2, 1)))
     groups = {group["name"]: names_of(network, group) for group in parameter_groups(network, top=["module.1"])}
     assert groups == {"top": {"module.1.weight"}, "top biases": {"module.1.bias"}, "rest": {"module.0.weight"}}
 
 
-def test_a_module_of_unknown_top_is_refused_with_its_layers():
+def test_a_module_with_unknown_top_layers_raises_and_lists_its_layers():
     network = as_network(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 2, 1)))
     with pytest.raises(InputError, match=r"layers of NetworkAdapter.*top=\[…\].*module.0, module.1"):
         parameter_groups(network)
 
 
-def test_a_top_that_is_not_there_is_refused():
+def test_an_unknown_top_layer_raises():
     with pytest.raises(InputError, match=r"top has 'classifier', which has no parameters; .*fc6, fc7, top"):
         parameter_groups(DeepLabVGG16(3, **FEW), top=["classifier"])
 
 
-def test_part_of_a_name_is_no_name():
+def test_layer_names_match_only_completely():
     with pytest.raises(InputError, match="top has 'to'"):
         parameter_groups(DeepLabVGG16(3, **FEW), top=["to"])
 
 
-def test_one_name_must_stand_in_a_list():
+def test_a_single_name_must_be_in_a_list():
     with pytest.raises(InputTypeError, match=r"use \['top'\]"):
         parameter_groups(DeepLabVGG16(3, **FEW), top="top")
 
 
-def test_what_is_no_module_is_refused():
+def test_an_object_that_is_not_a_module_raises():
     with pytest.raises(InputTypeError, match=r"expected a torch.nn.Module"):
         parameter_groups([torch.zeros(1)])
 
 
 @pytest.mark.parametrize("name", ["learning_rate", "top_factor", "bias_factor", "weight_decay"])
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
-def test_rates_are_checked(name, value):
+def test_invalid_rates_raise(name, value):
     with pytest.raises(InputError, match=f"{name} is .*not negative"):
         parameter_groups(DeepLabVGG16(3, **FEW), **{name: value})

@@ -17,12 +17,12 @@ def test_channels_are_shifted_and_scaled(dtype):
     assert result[1, :, 2, 3].tolist() == [0.0, 5.0, 5.0]
 
 
-def test_a_single_image_is_enough():
+def test_a_single_image_is_accepted():
     assert IMAGENET(torch.zeros(3, 4, 5)).shape == (3, 4, 5)
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (1, 4, 5), (4, 5, 3), (2, 4, 6, 6)])
-def test_an_image_without_three_channels_is_refused(shape):
+def test_an_image_without_three_channels_raises(shape):
     with pytest.raises(InputError, match=r"expected \(…, 3, H, W\)"):
         IMAGENET(torch.zeros(shape))
 

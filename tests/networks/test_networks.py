@@ -50,7 +50,7 @@ def test_scores_have_the_size_of_the_image(network, size):
     assert scores.isfinite().all()
 
 
-def test_images_of_a_batch_do_not_mix(ours):
+def test_images_of_a_batch_are_independent(ours):
     ours.eval()
     images = picture(3, 3, 20, 27)
     # Threads may split a batch otherwise than one image: equal up to the rounding of float32 sums.
@@ -75,7 +75,7 @@ def test_a_seed_fixes_the_weights(ours, request):
     assert not all(torch.equal(value, states[2][name]) for name, value in states[0].items())
 
 
-def test_a_state_dict_makes_the_same_network_of_another(ours, request):
+def test_a_state_dict_reproduces_a_network(ours, request):
     other = seeded(OURS[request.node.callspec.params["ours"]], seed=90018)
     image = picture(1, 3, 24, 19)
     before = other.eval()(image)
@@ -84,7 +84,7 @@ def test_a_state_dict_makes_the_same_network_of_another(ours, request):
     assert not torch.equal(other(image), before)
 
 
-def test_evaluation_is_repeatable_and_leaves_the_network_alone(ours):
+def test_evaluation_is_repeatable_and_does_not_change_the_network(ours):
     ours.eval()
     state = {name: value.clone() for name, value in ours.state_dict().items()}
     image = picture(2, 3, 24, 24)
@@ -121,33 +121,33 @@ def test_normalization_takes_colours(network):
         ((1, 3, 0, 8), "at least one pixel"),
     ],
 )
-def test_an_image_of_the_wrong_shape_is_refused(ours, shape, message):
+def test_an_image_of_the_wrong_shape_raises(ours, shape, message):
     with pytest.raises(InputError, match=message):
         ours.eval()(torch.zeros(shape))
 
 
-def test_an_image_of_whole_numbers_is_refused(network):
+def test_an_integer_image_raises(network):
     with pytest.raises(InputTypeError, match=r"torch.uint8.*network.normalization\(image\)"):
         network(torch.zeros(1, 3, 8, 8, dtype=torch.uint8))
 
 
-def test_an_image_of_another_precision_is_refused(ours):
+def test_an_image_of_another_precision_raises(ours):
     with pytest.raises(InputTypeError, match=r"torch.float64.*weights have torch.float32.*image.to\(torch.float32\)"):
         ours(torch.zeros(1, 3, 8, 8, dtype=torch.float64))
 
 
-def test_an_image_on_another_device_is_refused(ours):
+def test_an_image_on_another_device_raises(ours):
     with pytest.raises(InputError, match="the image is on meta, but the network is on cpu"):
         ours(torch.zeros(1, 3, 8, 8, device="meta"))
 
 
-def test_an_array_is_refused(network):
+def test_an_array_raises(network):
     with pytest.raises(InputTypeError, match="the image is a list"):
         network([[0.0]])
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_an_image_that_is_not_finite_is_refused(ours, value):
+def test_an_image_with_nan_or_infinity_raises(ours, value):
     image = torch.zeros(1, 3, 8, 8)
     image[0, 2, 3, 4] = value
     with pytest.raises(InputError, match=r"at 1 of 192 places, first at \(0, 2, 3, 4\)"):
@@ -155,7 +155,7 @@ def test_an_image_that_is_not_finite_is_refused(ours, value):
 
 
 @pytest.mark.parametrize("make", [DeepLabVGG16, FCN8sVGG16, DeepLabEfficientNetLite0])
-def test_the_number_of_labels_is_checked(make):
+def test_an_invalid_number_of_classes_raises(make):
     with pytest.raises(InputError, match="num_classes is 0, expected 1 or more"):
         make(0)
     with pytest.raises(InputTypeError, match=r"num_classes is 2\.0"):

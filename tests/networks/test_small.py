@@ -20,7 +20,7 @@ def test_scores_of_an_image_do_not_depend_on_its_batch():
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 7), (33, 50)])
-def test_any_size_is_scored_at_every_pixel(size):
+def test_images_of_any_size_get_a_score_at_every_pixel(size):
     assert small_network(num_classes=6).eval()(torch.zeros(1, 3, *size)).shape == (1, 6, *size)
 
 
@@ -35,6 +35,6 @@ def test_scores_move_with_the_image():
 
 
 @pytest.mark.parametrize(("options", "says"), [({"width": 48}, "multiple of 32"), ({"norm": "layer"}, "batch, group")])
-def test_what_it_cannot_be_made_with_is_refused(options, says):
+def test_invalid_arguments_raise(options, says):
     with pytest.raises(InputError, match=says):
         small_network(num_classes=2, **options)

@@ -21,7 +21,7 @@ def test_points_lie_on_every_sth_pixel(stride):
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 9), (16, 3), (19, 25)])
-def test_beyond_the_last_point_its_score_is_kept(size):
+def test_the_last_score_is_repeated_beyond_it(size):
     counts = [-(-n // 8) for n in size]
     scores = torch.randn(2, 3, *counts, dtype=torch.float64, generator=torch.Generator().manual_seed(808017))
     fine = upsample_points(scores, 8, size)
@@ -31,25 +31,25 @@ def test_beyond_the_last_point_its_score_is_kept(size):
     torch.testing.assert_close(fine[:, :, last:], fine[:, :, last : last + 1].expand_as(fine[:, :, last:]))
 
 
-def test_more_points_than_the_image_needs_are_cut_off():
+def test_extra_scores_are_cropped():
     scores = ramp(8, 0, (40, 40))  # of pixels 0 … 312
     torch.testing.assert_close(upsample_points(scores, 8, (306, 306)), ramp(1, 0, (306, 306)), rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("stride", [2, 8])
-def test_cells_lie_in_the_middle_of_their_pixels(stride):
+def test_scores_of_cells_lie_at_their_centres(stride):
     size = (4 * stride, 5 * stride)
     fine = upsample_cells(ramp(stride, (stride - 1) / 2, (4, 5)), stride, size)
     inner = (slice(None), slice(None), slice(stride, -stride), slice(stride, -stride))
     torch.testing.assert_close(fine[inner], ramp(1, 0, size)[inner], rtol=0, atol=1e-12)
 
 
-def test_cells_that_the_image_fills_in_part_are_cut_off():
+def test_partly_filled_cells_are_cropped():
     scores = ramp(8, 3.5, (3, 3))
     assert torch.equal(upsample_cells(scores, 8, (17, 20)), upsample_cells(scores, 8, (24, 24))[..., :17, :20])
 
 
-def test_scores_of_the_right_size_are_left_as_they_are():
+def test_scores_of_the_right_size_stay_unchanged():
     scores = torch.randn(1, 2, 5, 7)
     assert resize(scores, (5, 7)) is scores
 

@@ -14,7 +14,7 @@ from tests.support.range_server import serve
 CONTENT = b"weights" * 1000
 
 
-def test_vgg16_is_fetched_into_the_cache_once(tmp_path, monkeypatch):
+def test_weights_of_vgg16_are_downloaded_to_the_cache_once(tmp_path, monkeypatch):
     monkeypatch.setenv("DENSEFIELD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(vgg16, "_SHA256", hashlib.sha256(CONTENT).hexdigest())
     with serve({"weights.pth": CONTENT}) as server:
@@ -24,7 +24,7 @@ def test_vgg16_is_fetched_into_the_cache_once(tmp_path, monkeypatch):
     assert paths[0].read_bytes() == CONTENT and len(server.asked) == 1
 
 
-def test_the_name_of_torchvisions_file_begins_its_checksum():
+def test_torchvisions_file_name_has_the_beginning_of_its_checksum():
     # The rule of download.pytorch.org, by which torch itself checks its files.
     assert vgg16._URL.endswith(f"/vgg16-{vgg16._SHA256[:8]}.pth")
     assert len(bytes.fromhex(vgg16._SHA256)) == 32

@@ -34,7 +34,7 @@ def saved(request, tmp_path):
     return path, state
 
 
-def test_a_file_gives_back_what_was_written(saved):
+def test_a_file_round_trips(saved):
     path, state = saved
     assert {name: value.tolist() for name, value in read_weights(path).items()} == {
         name: value.tolist() for name, value in state.items()
@@ -49,7 +49,7 @@ def test_a_file_is_loaded_into_a_network(saved, kind):
     assert torch.equal(other.weight, state["weight"]) and torch.equal(other.bias, state["bias"])
 
 
-def test_a_file_that_is_cut_short_is_refused(saved):
+def test_a_truncated_file_raises(saved):
     path, _ = saved
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"weights\.\w+ .*cut short"):
@@ -57,7 +57,7 @@ def test_a_file_that_is_cut_short_is_refused(saved):
 
 
 @pytest.mark.parametrize("name", ["empty.pth", "empty.safetensors"])
-def test_an_empty_file_is_refused(tmp_path, name):
+def test_an_empty_file_raises(tmp_path, name):
     if name.endswith("safetensors"):
         pytest.importorskip("safetensors")
     (tmp_path / name).touch()
@@ -67,7 +67,7 @@ def test_an_empty_file_is_refused(tmp_path, name):
         read_weights(tmp_path / name)
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_file_raises(tmp_path):
     with pytest.raises(InputError, match=r"no file of weights .*nowhere\.pth"):
         load_weights(line(), tmp_path / "nowhere.pth")
 
@@ -83,7 +83,7 @@ class Burglar:
 
 
 @pytest.mark.parametrize("save", [torch.save, lambda thing, path: path.write_bytes(pickle.dumps(thing, protocol=2))])
-def test_a_pickle_with_code_in_it_is_refused_and_not_run(tmp_path, save):
+def test_a_pickle_with_code_raises_and_runs_nothing(tmp_path, save):
     trace = tmp_path / "trace"
     save({"weight": Burglar(trace)}, tmp_path / "bad.pth")
     expected = r"bad\.pth holds io\.open, not only tensors\. It was not read.*save the tensors alone.*torch\.save\("
@@ -98,7 +98,7 @@ def no_word_of_torch(caught):
 
 
 @pytest.mark.parametrize("content", [b"", b"no pickle at all", pickle.dumps({"weight": [1, 2]}, protocol=4)])
-def test_torchs_advice_on_a_file_that_is_not_its_own_is_not_passed_on(tmp_path, content):
+def test_torchs_warnings_about_foreign_files_are_suppressed(tmp_path, content):
     (tmp_path / "bad.pth").write_bytes(content)
     with pytest.raises(
         InputError, match=r"bad\.pth is (empty|damaged, cut short, or not a file of torch\.save)"
@@ -107,31 +107,31 @@ def test_torchs_advice_on_a_file_that_is_not_its_own_is_not_passed_on(tmp_path, 
     assert no_word_of_torch(caught)
 
 
-def test_a_whole_network_in_a_file_is_refused_with_what_to_save(tmp_path):
+def test_a_file_with_a_pickled_network_raises_with_a_hint(tmp_path):
     torch.save(line(), tmp_path / "network.pth")
     with pytest.raises(InputError, match=r"holds torch\.nn\.modules\.linear\.Linear, not only tensors") as caught:
         read_weights(tmp_path / "network.pth")
     assert no_word_of_torch(caught)
 
 
-def test_a_checkpoint_with_the_weights_inside_is_refused_with_the_cure(tmp_path):
+def test_a_checkpoint_that_contains_the_weights_raises_with_a_hint(tmp_path):
     torch.save({"state_dict": line().state_dict(), "epoch": 3}, tmp_path / "checkpoint.pth")
     with pytest.raises(InputTypeError, match=r"not tensors: state_dict; epoch.*is the state dict, pass that"):
         load_weights(line(), tmp_path / "checkpoint.pth")
 
 
-def test_a_file_with_a_bare_tensor_is_refused(tmp_path):
+def test_a_file_with_a_single_tensor_raises(tmp_path):
     torch.save(torch.zeros(2), tmp_path / "tensor.pth")
     with pytest.raises(InputTypeError, match="holds a Tensor, expected a state dict"):
         load_weights(line(), tmp_path / "tensor.pth")
 
 
-def test_what_is_neither_a_file_nor_a_state_dict_is_refused():
+def test_weights_of_another_type_raise():
     with pytest.raises(InputTypeError, match="weights is a int, expected a state dict or the name of a file"):
         load_weights(line(), 3)
 
 
-def test_keys_that_do_not_fit_are_all_listed_and_nothing_is_loaded():
+def test_all_mismatched_keys_are_listed_and_nothing_is_loaded():
     network = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2), nn.Linear(2, 1))
     state = {name: torch.zeros_like(value) for name, value in network.state_dict().items()}
     before = {name: value.clone() for name, value in network.state_dict().items()}
@@ -149,12 +149,12 @@ def test_keys_that_do_not_fit_are_all_listed_and_nothing_is_loaded():
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
-def test_a_long_list_is_cut():
+def test_a_long_list_of_keys_is_shortened():
     with pytest.raises(InputError, match=r"unexpected: (layer\d+; ){40}and 60 more$"):
         load_weights(nn.ReLU(), {f"layer{number}": torch.zeros(1) for number in range(100)})
 
 
-def test_without_safetensors_the_error_names_the_cure(tmp_path, monkeypatch):
+def test_without_safetensors_the_error_names_the_command_that_installs_it(tmp_path, monkeypatch):
     (tmp_path / "weights.safetensors").touch()
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(ModuleNotFoundError, match="pip install safetensors"):
@@ -182,7 +182,7 @@ def test_the_last_layer_of_vgg16_is_not_needed(make):
 
 
 @pytest.mark.parametrize("make", VGG)
-def test_weights_of_another_network_are_listed(make):
+def test_mismatched_keys_of_another_network_are_listed(make):
     weights = torchvision_weights()
     weights["features.1.running_mean"] = torch.zeros(2)
     weights["classifier.0.weight"] = weights["classifier.0.weight"][:, :100]

@@ -44,13 +44,13 @@ def test_the_layout_is_that_of_voc(tmp_path):
             assert image.mode == "RGB" and np.abs(error).mean() < 4  # steps of quality 95 are up to 10
 
 
-def test_the_files_do_not_depend_on_the_number_of_workers(tmp_path):
+def test_files_do_not_depend_on_the_number_of_workers(tmp_path):
     write_scenes(tmp_path / "one", 9, **RECIPE)
     write_scenes(tmp_path / "two", 9, **RECIPE, workers=2)
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
 
 
-def test_an_interrupted_run_is_gone_on_with(tmp_path):
+def test_an_interrupted_run_is_resumed(tmp_path):
     write_scenes(tmp_path / "whole", 6, **RECIPE)
 
     def stop(done: int, total: int) -> None:
@@ -83,14 +83,14 @@ def test_the_validation_share_is_kept_and_spread_evenly(share):
     assert all(abs(sum(chosen[:n]) - n * share) < 1 for n in range(1, 1000, 37))
 
 
-def test_other_scenes_in_the_folder_are_not_mixed_with(tmp_path):
+def test_a_folder_with_scenes_of_other_settings_raises(tmp_path):
     write_scenes(tmp_path, 2, **RECIPE)
     for change in ({"seed": 1}, {"object_classes": 4}, {"size": (96, 96)}):
         with pytest.raises(InputError, match=r"holds other scenes: .*scenes\.json says"):
             write_scenes(tmp_path, 2, **{**RECIPE, **change})
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path):
+def test_a_folder_with_other_files_raises_and_stays_unchanged(tmp_path):
     (tmp_path / "holiday.txt").write_text("photos")
     with pytest.raises(InputError, match="other files than scenes"):
         write_scenes(tmp_path, 2, **RECIPE)
@@ -115,7 +115,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
         ({"workers": 0}, InputError, "workers is 0"),
     ],
 )
-def test_bad_settings_are_refused_before_anything_is_written(tmp_path, change, error, message):
+def test_invalid_settings_raise_before_files_are_written(tmp_path, change, error, message):
     with pytest.raises(error, match=message):
         write_scenes(tmp_path / "s", **{"images": 2, **RECIPE, **change})
     assert not (tmp_path / "s").exists()

@@ -55,7 +55,7 @@ print(hashlib.sha256(b"".join(s.image.tobytes() + s.labels.tobytes() for s in sa
         drawn = digest(*(draw_scene(SEED, index, (96, 128), 20) for index in range(40)))
         assert drawn == "fc77521e3756f5fd318983ad5c5649e829d734f27c636dbb5fcb6eea4f7cfb55"
 
-    def test_seed_index_size_and_classes_all_matter(self):
+    def test_scenes_depend_on_seed_index_size_and_classes(self):
         settings = [(SEED, 0, (96, 96), 5), (SEED + 1, 0, (96, 96), 5), (SEED, 6, (96, 96), 5), (SEED, 0, (96, 96), 12)]
         # Six scenes each: one scene may by chance have the same objects of 5 classes as of 12.
         drawn = {digest(*(draw_scene(seed, first + k, *rest) for k in range(6))) for seed, first, *rest in settings}
@@ -122,7 +122,7 @@ class TestContent:
             assert deep.sum() < 0.75 * inside.sum()  # much of it lies within a tenth of the radius of its border
 
     @pytest.mark.parametrize("kind", SCENE_CLASSES, ids=lambda kind: kind.name)
-    def test_a_texture_stays_bounded_and_varies(self, kind):
+    def test_a_texture_is_bounded_and_varies(self, kind):
         y, x = np.meshgrid(*[np.linspace(-1.1, 1.1, 97, dtype=np.float32)] * 2, indexing="ij")
         pattern = kind.texture(x, y, random_generator(5, 31))
         assert pattern.dtype == np.float32 and pattern.shape == x.shape

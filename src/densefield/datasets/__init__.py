@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from densefield.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from densefield.datasets.check import DatasetReport as DatasetReport
     from densefield.datasets.check import check_data as check_data
     from densefield.datasets.download import download_voc2012 as download_voc2012
     from densefield.datasets.folder import FolderDataset as FolderDataset
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from densefield.datasets.loading import training_batches as training_batches
     from densefield.datasets.sample import Dataset as Dataset
     from densefield.datasets.sample import Sample as Sample
-    from densefield.datasets.sampling import Position as Position
     from densefield.datasets.transforms import Augmentation as Augmentation
     from densefield.datasets.transforms import ShrunkDataset as ShrunkDataset
     from densefield.datasets.transforms import augment as augment
@@ -26,12 +24,11 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            "check": ["DatasetReport", "check_data"],
+            "check": ["check_data"],
             "download": ["download_voc2012"],
             "folder": ["FolderDataset", "open_dataset"],
             "loading": ["Batch", "evaluation_batches", "training_batches"],
             "sample": ["Dataset", "Sample"],
-            "sampling": ["Position"],
             "transforms": ["Augmentation", "ShrunkDataset", "augment"],
             "voc": ["VOC2012"],
         },

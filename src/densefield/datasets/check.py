@@ -26,38 +26,20 @@ from densefield.datasets.voc import CLASSES as VOC_CLASSES
 from densefield.datasets.voc import OFFICIAL, find_sbd, list_voc
 from densefield.errors import DensefieldError, InputError
 from densefield.io.messages import first_names
+from densefield.io.progress import Progress
 from densefield.labels import VOID
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class DatasetReport:
-    """The result of checking a dataset.
+    """The result of checking a dataset."""
 
-    Parameters
-    ----------
-    splits
-        A line for each split.
-    checked
-        The number of samples that were read.
-    images_per_class
-        The number of images in which each class occurs.
-    problems, notes
-        A line for each problem, and for each remark.
-    complete
-        The dataset has all published images of train, val and, if SBD exists, train_aug.
-
-    >>> DatasetReport(("train: 1 image",), 1, {"cat": 1}, ()).complete
-    True
-    """
-
-    splits: tuple[str, ...]
-    checked: int
+    splits: tuple[str, ...]  # a line for each split
+    checked: int  # number of samples that were read
     images_per_class: Mapping[str, int]
-    problems: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-    complete: bool = True
+    problems: tuple[str, ...]  # a line for each
+    notes: tuple[str, ...] = ()  # a line for each
+    complete: bool = True  # it has all published images of train, val and, if SBD exists, train_aug
 
 
 @dataclass

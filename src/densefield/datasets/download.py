@@ -6,7 +6,6 @@ import os
 import shutil
 import tarfile
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -17,8 +16,7 @@ from densefield.datasets.voc import find_voc, list_voc
 from densefield.errors import DensefieldError, InputError
 from densefield.io.download import download
 from densefield.io.folders import path_inside
-
-StageProgress = Callable[[str, int, int | None], None]  # name of the stage, done, total if known
+from densefield.io.progress import Progress, StageProgress
 
 
 @dataclass(frozen=True)
@@ -80,12 +78,12 @@ def download_voc2012(
     threads
         Number of threads of the check, by default all processors.
     progress
-        Called with the name of the stage, what is done (bytes, or samples of the check), and the total if known.
+        Called with the name of the stage, what is done (bytes, or samples of the check), and the total.
 
     >>> downloaded = download_voc2012(Path("/data"))  # doctest: +SKIP
     """
 
-    def stage(name: str) -> Callable[[int, int | None], None]:
+    def stage(name: str) -> Progress:
         return lambda done, total: progress(name, done, total) if progress is not None else None
 
     failures = []
@@ -112,7 +110,7 @@ def _is_complete(folder: Path, split: str) -> bool:
         return False
 
 
-def unpack(archive: Path, folder: Path, progress: Callable[[int, int], None] | None = None) -> None:
+def unpack(archive: Path, folder: Path, progress: Progress | None = None) -> None:
     """Unpack an untrusted tar archive, compressed or not; nothing is ever written outside the folder.
 
     Links, devices and names that lead out of the folder are errors: tarfile's data filter is less strict, and missing

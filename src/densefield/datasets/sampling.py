@@ -35,18 +35,7 @@ def random_integer(rng: np.random.Generator, count: int) -> int:
 
 
 class Position(NamedTuple):
-    """A position in the stream of training samples: the epoch, and the number of its samples already delivered.
-
-    Parameters
-    ----------
-    epoch
-        The epoch, from 0.
-    sample
-        The number of samples of this epoch that were delivered.
-
-    >>> Position(epoch=2, sample=40)
-    Position(epoch=2, sample=40)
-    """
+    """A position in the stream of training samples: the epoch, and the number of its samples already delivered."""
 
     epoch: int = 0
     sample: int = 0

@@ -9,8 +9,6 @@ from densefield.lazy import lazy_exports
 if TYPE_CHECKING:
     from densefield.images.masks import Mask as Mask
     from densefield.images.masks import read_mask as read_mask
-    from densefield.images.pairs import find_images as find_images
-    from densefield.images.pairs import pair_up as pair_up
     from densefield.images.palette import overlay as overlay
     from densefield.images.palette import voc_labels as voc_labels
     from densefield.images.palette import voc_palette as voc_palette
@@ -19,18 +17,14 @@ if TYPE_CHECKING:
     from densefield.images.reading import read_rgb as read_rgb
     from densefield.images.refining import RefineSettings as RefineSettings
     from densefield.images.refining import refine_files as refine_files
-    from densefield.images.writing import write_png as write_png
-    from densefield.images.writing import write_result as write_result
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "masks": ["Mask", "read_mask"],
-            "pairs": ["find_images", "pair_up"],
             "palette": ["overlay", "voc_labels", "voc_palette"],
             "preview": ["draw_preview"],
             "reading": ["read_image", "read_rgb"],
             "refining": ["RefineSettings", "refine_files"],
-            "writing": ["write_png", "write_result"],
         },
     )

@@ -29,18 +29,7 @@ class FoundImages(NamedTuple):
 
 
 def find_images(inputs: Sequence[Path]) -> FoundImages:
-    """The images of files and folders; images with the same name are failures, since their results would collide.
-
-    Parameters
-    ----------
-    inputs
-        Image files, and folders of images.
-
-    >>> find_images([Path("missing.jpg")])
-    Traceback (most recent call last):
-        ...
-    densefield.errors.InputError: there is no file or folder missing.jpg.
-    """
+    """The images of files and folders; images with the same name are failures, since their results would collide."""
     found: dict[str, list[Path]] = {}
     ignored: list[str] = []
     for path in inputs:
@@ -111,14 +100,6 @@ def pair_up(
     mask_suffix
         What is appended to an image's name in the name of its mask: with "_mask", cat.jpg goes with cat_mask.png, and
         images and masks may be in one folder.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for name in ("cat.jpg", "cat_mask.png"):
-    ...         Path(folder, name).touch()
-    ...     pairing = pair_up(Path(folder), Path(folder), Path(folder, "out"), mask_suffix="_mask")
-    >>> [(pair.image.name, pair.mask.name, pair.out.name) for pair in pairing.pairs]
-    [('cat.jpg', 'cat_mask.png', 'cat_mask.png')]
     """
     for path in (image, mask):
         if not path.exists():

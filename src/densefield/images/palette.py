@@ -59,12 +59,7 @@ def voc_labels(colours: Bytes) -> Bytes | None:
     return labels if known else None
 
 
-def overlay(
-    image: Pixels,  # (H, W, 3)
-    labels: Labels,  # (H, W)
-    colours: Bytes,  # (256, 3)
-    void: int = VOID,
-) -> Bytes:
+def overlay(image: Pixels, labels: Labels, colours: Bytes, void: int = VOID) -> Bytes:
     """The image with the labels' colours blended over it, (H, W, 3); unknown pixels keep the image's colours.
 
     Parameters

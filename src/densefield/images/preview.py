@@ -34,12 +34,7 @@ class Panel:
     caption: str
 
 
-def draw_preview(
-    image: Pixels,  # (H, W, 3) or (H, W)
-    before: Labels,  # (H, W)
-    after: Labels,  # (H, W)
-    palette: Bytes | None = None,  # (n, 3)
-) -> Bytes:
+def draw_preview(image: Pixels, before: Labels, after: Labels, palette: Bytes | None = None) -> Bytes:
     """Draw image, mask, refined mask and the changed pixels, and a zoom to the part that changed most, (h, w, 3).
 
     Labels are colours over the image with contours. The picture is at most about 2,500 pixels wide.

@@ -137,8 +137,8 @@ def _orientation(image: Image.Image) -> int:
 def open_image(path: Path) -> Image.Image:
     """Decode the first frame of an image file; any error is an InputError that names the file.
 
-    The format is one of FORMATS, whatever the suffix, and the number of pixels is at most
-    `densefield.io.max_pixels()`. Decoders raise errors of any type on damaged files (struct.error, IndexError, …).
+    The format is one of FORMATS, whatever the suffix, and the number of pixels is limited. Decoders raise errors of any
+    type on damaged files (struct.error, IndexError, …).
     """
     try:
         with path.open("rb") as file:

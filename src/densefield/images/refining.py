@@ -24,6 +24,7 @@ from densefield.images.preview import draw_preview
 from densefield.images.reading import Pixels, read_image
 from densefield.images.writing import ClassNumbers, best_labels, write_png, write_result
 from densefield.io.messages import failure_line
+from densefield.io.progress import Progress
 from densefield.io.untrusted import check_array
 from densefield.labels import Void
 
@@ -106,7 +107,7 @@ def refine_files(
     mask_suffix: str = "",
     skip_existing: bool = False,
     threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     failed: Callable[[str], None] | None = None,
 ) -> RefinedFiles:
     """Refine the mask of one image, or of every image of a folder, and write the results.

@@ -27,48 +27,16 @@ def check_format(path: Path) -> None:
 
 
 def write_png(path: Path, picture: npt.NDArray[np.uint8]) -> None:
-    """Write a picture as PNG, atomically.
-
-    Parameters
-    ----------
-    path
-        The file to write.
-    picture
-        Colours (H, W, 3), or grey values (H, W).
-
-    >>> import tempfile
-    >>> from densefield.images.reading import read_image
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_png(Path(folder, "a.png"), np.zeros((4, 6, 3), np.uint8))
-    ...     read_image(Path(folder, "a.png")).shape
-    (4, 6, 3)
-    """
+    """Write a picture (H, W, 3) or (H, W) as PNG, atomically."""
     buffer = BytesIO()
     Image.fromarray(picture).save(buffer, "PNG")
     write_atomically(path, buffer.getvalue())
 
 
 def write_result(path: Path, probabilities: npt.NDArray[np.float32], mask: Mask, numbers: ClassNumbers = None) -> None:
-    """Write probabilities to .npy and .npz, and the most probable labels to pictures, in the form of the mask.
+    """Write probabilities (L, H, W) to .npy and .npz, and the best labels to pictures, in the form of the mask.
 
-    Parameters
-    ----------
-    path
-        The file to write; its suffix is the format.
-    probabilities
-        Probabilities of the classes, (L, H, W).
-    mask
-        The mask that was refined; its form and palette are kept.
-    numbers
-        The labels of the rows of `probabilities`, (L,); by default 0, …, L-1.
-
-    >>> import tempfile
-    >>> from densefield.images.reading import read_image
-    >>> mask = Mask("labels", np.array([[0, 1]]))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_result(Path(folder, "a.png"), np.array([[[0.2, 0.9]], [[0.8, 0.1]]], np.float32), mask)
-    ...     read_image(Path(folder, "a.png")).tolist()
-    [[1, 0]]
+    `numbers` are the labels of the rows of `probabilities`, (L,), by default 0, …, L-1.
     """
     check_format(path)
     suffix = path.suffix.lower()

@@ -13,14 +13,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from densefield.errors import DensefieldError, InputError
-
-DownloadProgress = Callable[[int, "int | None"], None]  # bytes done, and their total if the server sends it
+from densefield.io.progress import Progress
 
 CHUNK = 1 << 20
 MAX_BYTES = 1 << 33  # of a file; the largest one used has 2 GB
@@ -42,42 +41,25 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "densefield"
 
 
-def download(url: str, path: Path, *, sha256: str, progress: DownloadProgress | None = None) -> Path:
+def download(url: str, path: Path, *, sha256: str, progress: Progress | None = None) -> Path:
     """Download a file, unless it exists with the right checksum, and return its path.
 
-    An incomplete download is `path` + ".part", which the next call resumes. More than 2³³ bytes are refused. Several
-    processes may download the same file at once.
-
-    Parameters
-    ----------
-    url
-        An address that begins with https:// or http://.
-    path
-        The file to write. An existing file with another checksum is taken for the beginning of the download.
-    sha256
-        The expected SHA-256, in hexadecimal.
-    progress
-        Called with the bytes done, and their total if known.
-
-    >>> download("ftp://example.org/a", Path("a"), sha256="")
-    Traceback (most recent call last):
-        ...
-    densefield.errors.InputError: the address is 'ftp://example.org/a', expected one that begins with https:// or \
-http://.
+    An incomplete download is `path` + ".part", which the next call resumes; an existing file with another checksum is
+    taken for one. More than 2³³ bytes are refused. Several processes may download the same file at once.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise InputError(f"the address is {url!r}, expected one that begins with https:// or http://.")
     expected = sha256.lower()
+    part = path.with_name(f"{path.name}.part")
     if path.is_file():
         with path.open("rb") as existing:
             if _digest(existing) == expected:
                 return path
-    part = path.with_name(f"{path.name}.part")
+        with suppress(FileNotFoundError):  # another process may have moved it
+            os.replace(path, part)
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists():
-        os.replace(path, part)
-    part.touch()
-    with part.open("r+b") as file:  # not "ab": two processes then write the same bytes to the same places
+    # Not "ab", so that two processes write the same bytes to the same places; created and opened in one step.
+    with open(os.open(part, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666), "r+b") as file:
         resumed = _size(file) > 0
         _fetch(url, file, part, progress)
         found = _digest(file)
@@ -99,7 +81,7 @@ http://.
     return path
 
 
-def _fetch(url: str, file: BinaryIO, part: Path, progress: DownloadProgress | None) -> None:
+def _fetch(url: str, file: BinaryIO, part: Path, progress: Progress | None) -> None:
     """Append to the file until it is complete; broken connections are retried as long as they make progress."""
     failures = 0
     while True:
@@ -126,7 +108,7 @@ def _fetch(url: str, file: BinaryIO, part: Path, progress: DownloadProgress | No
         time.sleep(PAUSE * 2 ** (failures - 1))
 
 
-def _fetch_once(url: str, file: BinaryIO, part: Path, progress: DownloadProgress | None) -> None:
+def _fetch_once(url: str, file: BinaryIO, part: Path, progress: Progress | None) -> None:
     """Request the missing bytes once; raises if the connection ends early."""
     done = _size(file)
     headers = {"User-Agent": "densefield", "Accept-Encoding": "identity"}
@@ -154,7 +136,7 @@ def _fetch_once(url: str, file: BinaryIO, part: Path, progress: DownloadProgress
             _check_size(url, done)
             file.write(chunk)
             if progress is not None:
-                progress(done, total)
+                progress(done, total or 0)
         if total is not None and done < total:  # read() ends without an error when the connection does
             raise ConnectionError(f"the connection ended after {done} of {total} bytes")
         file.truncate()

@@ -17,20 +17,7 @@ from densefield.io.messages import cause
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file under a temporary name and rename it, so that no reader ever sees a partial file.
 
-    The content is synced to disk before the rename, and the rename before the function returns.
-
-    Parameters
-    ----------
-    path
-        The file to write; missing parent folders are created.
-    content
-        The bytes to write.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_atomically(Path(folder, "notes", "a.txt"), b"content")
-    ...     Path(folder, "notes", "a.txt").read_bytes()
-    b'content'
+    Missing parent folders are created. The content is synced to disk before the rename, and the rename before return.
     """
     with open_atomically(path) as file:
         file.write(content)
@@ -40,12 +27,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 def open_atomically(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO]:
     """Open a file for writing that replaces `path` at the end of the block; after an error nothing changes.
 
-    Parameters
-    ----------
-    path
-        The file to write; errors such as a full disk name it.
-    temporary
-        Name of the file while it is written, in the same folder; by default a unique name.
+    Until then its name is `temporary`, in the same folder. Errors such as a full disk name `path`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -87,11 +69,6 @@ def sync_folder(folder: Path) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read the object in a JSON file; any error is an InputError that names the file.
-
-    Parameters
-    ----------
-    path
-        The file to read.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -32,24 +32,7 @@ class FolderListing:
 
 
 def list_files(folder: Path, suffixes: set[str], *, recursive: bool = False) -> FolderListing:
-    """List a folder in sorted order, without hidden files and folders; links to folders are followed once.
-
-    Parameters
-    ----------
-    folder
-        The folder to list.
-    suffixes
-        The suffixes of the wanted files in lower case, such as ".png".
-    recursive
-        Search subfolders too.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Path(folder, "cat.png").touch()
-    ...     listing = list_files(Path(folder), {".png"})
-    >>> list(listing.files)
-    ['cat']
-    """
+    """List a folder in sorted order, without hidden files and folders; links to folders are followed once."""
     listing = FolderListing()
     seen: set[str] = set()
 
@@ -77,13 +60,6 @@ def list_files(folder: Path, suffixes: set[str], *, recursive: bool = False) -> 
 
 def path_inside(folder: Path, name: str) -> Path:
     """The path of a file inside a folder; raises if the name, or a link, leads out of the folder.
-
-    Parameters
-    ----------
-    folder
-        The folder that the file must be in.
-    name
-        The untrusted name of the file, relative to the folder.
 
     >>> path_inside(Path("cases"), "../secret.png")
     Traceback (most recent call last):

@@ -14,14 +14,7 @@ OUT_OF_MEMORY = ("can't allocate memory", "CUDA out of memory", "not enough memo
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    r"""Escape the characters that a terminal would interpret.
-
-    Parameters
-    ----------
-    text
-        Text from a file or a file name.
-    lines
-        Keep line breaks.
+    r"""Escape the characters that a terminal would interpret; `lines` keeps line breaks.
 
     >>> printable("cat\x1b[31m.png"), printable("one\ntwo"), printable("one\ntwo", lines=True)
     ('cat\\x1b[31m.png', 'one\\ntwo', 'one\ntwo')
@@ -49,14 +42,7 @@ def cause(error: Exception) -> str:
 
 
 def failure_line(error: Exception, *paths: Path | str) -> str:
-    """One line that names a file and the reason why it failed.
-
-    Parameters
-    ----------
-    error
-        What was raised.
-    paths
-        The files that the error may be about, most likely first. The first is named if the error names none.
+    """One line that names a file and the reason why it failed; `paths` are the files it may be about, likeliest first.
 
     >>> failure_line(ValueError("odd\\nheader"), "cat.npz")
     'cat.npz: ValueError: odd header.'

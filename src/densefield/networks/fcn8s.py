@@ -50,14 +50,7 @@ def fcn8s_vgg16(num_classes: int = 21, weights: Weights | None = None) -> FCN8sV
 class FCN8sVGG16(nn.Module):
     """VGG-16 as a fully convolutional network, with scores from fc7, pool4 and pool3.
 
-    Parameters
-    ----------
-    num_classes
-        The number of classes.
-    widths
-        Channels of the five stages.
-    fully_connected
-        Channels of fc6 and fc7.
+    `widths` are the channels of the five stages, `fully_connected` those of fc6 and fc7.
     """
 
     stride = 8

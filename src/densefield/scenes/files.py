@@ -14,6 +14,7 @@ from pathlib import Path
 from densefield.errors import InputError, InputTypeError
 from densefield.images.palette import voc_palette
 from densefield.io.files import write_atomically
+from densefield.io.progress import Progress
 from densefield.scenes.scene import (
     Size,
     checked_classes,
@@ -48,7 +49,7 @@ def write_scenes(
     *,
     val_share: float = 0.2,
     workers: int = 1,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> int:
     """Write the first scenes of a seed into a folder, and return how many did not exist yet.
 
