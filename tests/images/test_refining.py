@@ -95,7 +95,7 @@ def test_folders_are_refined_pair_by_pair_in_order(folders, threads):
         images, masks, out, SETTINGS, threads=threads, progress=lambda done, total: calls.append((done, total))
     )
     assert [outcome.pair.out.name for outcome in refined.outcomes] == [f"{n}.png" for n in range(5)]
-    assert calls == [(n, 5) for n in range(1, 6)]
+    assert calls == [(n, 5) for n in range(6)]
     for seed in range(5):
         photo, mask = scene(7000 + seed)
         assert np.array_equal(labels_in(out / f"{seed}.png"), refine(photo, labels=mask, kernels=KERNELS).argmax(0))
@@ -312,9 +312,9 @@ def test_failures_are_reported_as_they_happen(folders):
     refined = refine_files(
         images, masks, out, SETTINGS, threads=1, progress=lambda done, _: calls.append(done), failed=calls.append
     )
-    alone, first, broken, *rest = calls
+    alone, start, first, broken, *rest = calls
     assert f"{masks / 'alone.png'}: no image" in alone and str(masks / "1.png") in broken
-    assert [first, *rest] == [1, 2, 3, 4, 5]
+    assert [start, first, *rest] == [0, 1, 2, 3, 4, 5]
     assert set(refined.failures) == {alone, broken}
 
 

@@ -147,6 +147,8 @@ def refine_files(
     if failed is not None:
         for line in _unpaired(pairing):
             failed(line)
+    if progress is not None:
+        progress(0, len(todo))
     outcomes: list[Outcome] = []
     for outcome in _refine_pairs(todo, settings, count):
         outcomes.append(outcome)
