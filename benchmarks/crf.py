@@ -106,7 +106,7 @@ def report_gradients() -> None:
             return crf(scores, image)
 
     def both(*frozen: str) -> None:
-        crf.learn("*")
+        crf.unfreeze("*")
         if frozen:
             crf.freeze(*frozen)
         crf.zero_grad()

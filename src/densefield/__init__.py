@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from densefield.crf.kernels import Kernel as Kernel
     from densefield.crf.kernels import Spatial as Spatial
     from densefield.crf.model import CRF as CRF
+    from densefield.crf.problem import Solution as Solution
     from densefield.crf.refine import refine as refine
-    from densefield.crf.solution import Solution as Solution
     from densefield.datasets.folder import FolderDataset as FolderDataset
     from densefield.datasets.loading import evaluation_batches as evaluation_batches
     from densefield.datasets.loading import training_batches as training_batches
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from densefield.datasets.transforms import Augmentation as Augmentation
     from densefield.datasets.voc import VOC2012 as VOC2012
     from densefield.diagnose.explain import explain as explain
-    from densefield.diagnose.finding import Finding as Finding
+    from densefield.diagnose.result import Finding as Finding
     from densefield.errors import DensefieldError as DensefieldError
     from densefield.errors import InputError as InputError
     from densefield.errors import InputTypeError as InputTypeError
@@ -64,14 +64,14 @@ _HOMES = {
     "from_monai": "densefield.crf.convert",
     "CRF": "densefield.crf.model",
     "explain": "densefield.diagnose.explain",
-    "Finding": "densefield.diagnose.finding",
+    "Finding": "densefield.diagnose.result",
     "Bilateral": "densefield.crf.kernels",
     "Custom": "densefield.crf.kernels",
     "Kernel": "densefield.crf.kernels",
     "Spatial": "densefield.crf.kernels",
     "DenseCRF": "densefield.nn.dense_crf",
     "refine": "densefield.crf.refine",
-    "Solution": "densefield.crf.solution",
+    "Solution": "densefield.crf.problem",
     "FolderDataset": "densefield.datasets.folder",
     "Sample": "densefield.datasets.sample",
     "VOC2012": "densefield.datasets.voc",

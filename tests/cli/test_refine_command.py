@@ -83,7 +83,7 @@ def test_logits_and_soft_masks_are_told_by_options(here):
     assert np.array_equal(np.load(here / "out.npy"), refine(PHOTO, logits=logits))
     assert command(here, "photo.png", "object.png", "-o", "soft.npy", "--soft").exit_code == 0
     one = MASK.astype(np.float32)
-    assert np.array_equal(np.load(here / "soft.npy"), refine(PHOTO, np.stack([1 - one, one])))
+    assert np.array_equal(np.load(here / "soft.npy"), refine(PHOTO, probabilities=np.stack([1 - one, one])))
 
 
 def test_an_object_comes_back_as_an_object_with_a_preview(here):
@@ -97,7 +97,7 @@ def test_explain_says_what_was_seen_on_stdout(here):
     good = command(here, "photo.png", "labels.png", "-o", "out.png", "--explain")
     assert good.exit_code == 0 and good.stdout.endswith("of the pixels changed their label.\n")
     none = command(here, "photo.png", "labels.png", "-o", "out.png", "--explain", "--iterations", "0")
-    assert none.stdout.startswith("problem: No update is made.\n  seen: iterations = 0\n")
+    assert none.stdout.startswith("problem: Inference makes no iteration.\n  seen: iterations = 0\n")
 
 
 def test_folders_are_refined_and_counted(here):

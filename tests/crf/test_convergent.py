@@ -9,16 +9,14 @@ import pytest
 
 from densefield import CRF, Bilateral, ExactFilter, Spatial
 from densefield.crf.convergent import convergent_steps
-from densefield.crf.coupling import Coupling, couple
-from densefield.crf.energy import free_energy
-from densefield.crf.mean_field import Step, mean_field_steps, update
-from densefield.crf.softmax import log_softmax
+from densefield.crf.mean_field import Step, free_energy, log_softmax, mean_field_steps, update
+from densefield.crf.pairwise import Pairwise, normalized
 from densefield.errors import InputError
 
 EPS = np.finfo(np.float64).eps
 EPS_SINGLE = np.finfo(np.float32).eps
 
-Model = tuple[np.ndarray, list[Coupling[np.ndarray]]]
+Model = tuple[np.ndarray, list[Pairwise[np.ndarray]]]
 
 
 def random_weight(random: np.random.Generator, labels: int, strength: float) -> np.ndarray:
@@ -45,11 +43,11 @@ def random_model(seed: int) -> Model:
         mu = random_weight(random, labels, float(random.choice([0.1, 1.0, 10.0]) * random.choice([1.0, spread])))
         normalization = "symmetric" if random.integers(2) else "none"
         present = (random.random((points, 1)) > 0.1).astype(np.float64)
-        couplings.append(couple(k.apply, normalization, mu, present, k.diagonal() if exclude_self else None))
+        couplings.append(normalized(k.apply, normalization, mu, present, k.diagonal() if exclude_self else None))
     return scores, couplings
 
 
-def size_of_terms(step: Step[np.ndarray], scores: np.ndarray, couplings: list[Coupling[np.ndarray]]) -> float:
+def size_of_terms(step: Step[np.ndarray], scores: np.ndarray, couplings: list[Pairwise[np.ndarray]]) -> float:
     """What the free energy adds up, without signs: rounding is relative to this."""
     terms = np.abs(step.q * step.log_q).sum() + np.abs(step.q * scores).sum()
     return float(terms + sum(np.abs(step.q * coupling.message(step.q)).sum() for coupling in couplings))
@@ -101,7 +99,7 @@ def test_the_same_two_pixels_descend_with_it():
     crf, scores = opposed()
     solution = crf.solve(scores, convergent=True, energies=True, tolerance=1e-9)
     assert solution.converged
-    assert solution.steps < 30
+    assert solution.iterations < 30
     assert (np.diff(solution.energies) <= 8 * EPS * 20).all()
     assert solution.energies[-1] < min(crf.solve(scores, energies=True).energies) - 1
 
@@ -109,7 +107,7 @@ def test_the_same_two_pixels_descend_with_it():
 def test_where_pixels_count_among_their_own_neighbours_it_is_the_parallel_update():
     random = np.random.default_rng(16_103)
     scores, k = random.normal(size=(20, 3)), ExactFilter(random.normal(size=(20, 2)))
-    couplings = [couple(k.apply, "symmetric", np.array(4.0), np.ones((20, 1)))]
+    couplings = [normalized(k.apply, "symmetric", np.array(4.0), np.ones((20, 1)))]
     for found, expected in islice(
         zip(convergent_steps(scores, couplings), mean_field_steps(scores, couplings), strict=True), 6
     ):
@@ -141,7 +139,7 @@ def test_weakly_coupled_models_have_one_fixed_point_and_both_ways_lead_to_it():
         random = np.random.default_rng(seed)
         k = ExactFilter(random.normal(size=(15, 2)))
         mu = random_weight(random, 4, 0.5)
-        model = random.normal(size=(15, 4)), [couple(k.apply, "symmetric", mu, np.ones((15, 1)), k.diagonal())]
+        model = random.normal(size=(15, 4)), [normalized(k.apply, "symmetric", mu, np.ones((15, 1)), k.diagonal())]
         found, expected = converge(convergent_steps(*model), 1e-14), converge(mean_field_steps(*model), 1e-14)
         assert np.allclose(found.q, expected.q, rtol=0, atol=1e-13)
 
@@ -160,8 +158,8 @@ def test_it_falls_on_the_lattice(exclude_self, normalization, weight):
         Bilateral(9, 60, weight=weight, normalization=normalization),
     )
     crf = CRF(kernels, exclude_self=exclude_self)
-    problem = crf.pose(3 * random.normal(size=(4, 12, 16)), image)
-    model = problem.rows, problem.couplings
+    problem = crf.problem(3 * random.normal(size=(4, 12, 16)), image)
+    model = problem.rows, problem.pairwise
     steps = list(islice(convergent_steps(*model), 60))
     # The operator is symmetric and positive semi-definite; its sums are rounded in single precision, each once for
     # the step and once for the energy.
@@ -183,7 +181,7 @@ def test_solving_gives_the_last_of_the_steps():
 
 def test_no_pixels_converge_at_once():
     solution = CRF([Spatial(2)], exclude_self=True).solve(np.empty((3, 0, 4)), convergent=True, tolerance=1e-3)
-    assert solution.converged and solution.steps == 1
+    assert solution.converged and solution.iterations == 1
     assert solution.marginals.shape == (3, 0, 4)
 
 

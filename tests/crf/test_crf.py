@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from densefield import CRF, Bilateral, Custom, Solution, Spatial
-from densefield.crf.coupling import Coupling
 from densefield.crf.mean_field import mean_field
+from densefield.crf.pairwise import Pairwise
 from tests.support.crf_reference import NORMALIZATIONS, dense_marginals, exact, gaussian, random_input, softmax
 
 
@@ -43,7 +43,7 @@ def test_results_have_the_shape_of_the_scores(shape):
         assert np.array_equal(solution.labels, solution.marginals.argmax(axis=0))
         assert np.allclose(np.exp(solution.log_marginals), solution.marginals, rtol=1e-6)
         assert np.allclose(solution.marginals.sum(axis=0), 1, atol=1e-6)
-        assert solution.steps == 5 and len(solution.residuals) == 5
+        assert solution.iterations == 5 and len(solution.residuals) == 5
         assert solution.energies is None and solution.converged is None
 
 
@@ -77,7 +77,7 @@ def test_the_steps_one_by_one_are_the_solution(options):
     for crf in (CRF(iterations=4), exact(iterations=4)):
         steps = list(islice(crf.steps(scores, image, energies=True, **options), 5))
         for count, step in enumerate(steps):
-            assert step.steps == count == len(step.residuals) == len(step.energies) - 1
+            assert step.iterations == count == len(step.residuals) == len(step.energies) - 1
         solution = crf.solve(scores, image, energies=True, **options)
         # The loop of `solve` may add up in another order than one step at a time; single precision shows it.
         close = 1e-13 if crf.solve(scores, image).marginals.dtype == np.float64 else 1e-5
@@ -90,7 +90,7 @@ def test_no_iterations_give_the_softmax():
     scores, image = random_input(5, 6)
     solution = exact(iterations=0).solve(scores, image, tolerance=0.1)
     assert np.allclose(solution.marginals, softmax(scores), rtol=1e-14)
-    assert solution.steps == 0 and solution.residuals == () and solution.converged is False
+    assert solution.iterations == 0 and solution.residuals == () and solution.converged is False
 
 
 def test_a_tolerance_stops_early_and_says_so():
@@ -98,19 +98,19 @@ def test_a_tolerance_stops_early_and_says_so():
     crf = exact(Spatial(2, weight=1), iterations=100)
     solution = crf.solve(scores, tolerance=1e-6)
     assert solution.converged is True
-    assert 1 < solution.steps < 100
+    assert 1 < solution.iterations < 100
     assert solution.residuals[-1] <= 1e-6 < solution.residuals[-2]
-    last = next(islice(crf.steps(scores), solution.steps, None))
+    last = next(islice(crf.steps(scores), solution.iterations, None))
     assert np.allclose(last.marginals, solution.marginals, rtol=1e-12)
     hasty = exact(Spatial(2, weight=1), iterations=1).solve(scores, image, tolerance=1e-6)
-    assert hasty.converged is False and hasty.steps == 1
+    assert hasty.converged is False and hasty.iterations == 1
 
 
 def test_energies_are_the_free_energy_of_every_step():
     scores, image = random_input(4, 5)
     crf = exact(Bilateral(3, 70, weight=2, normalization="none"), iterations=3)
     energies = crf.solve(scores, image, energies=True).energies
-    k = crf.pose(scores, image).couplings[0].smooth(np.eye(20))
+    k = crf.problem(scores, image).pairwise[0].smooth(np.eye(20))
     assert len(energies) == 4
     for energy, step in zip(energies, crf.steps(scores, image), strict=False):
         q = step.marginals.reshape(3, 20)
@@ -189,8 +189,8 @@ def test_the_loop_of_solve_is_that_of_the_twin():
     scores, image = random_input(9, 11)
     for exclude_self in (False, True):
         crf = CRF(exclude_self=exclude_self)
-        problem = crf.pose(scores, image)
-        twin = mean_field(problem.rows, problem.couplings, 5)
+        problem = crf.problem(scores, image)
+        twin = mean_field(problem.rows, problem.pairwise, 5)
         # Single precision, with sums in another order.
         assert np.allclose(crf.solve(scores, image).marginals.reshape(3, -1).T, np.exp(twin), atol=1e-5)
 
@@ -261,9 +261,9 @@ def test_points_far_from_the_origin_are_coupled_as_near_it(method, covariance):
 
 
 def test_couplings_are_bound_to_the_pixels():
-    problem = CRF().pose(*random_input(4, 5))
-    assert [type(coupling) for coupling in problem.couplings] == [Coupling, Coupling]
-    assert problem.couplings[0].smooth(np.ones((20, 3), np.float32)).shape == (20, 3)
+    problem = CRF().problem(*random_input(4, 5))
+    assert [type(term) for term in problem.pairwise] == [Pairwise, Pairwise]
+    assert problem.pairwise[0].smooth(np.ones((20, 3), np.float32)).shape == (20, 3)
 
 
 @pytest.mark.slow

@@ -57,7 +57,7 @@ def test_a_crf_comes_back_from_its_file_as_it_was(tmp_path):
     without_widths[3][3] = 3.0  # the width that the covariance replaces is not written
     assert fields(again) == without_widths  # to the last bit
     for option in ("iterations", "exclude_self", "operator", "halo", "axis_order"):
-        assert getattr(again, option) == getattr(crf, option)
+        assert getattr(again.options, option) == getattr(crf.options, option)
 
 
 def test_a_file_without_kernels_has_the_default_ones_and_an_empty_list_none(write):
@@ -67,13 +67,18 @@ def test_a_file_without_kernels_has_the_default_ones_and_an_empty_list_none(writ
 
 def test_options_that_are_not_in_the_file_are_given_and_others_are_overridden(write):
     crf = read_crf(write("iterations = 4\nhalo = 1\n" + SPATIAL), iterations=9, method="exact", data_range=1.0)
-    assert (crf.iterations, crf.halo, crf.method, crf.data_range) == (9, 1, "exact", 1.0)
+    assert (crf.options.iterations, crf.options.halo, crf.options.method, crf.options.data_range) == (
+        9,
+        1,
+        "exact",
+        1.0,
+    )
 
 
 def test_options_and_numbers_of_numpy_are_written_as_numbers(write):
     crf = CRF([Spatial(np.float32(2.5), weight=np.int64(2))], iterations=np.int64(4), halo=np.int8(1))
     again = read_crf(write(crf_to_toml(crf)))
-    assert (again.iterations, again.halo, fields(again)) == (4, 1, fields(crf))
+    assert (again.options.iterations, again.options.halo, fields(again)) == (4, 1, fields(crf))
 
 
 def test_how_images_are_passed_is_not_in_the_file():
@@ -201,7 +206,7 @@ def test_a_file_is_replaced_completely_or_not_at_all(tmp_path, monkeypatch):
     monkeypatch.setattr("os.replace", fail)
     with pytest.raises(OSError, match="disk full"):
         write_crf(path, CRF(iterations=4))
-    assert read_crf(path).iterations == 3 and list(tmp_path.iterdir()) == [path]
+    assert read_crf(path).options.iterations == 3 and list(tmp_path.iterdir()) == [path]
 
 
 def test_without_tomli_python_3_10_is_told_what_to_install(write, monkeypatch):

@@ -59,7 +59,7 @@ def test_options_that_make_no_crf_are_refused_at_once(options, error, message):
 )
 @pytest.mark.parametrize("method", ["lattice", "exact"])
 def test_what_is_no_score_is_refused(scores, error, message, method):
-    for call in ("solve", "steps", "pose"):
+    for call in ("solve", "steps", "problem"):
         with pytest.raises(error, match=message):
             getattr(CRF([Spatial(2)], method=method), call)(scores)
 
@@ -91,7 +91,7 @@ def test_what_is_no_score_is_refused(scores, error, message, method):
 )
 @pytest.mark.parametrize("method", ["lattice", "exact"])
 def test_what_does_not_fit_the_scores_is_refused(given, error, message, method):
-    for call in ("solve", "steps", "pose"):
+    for call in ("solve", "steps", "problem"):
         with pytest.raises(error, match=message):
             getattr(CRF([Bilateral(2, 3)], method=method), call)(SCORES, **given)
 
@@ -99,7 +99,7 @@ def test_what_does_not_fit_the_scores_is_refused(given, error, message, method):
 @pytest.mark.parametrize("damping", [-0.1, 1.0, 2, np.nan, np.inf, "much", None, True])
 def test_damping_outside_zero_to_one_is_refused(damping):
     for call in ("solve", "steps"):
-        with pytest.raises(InputError, match=r"damping is .*expected a number from 0, which is none, to below 1"):
+        with pytest.raises(InputError, match=r"damping is .*expected a number from 0 \(no damping\) to below 1"):
             getattr(CRF([Spatial(2)]), call)(SCORES, damping=damping)
 
 

@@ -74,18 +74,16 @@ def test_a_loaded_crf_gives_the_same_marginals(tmp_path):
     crf.save(tmp_path / "crf.toml")
     loaded = CRF.load(str(tmp_path / "crf.toml"))
     assert np.array_equal(loaded.marginals(scores, image), crf.marginals(scores, image))
-    assert loaded.options() == crf.options()
-    assert CRF.load(tmp_path / "crf.toml", iterations=1, threads=1).options() == {
-        **crf.options(),
-        "iterations": 1,
-        "threads": 1,
-    }
+    assert loaded.options == crf.options
+    assert CRF.load(tmp_path / "crf.toml", iterations=1, threads=1).options == crf.options.replace(
+        iterations=1, threads=1
+    )
 
 
 def test_a_copy_has_the_options_that_are_not_replaced():
     crf = CRF([Spatial(2)], iterations=3, halo=1, data_range=[1.0, 2.0, 3.0])
     copy = crf.replace(iterations=7)
-    assert copy.kernels == crf.kernels and copy.options() == {**crf.options(), "iterations": 7}
+    assert copy.kernels == crf.kernels and copy.options == crf.options.replace(iterations=7)
 
 
 # How it prints
@@ -103,6 +101,8 @@ def test_a_crf_prints_what_matters():
 def test_a_solution_prints_what_matters():
     scores, image = scene()
     crf = CRF([Spatial(2)], iterations=2, method="exact")
-    assert repr(crf.solve(scores, image)).startswith("Solution: 3 labels at 20 × 31 pixels, 2 steps, last change 0.")
+    assert repr(crf.solve(scores, image)).startswith(
+        "Solution: 3 classes at 20 × 31 pixels, 2 iterations, last change 0."
+    )
     printed = repr(crf.solve(scores, image, tolerance=1e-9, energies=True))
-    assert "free energy -" in printed and printed.endswith("not converged") and len(printed) < 120
+    assert "free energy -" in printed and printed.endswith("not converged") and len(printed) < 130

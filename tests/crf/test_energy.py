@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from densefield import ExactFilter
-from densefield.crf.coupling import couple
-from densefield.crf.energy import free_energy
+from densefield.crf.mean_field import free_energy
+from densefield.crf.pairwise import normalized
 
 
 def test_it_is_its_formula():
@@ -21,7 +21,7 @@ def test_it_is_its_formula():
         for j in range(9):
             if i != j:
                 expected -= 0.5 * q[i] @ mu @ q[j] * np.exp(-0.5 * ((features[i] - features[j]) ** 2).sum())
-    couplings = [couple(k.apply, "none", mu, np.ones((9, 1)), k.diagonal())]
+    couplings = [normalized(k.apply, "none", mu, np.ones((9, 1)), k.diagonal())]
     assert free_energy(q, np.log(q), f, couplings) == pytest.approx(expected, rel=1e-13)
 
 
@@ -52,6 +52,6 @@ def test_torch_gives_the_same():
     levels = []
     for convert in (np.asarray, torch.tensor):
         k = ExactFilter(convert(features))
-        couplings = [couple(k.apply, "symmetric", convert(np.array(2.0)), convert(np.ones((9, 1))))]
+        couplings = [normalized(k.apply, "symmetric", convert(np.array(2.0)), convert(np.ones((9, 1))))]
         levels.append(free_energy(convert(q), convert(np.log(q)), convert(f), couplings))
     assert levels[0] == pytest.approx(levels[1], rel=1e-13)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from densefield import CRF, Bilateral, Kernel, Spatial
-from densefield.crf.energy import free_energy
+from densefield.crf.mean_field import free_energy
 from densefield.crf.problem import Problem
 
 SHAPES = [(1, 1, 1), (2, 1, 1), (3, 1, 1), (1, 1, 4), (2, 1, 2), (3, 1, 4), (2, 1, 5), (3, 1, 5)]  # (L, H, W)
@@ -21,7 +21,7 @@ def model_matrix(problem: Problem) -> np.ndarray:
     for j, l in product(range(points), range(labels)):
         unit = np.zeros((points, labels))
         unit[j, l] = 1
-        matrix[:, :, j, l] = sum(coupling.message(unit) for coupling in problem.couplings)
+        matrix[:, :, j, l] = sum(coupling.message(unit) for coupling in problem.pairwise)
     return matrix
 
 
@@ -71,13 +71,13 @@ def test_the_free_energy_is_the_divergence_less_log_z(shape):
     random = np.random.default_rng(10_271)
     for seed in range(8_000, 8_006):
         crf, *data = random_model(shape, 2.0, seed)
-        problem = crf.pose(*data)
+        problem = crf.problem(*data)
         listed = Listed(problem)
         for _ in range(5):
             q = random.dirichlet(np.ones(shape[0]), size=problem.rows.shape[0])
             divergence = listed.divergence_from(q)
             # Up to 243 terms of size ten; a wrong factor anywhere would show at the first digit.
-            assert free_energy(q, np.log(q), problem.rows, problem.couplings) + listed.log_z == pytest.approx(
+            assert free_energy(q, np.log(q), problem.rows, problem.pairwise) + listed.log_z == pytest.approx(
                 divergence, rel=1e-10, abs=1e-10
             )
             assert divergence >= -1e-12
@@ -86,7 +86,7 @@ def test_the_free_energy_is_the_divergence_less_log_z(shape):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_mean_field_ends_nearer_to_the_model_than_it_began(shape):
     crf, *data = random_model(shape, 0.3, 8_111)
-    listed = Listed(crf.pose(*data))
+    listed = Listed(crf.problem(*data))
     solution = crf.solve(*data, tolerance=1e-12, energies=True)
     q = solution.marginals.reshape(shape[0], -1).T
     divergence = listed.divergence_from(q)
@@ -102,7 +102,7 @@ def test_the_error_of_mean_field_falls_with_the_square_of_the_coupling():
     def error(strength: float) -> float:
         crf, *data = random_model((3, 2, 2), strength, 8_233)
         q = crf.solve(*data, tolerance=1e-15).marginals.reshape(3, -1).T
-        return float(np.abs(q - Listed(crf.pose(*data)).marginals).max())
+        return float(np.abs(q - Listed(crf.problem(*data)).marginals).max())
 
     errors = [error(strength) for strength in (0.02, 0.01, 0.005, 0.0025)]
     assert errors[-1] > 1e-8  # far above rounding
@@ -116,12 +116,12 @@ def test_a_model_without_kernels_is_solved_exactly():
     random = np.random.default_rng(8_329)
     scores = random.normal(scale=3, size=(3, 1, 4))
     crf = CRF([], method="exact", exclude_self=True)
-    solution, listed = crf.solve(scores, energies=True), Listed(crf.pose(scores))
+    solution, listed = crf.solve(scores, energies=True), Listed(crf.problem(scores))
     assert np.allclose(solution.marginals.reshape(3, 4).T, listed.marginals, rtol=0, atol=1e-14)
     assert solution.energies[-1] == pytest.approx(-listed.log_z, abs=1e-12)
 
 
 def test_a_single_pixel_is_solved_exactly_where_it_sends_itself_nothing():
     crf, *data = random_model((3, 1, 1), 5.0, 8_419)
-    expected = Listed(crf.pose(*data)).marginals
+    expected = Listed(crf.problem(*data)).marginals
     assert np.allclose(crf.solve(*data).marginals.reshape(3, 1).T, expected, rtol=0, atol=1e-14)

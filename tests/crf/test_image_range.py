@@ -117,7 +117,7 @@ def test_a_range_for_another_number_of_channels_is_refused_by_its_name():
 
 @pytest.mark.parametrize("data_range", [0, -1, np.inf, [], [[1.0]]])
 def test_a_range_that_is_none_is_refused(data_range):
-    with pytest.raises(InputError, match=r"data_range is .*, expected a finite number above 0, or one for each"):
+    with pytest.raises(InputError, match=r"data_range is .*, expected a finite number above 0, or one per channel"):
         CRF(data_range=data_range)
 
 

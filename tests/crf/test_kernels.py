@@ -92,7 +92,7 @@ def test_a_covariance_is_that_of_the_papers_formula():
     root = random.normal(size=(5, 5)) * [2, 2, 50, 50, 50]
     covariance = root @ root.T + np.diag([1.0, 1.0, 100.0, 100.0, 100.0])
     crf = CRF([Bilateral(covariance=covariance, normalization="none")], method="exact")
-    coupling = crf.pose(np.zeros((2, 3, 4)), image).couplings[0]
+    coupling = crf.problem(np.zeros((2, 3, 4)), image).pairwise[0]
     y, x = np.mgrid[:3, :4]
     p = np.concatenate([np.stack([x, y], axis=-1), image], axis=-1).reshape(-1, 5)
     difference = p[:, None] - p[None]
@@ -101,7 +101,7 @@ def test_a_covariance_is_that_of_the_papers_formula():
 
 
 def test_widths_divide_the_features_that_the_filter_sees():
-    coupling = CRF([Spatial((2, 4), normalization="none")], method="exact").pose(np.zeros((1, 3, 5))).couplings[0]
+    coupling = CRF([Spatial((2, 4), normalization="none")], method="exact").problem(np.zeros((1, 3, 5))).pairwise[0]
     y, x = np.mgrid[:3, :5]
     features = np.stack([x / 2, y / 4], axis=-1).reshape(-1, 2)
     assert np.allclose(coupling.smooth(np.eye(15)), ExactFilter(features).to_dense(), rtol=1e-14)

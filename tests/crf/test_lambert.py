@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from densefield.crf.lambert import lambert_of_exponential
+from densefield.crf.convergent import lambert_of_exponential
 
 EPS = np.finfo(np.float64).eps
 

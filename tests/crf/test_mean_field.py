@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from densefield import ExactFilter
-from densefield.crf.coupling import Coupling, couple
-from densefield.crf.mean_field import largest_change, mean_field, mean_field_steps, update
-from densefield.crf.softmax import exponential, log_softmax
+from densefield.crf.mean_field import exponential, largest_change, log_softmax, mean_field, mean_field_steps, update
+from densefield.crf.pairwise import Pairwise, normalized
 
-Model = tuple[np.ndarray, list[Coupling[np.ndarray]]]
+Model = tuple[np.ndarray, list[Pairwise[np.ndarray]]]
 
 
 def random_model(seed: int, points: int = 12, labels: int = 3, strength: float = 1.0) -> Model:
@@ -21,7 +20,7 @@ def random_model(seed: int, points: int = 12, labels: int = 3, strength: float =
     couplings = []
     for mu in (np.array(strength), strength * random.normal(size=labels), strength * (matrix + matrix.T)):
         k = ExactFilter(random.normal(size=(points, 2)))
-        couplings.append(couple(k.apply, "symmetric", mu, np.ones((points, 1)), k.diagonal()))
+        couplings.append(normalized(k.apply, "symmetric", mu, np.ones((points, 1)), k.diagonal()))
     return random.normal(size=(points, labels)), couplings
 
 
@@ -30,7 +29,7 @@ def test_the_update_is_the_papers_equation():
     features, f, q = random.normal(size=(6, 2)), random.normal(size=(6, 3)), random.dirichlet(np.ones(3), 6)
     mu = random.normal(size=(3, 3))
     k = ExactFilter(features)
-    found = update(f, [couple(k.apply, "none", mu, np.ones((6, 1)), k.diagonal())], q)
+    found = update(f, [normalized(k.apply, "none", mu, np.ones((6, 1)), k.diagonal())], q)
     for i in range(6):
         for l in range(3):
             z = f[i, l]
@@ -85,7 +84,7 @@ def test_damping_calms_what_oscillates():
     k = ExactFilter(np.zeros((2, 1)))
     model = (
         np.array([[0.1, 0.0], [0.11, 0.0]]),
-        [couple(k.apply, "none", np.array(-8.0), np.ones((2, 1)), k.diagonal())],
+        [normalized(k.apply, "none", np.array(-8.0), np.ones((2, 1)), k.diagonal())],
     )
     plain, damped = (list(islice(mean_field_steps(*model, damping), 200))[-1] for damping in (0.0, 0.5))
     assert plain.residual > 0.5
@@ -97,7 +96,7 @@ def test_scores_of_ten_thousand_make_no_nan(dtype):
     random = np.random.default_rng(3_217)
     scores = random.choice([-1e4, 1e4], size=(12, 3)).astype(dtype)
     k = ExactFilter(random.normal(size=(12, 2)).astype(dtype))
-    couplings = [couple(k.apply, "symmetric", np.array(5, dtype), np.ones((12, 1), dtype))]
+    couplings = [normalized(k.apply, "symmetric", np.array(5, dtype), np.ones((12, 1), dtype))]
     for step in islice(mean_field_steps(scores, couplings), 5):
         assert step.q.dtype == dtype
         assert np.isfinite(step.log_q).all()
@@ -107,7 +106,7 @@ def test_scores_of_ten_thousand_make_no_nan(dtype):
 
 def test_equal_scores_stay_equal():
     k = ExactFilter(np.random.default_rng(5).normal(size=(9, 2)))
-    couplings = [couple(k.apply, "symmetric", np.array(50.0), np.ones((9, 1)))]
+    couplings = [normalized(k.apply, "symmetric", np.array(50.0), np.ones((9, 1)))]
     for step in islice(mean_field_steps(np.full((9, 4), -3.0), couplings), 4):
         assert np.array_equal(step.q, np.full((9, 4), 0.25))
 
@@ -138,7 +137,7 @@ def test_torch_takes_the_same_steps():
 
     def steps(convert):
         k = ExactFilter(convert(features))
-        couplings = [couple(k.apply, "symmetric", convert(mu + mu.T), convert(np.ones((12, 1))), k.diagonal())]
+        couplings = [normalized(k.apply, "symmetric", convert(mu + mu.T), convert(np.ones((12, 1))), k.diagonal())]
         return list(islice(mean_field_steps(convert(f), couplings, 0.2), 5))
 
     for expected, found in zip(steps(np.asarray), steps(torch.tensor), strict=True):

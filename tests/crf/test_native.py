@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from densefield import _core
-from densefield.crf.binding import Bound
 from densefield.crf.kernels import Normalization
-from densefield.crf.mean_field import Step, mean_field, mean_field_steps, update
-from densefield.crf.native import native_coupling, native_mean_field, state_floats
-from densefield.crf.softmax import log_softmax
+from densefield.crf.mean_field import Step, log_softmax, mean_field, mean_field_steps, update
+from densefield.crf.native import native_mean_field, native_term, state_floats
+from densefield.crf.pairwise import Pairwise
 from tests.support.bound_kernels import Array, bind_random, random
 
 # Float32 sums in another order: errors of 6e-8 in some tens of operations, relative to the largest log
@@ -30,23 +29,23 @@ def scores_of(labels: int, points: int, scale: float = 2.0) -> Array:
     return np.float32(scale) * random(labels, points, seed=4421)
 
 
-def reference(bounds: Sequence[Bound], scores: Array, iterations: int) -> Array:
-    rows: Any = mean_field(np.ascontiguousarray(scores.T), [bound.coupling for bound in bounds], iterations)
+def reference(bounds: Sequence[Pairwise], scores: Array, iterations: int) -> Array:
+    rows: Any = mean_field(np.ascontiguousarray(scores.T), bounds, iterations)
     return rows.T  # type: ignore[no-any-return]
 
 
-def reference_steps(bounds: Sequence[Bound], scores: Array, iterations: int) -> list[Step[Any]]:
-    steps = mean_field_steps(np.ascontiguousarray(scores.T), [bound.coupling for bound in bounds])
+def reference_steps(bounds: Sequence[Pairwise], scores: Array, iterations: int) -> list[Step[Any]]:
+    steps = mean_field_steps(np.ascontiguousarray(scores.T), bounds)
     return list(islice(steps, iterations + 1))
 
 
-def solve(bounds: Sequence[Bound], scores: Array, iterations: int = 4, threads: int = 2) -> tuple[Array, Array]:
+def solve(bounds: Sequence[Pairwise], scores: Array, iterations: int = 4, threads: int = 2) -> tuple[Array, Array]:
     q, log_q = np.full_like(scores, np.nan), np.full_like(scores, np.nan)
     assert native_mean_field(bounds, scores, iterations, threads, marginals=q, log_marginals=log_q) == iterations
     return q, log_q
 
 
-def check(bounds: Sequence[Bound], scores: Array, iterations: int = 4) -> None:
+def check(bounds: Sequence[Pairwise], scores: Array, iterations: int = 4) -> None:
     q, log_q = solve(bounds, scores, iterations)
     expected = reference(bounds, scores, iterations)
     assert np.abs(log_q - expected).max() <= ROUNDING * max(1, np.abs(expected).max())
@@ -54,7 +53,7 @@ def check(bounds: Sequence[Bound], scores: Array, iterations: int = 4) -> None:
     assert np.abs(marginals_alone(bounds, scores, iterations) - np.exp(expected)).max() <= MARGINAL_ROUNDING
 
 
-def marginals_alone(bounds: Sequence[Bound], scores: Array, iterations: int = 4, threads: int = 2) -> Array:
+def marginals_alone(bounds: Sequence[Pairwise], scores: Array, iterations: int = 4, threads: int = 2) -> Array:
     """Check marginals alone, for which Potts kernels have their own update."""
     q = np.full_like(scores, np.nan)
     assert native_mean_field(bounds, scores, iterations, threads, marginals=q) == iterations
@@ -233,7 +232,7 @@ def test_it_may_start_from_any_marginals(iterations: int, exclude_self: bool) ->
     native_mean_field(bounds, scores, iterations, 2, start=start, marginals=q, states=states)
     expected: Any = np.ascontiguousarray(start.T)
     for _ in range(iterations):
-        expected = np.exp(log_softmax(update(np.ascontiguousarray(scores.T), [b.coupling for b in bounds], expected)))
+        expected = np.exp(log_softmax(update(np.ascontiguousarray(scores.T), bounds, expected)))
     assert np.abs(q - expected.T).max() <= MARGINAL_ROUNDING
     if iterations:
         first = states[0].reshape(-1, 5, 64).transpose(1, 0, 2).reshape(5, -1)[:, :130]
@@ -273,7 +272,7 @@ def test_results_do_not_depend_on_the_number_of_threads(points: int, labels: int
 @pytest.mark.parametrize("labels", [1, 2, 3, 5, 21, 33, 70])
 def test_it_equals_the_reference_on_every_instruction_set(labels: int, kinds: list[str], simd: str) -> None:
     bounds, scores = bind_random(300, labels, kinds=kinds, dimensions=(2, 5, 3)), scores_of(labels, 300)
-    couplings, q, log_q = [native_coupling(bound) for bound in bounds], np.empty_like(scores), np.empty_like(scores)
+    couplings, q, log_q = [native_term(bound) for bound in bounds], np.empty_like(scores), np.empty_like(scores)
     assert _core.mean_field(couplings, scores, None, 4, q, log_q, None, None, -1.0, None, 2, simd) == 4
     expected = reference(bounds, scores, 4)
     assert np.abs(log_q - expected).max() <= ROUNDING * max(1, np.abs(expected).max())

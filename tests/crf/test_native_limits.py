@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from densefield import CRF, Bilateral, InputError, LatticeFilter, Spatial, _core
-from densefield.crf.native import native_coupling
+from densefield.crf.native import native_term
 
 
 def test_output_arrays_of_another_type_or_layout_raise():
@@ -26,8 +26,8 @@ def test_output_arrays_of_another_type_or_layout_raise():
 
 def test_mean_field_writes_to_its_output_arrays_or_raises():
     scores = np.zeros((3, 4, 5), np.float32)
-    problem = CRF([Spatial(2)]).pose(scores)
-    couplings = [native_coupling(bound) for bound in problem.kernels]
+    problem = CRF([Spatial(2)]).problem(scores)
+    couplings = [native_term(term) for term in problem.pairwise]
     for name, wrong in (("marginals", np.empty((3, 20))), ("residuals", np.empty(2))):
         arguments = {"marginals": None, "log_marginals": None, "states": None, "residuals": None, name: wrong}
         with pytest.raises(TypeError, match="incompatible function arguments"):
@@ -50,8 +50,8 @@ def test_nan_does_not_count_as_converged(weight, labels):
     # Python refuses NaN; the core is asked directly.
     weight = weight if labels == 2 or np.ndim(weight) == 0 else np.eye(3)
     scores = np.zeros((labels, 8, 8), np.float32)
-    problem = CRF([Spatial(2, weight=weight)]).pose(scores)
-    couplings = [native_coupling(bound) for bound in problem.kernels]
+    problem = CRF([Spatial(2, weight=weight)]).problem(scores)
+    couplings = [native_term(term) for term in problem.pairwise]
     bad = problem.scores.copy()
     bad[0, 5] = np.nan
     q, residuals = np.empty_like(bad), np.zeros(4, np.float32)

@@ -9,9 +9,9 @@ import pytest
 
 from densefield import CRF, Bilateral, Custom, Spatial, _core, refine
 from densefield.crf import problem
-from densefield.crf.binding import kernel_features
-from densefield.crf.features import gather_sites
+from densefield.crf.features import grid_positions
 from densefield.crf.native import native_mean_field
+from densefield.crf.pairwise import scaled_features
 from densefield.filters.pixel_order import PixelOrder, pixel_order
 from tests.support.bound_kernels import Array, bind_random, random
 
@@ -140,11 +140,11 @@ def test_a_model_gives_the_same_with_and_without_pixel_order(name: str, monkeypa
     kernels, settings, options = MODELS[name]
     ordered = CRF(kernels, iterations=3, **settings).solve(SCORES, IMAGE, **options)
     alone = CRF(kernels, iterations=3, **settings).marginals(SCORES, IMAGE, **options)
-    assert CRF(kernels, **settings).pose(SCORES, IMAGE, features=options.get("features")).order is not None
+    assert CRF(kernels, **settings).problem(SCORES, IMAGE, features=options.get("features")).order is not None
     monkeypatch.setattr(problem, "pixel_order", lambda shape: None)
     crf = CRF(kernels, iterations=3, **settings)
     plain = crf.solve(SCORES, IMAGE, **options)
-    assert ordered.steps == plain.steps and ordered.residuals == pytest.approx(plain.residuals, abs=ROUNDING)
+    assert ordered.iterations == plain.iterations and ordered.residuals == pytest.approx(plain.residuals, abs=ROUNDING)
     assert np.abs(ordered.marginals - plain.marginals).max() <= ROUNDING
     assert np.abs(ordered.log_marginals - plain.log_marginals).max() <= ROUNDING * np.abs(plain.log_marginals).max()
     assert np.array_equal(alone, ordered.marginals.astype(np.float32))
@@ -153,12 +153,12 @@ def test_a_model_gives_the_same_with_and_without_pixel_order(name: str, monkeypa
 
 
 def test_features_are_in_pixel_order() -> None:
-    kernel = Bilateral(60, 10)
-    sites = gather_sites([kernel], (HEIGHT, WIDTH), IMAGE, None, None)
+    positions, channels = grid_positions((HEIGHT, WIDTH)), IMAGE.reshape(-1, 3)
     order = PixelOrder(HEIGHT, WIDTH)
-    for each in (kernel, Spatial(covariance=[[9.0, 2.0], [2.0, 5.0]])):
-        plain = kernel_features(each, sites, np.float32, 2)
-        assert np.array_equal(kernel_features(each, sites, np.float32, 2, order), plain[order.indices])
+    whitening = Spatial(covariance=[[9.0, 2.0], [2.0, 5.0]]).shape({"position": 2})
+    for parts, shape in (([positions, channels], np.array([60.0, 60, 10, 10, 10])), ([positions], whitening)):
+        plain = scaled_features(parts, shape, np.float32, 2)
+        assert np.array_equal(scaled_features(parts, shape, np.float32, 2, order), plain[order.indices])
 
 
 def test_labels_keep_their_positions() -> None:

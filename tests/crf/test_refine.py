@@ -23,7 +23,7 @@ def test_labels_probabilities_and_logits_that_say_the_same_give_the_same():
     p = probabilities_of(mask)
     results = [
         refine(image, labels=mask),
-        refine(image, p),
+        refine(image, probabilities=p),
         refine(image, logits=np.log(p)),
         refine(image, logits=np.log(p) + 3),
     ]
@@ -59,7 +59,7 @@ def test_booleans_are_a_mask():
 def test_one_foreground_probability_will_do():
     image, mask = two_halves()
     p = probabilities_of(mask).astype(np.float32)
-    assert np.allclose(refine(image, p[1]), refine(image, p), atol=1e-6)  # 1 - p, rounded
+    assert np.allclose(refine(image, probabilities=p[1]), refine(image, probabilities=p), atol=1e-6)  # 1 - p, rounded
 
 
 def test_pillow_images_and_tensors_are_arrays():
@@ -90,7 +90,7 @@ def test_whatever_has_the_array_protocol_is_an_array():
     image, mask = two_halves()
     assert np.array_equal(refine(Wrapped(image), labels=Wrapped(mask)), refine(image, labels=mask))
     p = probabilities_of(mask)
-    assert np.array_equal(refine(Wrapped(image), Wrapped(p)), refine(image, p))
+    assert np.array_equal(refine(Wrapped(image), probabilities=Wrapped(p)), refine(image, probabilities=p))
 
 
 # Pixels left out
@@ -108,7 +108,7 @@ def test_masked_elements_are_ignored():
     assert np.array_equal(refine(photo, labels=mask), expected)
     p = probabilities_of(mask)
     p[:, out] = np.nan
-    from_p = refine(image, np.ma.array(p, mask=np.broadcast_to(out, p.shape)))
+    from_p = refine(image, probabilities=np.ma.array(p, mask=np.broadcast_to(out, p.shape)))
     assert np.allclose(from_p[:, ~out], expected[:, ~out], atol=1e-5)  # probabilities, rounded
 
 
@@ -195,7 +195,7 @@ def test_a_crf_stands_in_for_kernels_and_iterations():
 def test_an_empty_image_gives_an_empty_result():
     image = np.zeros((0, 5, 3), np.uint8)
     assert refine(image, labels=np.zeros((0, 5), np.uint8)).shape == (2, 0, 5)
-    assert refine(image, np.zeros((3, 0, 5))).shape == (3, 0, 5)
+    assert refine(image, probabilities=np.zeros((3, 0, 5))).shape == (3, 0, 5)
     assert refine(image, logits=np.zeros((3, 0, 5))).shape == (3, 0, 5)
 
 
@@ -320,10 +320,10 @@ def test_what_cannot_be_refined_is_refused(given, error, message):
 )
 def test_what_is_no_image_is_refused(image, error, message):
     with pytest.raises(error, match=message):
-        refine(image, HALF)
+        refine(image, probabilities=HALF)
 
 
 def test_a_tensor_that_requires_a_gradient_is_refused_with_the_cure():
     torch = pytest.importorskip("torch")
     with pytest.raises(InputTypeError, match=r"tensor.detach\(\).float\(\).cpu\(\).numpy\(\)"):
-        refine(IMAGE, torch.from_numpy(HALF).requires_grad_())
+        refine(IMAGE, probabilities=torch.from_numpy(HALF).requires_grad_())

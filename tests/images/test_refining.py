@@ -64,10 +64,10 @@ def test_refining_a_pair_equals_refining_its_arrays(tmp_path, form):
         shades = np.rint(255 * probabilities[1]).astype(np.uint8)
         Image.fromarray(shades).save(path)
         one = shades.astype(np.float32) / 255
-        expected = refine(photo, np.stack([1 - one, one]), kernels=KERNELS)
+        expected = refine(photo, probabilities=np.stack([1 - one, one]), kernels=KERNELS)
     elif form == "probabilities":
         np.save(path, probabilities)
-        expected = refine(photo, probabilities, kernels=KERNELS)
+        expected = refine(photo, probabilities=probabilities, kernels=KERNELS)
     else:
         np.save(path, 3 * probabilities)
         expected = refine(photo, logits=3 * probabilities, kernels=KERNELS)

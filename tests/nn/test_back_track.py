@@ -13,11 +13,10 @@ import pytest
 
 from densefield import _core
 from densefield.crf import native
-from densefield.crf.binding import Bound
-from densefield.crf.coupling import couple
 from densefield.crf.kernels import Normalization
 from densefield.crf.mean_field import mean_field
 from densefield.crf.native import KernelGradient, Wanted, native_back_track, native_mean_field, state_floats
+from densefield.crf.pairwise import Pairwise, normalized
 from tests.support.bound_kernels import Array, bind_random, random
 
 torch = pytest.importorskip("torch")
@@ -53,7 +52,7 @@ class Truth:
     moments: list[Any]
 
 
-def forward(bounds: Sequence[Bound], scores: Array, iterations: int) -> tuple[Array, Array]:
+def forward(bounds: Sequence[Pairwise], scores: Array, iterations: int) -> tuple[Array, Array]:
     log_q = np.empty_like(scores)
     states = np.empty((iterations, state_floats(scores.shape[1], len(scores))), np.float32)
     native_mean_field(bounds, scores, iterations, 2, log_marginals=log_q, states=states)
@@ -61,7 +60,7 @@ def forward(bounds: Sequence[Bound], scores: Array, iterations: int) -> tuple[Ar
 
 
 def backward(
-    bounds: Sequence[Bound],
+    bounds: Sequence[Pairwise],
     scores: Array,
     cotangent: Array,
     iterations: int = 3,
@@ -75,7 +74,7 @@ def backward(
 
 
 def by_autograd(
-    bounds: Sequence[Bound],
+    bounds: Sequence[Pairwise],
     scores: Array,
     cotangent: Array,
     iterations: int,
@@ -87,17 +86,16 @@ def by_autograd(
     f = torch.tensor(scores.T, dtype=torch.float64, requires_grad=True)
     features, weights, stretches, couplings = [], [], [], []
     for bound in bounds:
-        assert bound.coupling.before is not None
+        assert bound.lattice is not None
         x, mu = (
-            torch.tensor(array, dtype=torch.float64, requires_grad=True)
-            for array in (bound.filter.features, bound.coupling.mu)
+            torch.tensor(array, dtype=torch.float64, requires_grad=True) for array in (bound.lattice.features, bound.mu)
         )
         k = TorchLatticeFilter(x, operator=operator, calibrate=normalization == "none")
-        present = torch.tensor(bound.coupling.before > 0, dtype=torch.float64)
+        present = torch.tensor(bound.before > 0, dtype=torch.float64)
         stretch = torch.eye(x.shape[1], dtype=torch.float64, requires_grad=True)
         filtering = partial(apply_filter, k, features=x, stretch=stretch, present=present)
         diagonal = k.diagonal() if exclude_self else None
-        couplings.append(couple(filtering, normalization, mu, present, diagonal))
+        couplings.append(normalized(filtering, normalization, mu, present, diagonal))
         features.append(x)
         weights.append(mu)
         stretches.append(stretch)
@@ -127,7 +125,8 @@ def check(points: int, labels: int, *, iterations: int = 3, **options: Any) -> N
         # Of points without neighbours slopes are zero: the difference of sums of about one.
         assert np.abs(gradient.features - slopes).max() <= CANCELLED * max(np.abs(slopes).max(), 1)
         # Moments are differences of sums: what they lose to cancellation is seen against the sum without signs.
-        x = bound.filter.features.astype(np.float64)
+        assert bound.lattice is not None
+        x = bound.lattice.features.astype(np.float64)
         size = (np.abs(slopes).T @ np.abs(x)).max()
         assert np.abs(gradient.moments - moments).max() <= CANCELLED * max(size, 1)
 

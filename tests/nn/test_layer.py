@@ -13,7 +13,7 @@ from densefield.crf import features as sites
 
 torch = pytest.importorskip("torch")
 from densefield import DenseCRF  # noqa: E402
-from densefield.nn import positions as positions_torch  # noqa: E402
+from densefield.nn import reference as reference_torch  # noqa: E402
 
 PHOTO = (Spatial(3, weight=3), Bilateral(60, 10, weight=5))
 
@@ -70,7 +70,7 @@ def test_the_initial_kernels_come_back_from_to_numpy() -> None:
         # Parameters are born in float32.
         assert np.allclose(before.shape(dimensions), after.shape(dimensions), rtol=1e-6, atol=1e-7)
         assert np.allclose(before.weight, after.weight, rtol=1e-6)
-    assert back.iterations == 7 and back.exclude_self
+    assert back.options.iterations == 7 and back.options.exclude_self
     assert isinstance(back, CRF)
 
 
@@ -208,17 +208,25 @@ def test_points_far_from_the_origin_are_coupled_as_near_it(dtype: Any) -> None:
 @pytest.mark.parametrize("order", ["xy", "yx"])
 def test_positions_are_those_of_numpy(shape: Any, spacing: Any, order: Any) -> None:
     expected = sites.grid_positions(shape, spacing, order)
-    assert np.array_equal(positions_torch.grid_positions(shape, spacing, order)[0].numpy(), expected)
+    assert np.array_equal(reference_torch.grid_positions(shape, spacing, order)[0].flatten(1).T.numpy(), expected)
 
 
-def test_positions_are_made_once_for_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    crf = DenseCRF(2)
-    first = crf(random(1, 2, 4, 5), colours(1, 3, 4, 5))
-    monkeypatch.setattr("densefield.nn.positions.grid_positions", lambda *_: pytest.fail("made again"))
-    assert torch.equal(crf(random(1, 2, 4, 5), colours(1, 3, 4, 5)), first)
+def test_the_filter_of_positions_is_cached_unless_its_widths_are_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    crf = DenseCRF(3, [Spatial(2.75)])
+    scores = random(1, 3, 14, 5)
+    first = crf(scores).detach()
+    with torch.no_grad():
+        assert torch.equal(crf(scores), first)
+    monkeypatch.setattr("densefield.crf.pairwise.LatticeFilter", lambda *_, **__: pytest.fail("built again"))
+    with torch.no_grad():
+        assert torch.equal(crf(scores), first)
+    assert torch.equal(crf.freeze("*.log_sigma")(scores), first)
+    assert torch.equal(torch.from_numpy(crf.to_numpy().solve(scores[0].numpy()).log_marginals), first[0])
+    with pytest.raises(pytest.fail.Exception, match="built again"):
+        crf.unfreeze("*")(scores)
 
 
-def test_freezing_and_learning_go_by_name() -> None:
+def test_parameters_are_frozen_by_name() -> None:
     crf = DenseCRF(2, [*PHOTO, Spatial(9, weight=1)])
 
     def learning() -> set[str]:
@@ -226,7 +234,7 @@ def test_freezing_and_learning_go_by_name() -> None:
 
     assert crf.freeze("*") is crf
     assert learning() == set()
-    assert crf.learn("bilateral.*", "spatial2.log_weight") is crf
+    assert crf.unfreeze("bilateral.*", "spatial2.log_weight") is crf
     assert learning() == {"bilateral.log_sigma", "bilateral.log_weight", "spatial2.log_weight"}
     crf.freeze("*.log_sigma")
     assert learning() == {"bilateral.log_weight", "spatial2.log_weight"}

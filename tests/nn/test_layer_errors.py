@@ -29,7 +29,7 @@ SCORES, IMAGE = random(2, 3, 4, 5), colours(2, 3, 4, 5)
     [
         ({"num_classes": 0}, "num_classes is 0, expected an integer, 1 or more"),
         ({"channels": 2.5}, "channels is 2.5"),
-        ({"adjoint": "forget"}, "adjoint is 'forget', expected one of keep, recompute"),
+        ({"adjoint": "forget"}, "adjoint is 'forget', expected one of store, recompute"),
         ({"method": "fast"}, "method is 'fast'"),
         ({"iterations": -1}, "iterations is -1"),
         ({"kernels": [Spatial(3, weight=-1)]}, r"weight of the spatial kernel is -1.0.* give a matrix"),

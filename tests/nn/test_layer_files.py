@@ -22,7 +22,7 @@ def test_a_trained_module_comes_back_from_its_file(tmp_path: Path) -> None:
         parameter.data += 0.1
     crf.save(tmp_path / "crf.toml")
     back = DenseCRF.load(tmp_path / "crf.toml", 2, threads=1)
-    assert back.to_numpy().options() == crf.to_numpy().options()
+    assert back.to_numpy().options == crf.to_numpy().options
     for name, value in crf.values().items():
         assert np.allclose(back.values()[name], value, rtol=1e-6, atol=0), name
     for (name, one), two in zip(back.named_parameters(), crf.parameters(), strict=True):
@@ -40,7 +40,13 @@ def test_numpy_and_torch_read_the_same_file(tmp_path: Path) -> None:
 def test_options_that_are_not_in_the_file_are_given(tmp_path: Path) -> None:
     CRF([Bilateral(9, 20)]).save(tmp_path / "crf.toml")
     crf = DenseCRF.load(tmp_path / "crf.toml", 3, adjoint="recompute", channels=1, axes=3, threads=1, data_range=65535)
-    assert (crf.adjoint, crf.channels, crf.axes, crf.threads, crf.data_range) == ("recompute", 1, 3, 1, 65535)
+    assert (crf.adjoint, crf.channels, crf.axes, crf.options.threads, crf.options.data_range) == (
+        "recompute",
+        1,
+        3,
+        1,
+        65535,
+    )
     assert crf.bilateral.log_sigma.shape == (4,)
 
 

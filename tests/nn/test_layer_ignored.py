@@ -11,7 +11,7 @@ from densefield import Bilateral, Spatial
 
 torch = pytest.importorskip("torch")
 from densefield import DenseCRF  # noqa: E402
-from densefield.nn import batch as bound_batch  # noqa: E402
+from densefield.crf import pairwise  # noqa: E402
 
 KERNELS = (Spatial(2.5, weight=2), Bilateral([9, 7], [60, 50, 40], weight=3, normalization="after"))
 ROWS, COLUMNS = 16, 20
@@ -73,7 +73,7 @@ def test_a_batch_has_one_lattice_of_positions_whatever_is_ignored(
     exclude_self: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Any] = []
-    lattice_filter = bound_batch.LatticeFilter
+    lattice_filter = pairwise.LatticeFilter
 
     def noting(features: Any, **options: Any) -> Any:
         made.append(features.shape[1])
@@ -84,7 +84,8 @@ def test_a_batch_has_one_lattice_of_positions_whatever_is_ignored(
     ignore = torch.zeros(4, 12, 13, dtype=torch.bool)
     ignore[0, :3], ignore[2, :, 9:], ignore[3] = True, True, random(12, 13, seed=4) > 1
     expected = torch.cat([crf(scores[i : i + 1], image[i : i + 1], ignore=ignore[i : i + 1]) for i in range(4)])
-    monkeypatch.setattr(bound_batch, "LatticeFilter", noting)
+    pairwise._cache.clear()
+    monkeypatch.setattr(pairwise, "LatticeFilter", noting)
     found = crf(scores, image, ignore=ignore)
     assert sorted(made) == [2, 5, 5, 5, 5]  # positions alone, and positions with colours for each image
     assert torch.equal(found, expected)  # an image with nothing to ignore among them

@@ -147,12 +147,12 @@ def test_a_network_compiled_to_native_code_gives_what_an_eager_one_does() -> Non
 
 
 def test_all_of_the_module_but_the_reference_is_one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stand_in(scores: Any, features: Any, shapes: Any, weights: Any, **_: Any) -> Any:
+    def stand_in(scores: Any, features: Any, shapes: Any, weights: Any, *_: Any) -> Any:
         """Uses every tensor that mean field would."""
-        total = sum((p.sum(2) * s.sum() * w.sum()).sum() for p, s, w in zip(features, shapes, weights, strict=True))
-        return scores.log_softmax(1) + 1e-6 * total
+        total = sum((s.sum() * w.sum()).sum() for s, w in zip(shapes, weights, strict=True))
+        return scores.log_softmax(1) + 1e-6 * total * sum(p.sum() for p in features)
 
-    monkeypatch.setattr("densefield.nn.dense_crf.fastest_mean_field", stand_in)
+    monkeypatch.setattr("densefield.nn.dense_crf.native_op", stand_in)
     torch.compiler.reset()
     model = Network()
     image = colours(2, 3, 7, 8)

@@ -12,8 +12,7 @@ from densefield.crf.kernels import Normalization
 
 torch = pytest.importorskip("torch")
 from densefield.nn import native_op as native_torch  # noqa: E402
-from densefield.nn.native_op import torch_mean_field  # noqa: E402
-from densefield.nn.reference import reference_mean_field  # noqa: E402
+from tests.support.mean_field_ops import native, reference  # noqa: E402
 
 BATCH, LABELS, POINTS = 3, 4, 150
 NAMES = ("scores", "position", "colour", "near", "alike", "w_near", "w_alike")
@@ -74,8 +73,8 @@ def run(
 
 
 def check(leaves: tuple[Any, ...], **options: Any) -> None:
-    log_q, slopes = run(torch_mean_field, leaves, **options)
-    truth, true_slopes = run(reference_mean_field, leaves, torch.float64, **options)
+    log_q, slopes = run(native, leaves, **options)
+    truth, true_slopes = run(reference, leaves, torch.float64, **options)
     assert log_q.dtype == torch.float32 and log_q.is_contiguous()
     assert float((log_q - truth).abs().max() / truth.abs().max()) < ROUNDING
     for name, slope, true, leaf in zip(NAMES, slopes, true_slopes, leaves, strict=True):
@@ -103,10 +102,10 @@ def test_it_equals_the_reference_for_every_normalisation(normalization: str, mas
 
 
 @pytest.mark.parametrize("normalization", get_args(Normalization))
-@pytest.mark.parametrize("mean_field", [torch_mean_field, reference_mean_field])
+@pytest.mark.parametrize("mean_field", [native, reference])
 def test_pixels_that_take_no_part_leave_the_gradients_of_shapes_alone(mean_field: Any, normalization: str) -> None:
     """However many there are: here they are all where a pixel is already, so that the lattices stay the same."""
-    dtype = torch.float32 if mean_field is torch_mean_field else torch.float64
+    dtype = torch.float32 if mean_field is native else torch.float64
     f, position, colour, *rest = (leaf.to(dtype) for leaf in model(shared=False))
     cotangent = random(BATCH, LABELS, POINTS, seed=77).to(dtype)
 
@@ -130,7 +129,7 @@ def test_it_equals_the_reference_for_other_options(options: dict[str, Any]) -> N
 
 
 def test_without_updates_only_scores_have_a_gradient() -> None:
-    log_q, (slope, *others) = run(torch_mean_field, model(), iterations=0)
+    log_q, (slope, *others) = run(native, model(), iterations=0)
     scores = model()[0].double().requires_grad_()
     truth = scores.log_softmax(1)
     truth.backward(random(*truth.shape, seed=77).double())
@@ -144,8 +143,8 @@ def test_without_updates_only_scores_have_a_gradient() -> None:
 def test_recomputed_marginals_give_the_same_bits_as_kept_ones(learnt: tuple[str, ...], masked: bool) -> None:
     present = (random(BATCH, POINTS, seed=6) > -0.8).float() if masked else None
     options: Any = {"learnt": learnt, "present": present}
-    log_q, stored = run(torch_mean_field, model(), adjoint="keep", **options)
-    same, recomputed = run(torch_mean_field, model(), adjoint="recompute", **options)
+    log_q, stored = run(native, model(), adjoint="store", **options)
+    same, recomputed = run(native, model(), adjoint="recompute", **options)
     assert torch.equal(log_q, same)
     for name, one, other in zip(NAMES, stored, recomputed, strict=True):
         assert (one is None and other is None) or torch.equal(one, other), name
@@ -167,14 +166,14 @@ def test_marginals_are_recomputed_for_one_image_at_a_time(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(native_torch, "native_mean_field", forward)
     monkeypatch.setattr(native_torch, "native_back_track", backward)
-    run(torch_mean_field, model(), adjoint="recompute", threads=4)
+    run(native, model(), adjoint="recompute", threads=4)
     assert events == ["states on 4", "used"] * BATCH  # each on all threads
 
 
 @pytest.mark.parametrize("threads", [2, 3, 5])
 def test_the_number_of_threads_changes_no_bit(threads: int) -> None:
-    log_q, slopes = run(torch_mean_field, model(), threads=1)
-    same, others = run(torch_mean_field, model(), threads=threads)
+    log_q, slopes = run(native, model(), threads=1)
+    same, others = run(native, model(), threads=threads)
     assert torch.equal(log_q, same)
     assert all(torch.equal(one, other) for one, other in zip(slopes, others, strict=True))
 
@@ -188,9 +187,9 @@ def test_only_what_is_learnt_is_differentiated(monkeypatch: pytest.MonkeyPatch) 
         return native_back_track(bounds, normalizations, wanted, *rest, **options)
 
     monkeypatch.setattr(native_torch, "native_back_track", noting)
-    _, whole = run(torch_mean_field, model())
+    _, whole = run(native, model())
     asked.clear()
-    _, slopes = run(torch_mean_field, model(), learnt=("colour", "near", "w_near"))
+    _, slopes = run(native, model(), learnt=("colour", "near", "w_near"))
     assert len(asked) == BATCH
     for near, alike in asked:
         assert (near.weight, near.shape, near.features) == (True, True, False)
@@ -210,15 +209,15 @@ def test_nothing_is_kept_where_nothing_is_differentiated(mode: Any, monkeypatch:
         return native_mean_field(*arguments, **options)
 
     monkeypatch.setattr(native_torch, "native_mean_field", noting)
-    expected, _ = run(torch_mean_field, model())
+    expected, _ = run(native, model())
     assert len(states) == BATCH and all(each is not None for each in states)
     states.clear()
     with mode():
-        log_q, _ = run(torch_mean_field, model(), learnt=())
+        log_q, _ = run(native, model(), learnt=())
     assert torch.equal(log_q, expected)
-    learnt_by_nobody, _ = run(torch_mean_field, model(), learnt=())
+    learnt_by_nobody, _ = run(native, model(), learnt=())
     assert torch.equal(learnt_by_nobody, expected)
-    recomputed, _ = run(torch_mean_field, model(), adjoint="recompute", learnt=())
+    recomputed, _ = run(native, model(), adjoint="recompute", learnt=())
     assert torch.equal(recomputed, expected)
     assert states == [None] * 3 * BATCH
 
@@ -228,7 +227,7 @@ def test_nothing_gives_nothing(images: int, points: int) -> None:
     scores = torch.zeros(images, 3, points, requires_grad=True)
     features = torch.zeros(1, points, 2, requires_grad=True)
     widths, weight = torch.ones(2, requires_grad=True), torch.tensor(1.0, requires_grad=True)
-    log_q = torch_mean_field(scores, [features], [widths], [weight], normalizations=["symmetric"], iterations=3)
+    log_q = native(scores, [features], [widths], [weight], normalizations=["symmetric"], iterations=3)
     assert log_q.shape == scores.shape
     log_q.sum().backward()
     assert torch.equal(widths.grad, torch.zeros(2)) and torch.equal(weight.grad, torch.tensor(0.0))
@@ -238,7 +237,7 @@ def test_nothing_gives_nothing(images: int, points: int) -> None:
 def test_without_kernels_it_is_log_softmax() -> None:
     scores = random(2, 3, 70, seed=1).requires_grad_()
     cotangent = random(2, 3, 70, seed=8)
-    log_q = torch_mean_field(scores, [], [], [], normalizations=[], iterations=3)
+    log_q = native(scores, [], [], [], normalizations=[], iterations=3)
     (slope,) = torch.autograd.grad(log_q, scores, cotangent)
     expected = scores.log_softmax(1)
     assert torch.allclose(log_q, expected, rtol=0, atol=1e-6)

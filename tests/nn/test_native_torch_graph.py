@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from densefield import CRF, Bilateral, Spatial
+from densefield.crf.options import CRFOptions
 
 torch = pytest.importorskip("torch")
 from torch.utils.checkpoint import checkpoint  # noqa: E402
@@ -20,7 +21,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 from densefield import DenseCRF  # noqa: E402
 from densefield.nn import batch as bound_batch  # noqa: E402
 from densefield.nn import native_op as native_torch  # noqa: E402
-from densefield.nn.native_op import torch_mean_field  # noqa: E402
+from tests.support.mean_field_ops import native  # noqa: E402
 
 KERNELS = (Spatial(2, weight=2), Bilateral(8, 60, weight=[1.0, 2.0, 3.0], normalization="after"))
 
@@ -41,7 +42,7 @@ def leaves(images: int = 2, points: int = 70, seed: int = 33) -> list[Any]:
 
 def mean_field(scores: Any, features: Any, widths: Any, weight: Any, **options: Any) -> Any:
     options = {"normalizations": ["symmetric"], "iterations": 3, **options}
-    return torch_mean_field(scores, [features], [widths], [weight], **options)
+    return native(scores, [features], [widths], [weight], **options)
 
 
 def gradients(log_q: Any, inputs: list[Any], **options: Any) -> list[Any]:
@@ -70,7 +71,7 @@ def _eager_switching() -> Iterator[None]:
     sys.setswitchinterval(usual)
 
 
-@pytest.mark.parametrize("adjoint", ["keep", "recompute"])
+@pytest.mark.parametrize("adjoint", ["store", "recompute"])
 def test_bound_kernels_live_as_long_as_the_graph(adjoint: str) -> None:
     inputs = leaves()
     log_q = mean_field(*inputs, adjoint=adjoint)
@@ -92,7 +93,7 @@ def test_without_gradients_nothing_lives_on() -> None:
     assert not bound_batch.live and not log_q.requires_grad
 
 
-@pytest.mark.parametrize("adjoint", ["keep", "recompute"])
+@pytest.mark.parametrize("adjoint", ["store", "recompute"])
 def test_a_retained_graph_can_be_gone_through_again(adjoint: str) -> None:
     inputs = leaves()
     log_q = mean_field(*inputs, adjoint=adjoint)
@@ -118,7 +119,7 @@ def test_several_graphs_do_not_take_each_others_kernels() -> None:
     assert_equal(found[1], gradients(mean_field(*ours), ours))
 
 
-@pytest.mark.parametrize("adjoint", ["keep", "recompute"])
+@pytest.mark.parametrize("adjoint", ["store", "recompute"])
 def test_copies_of_what_the_graph_saves_give_the_same_gradients(adjoint: str) -> None:
     inputs = leaves()
     expected = gradients(mean_field(*inputs, adjoint=adjoint), inputs)
@@ -132,7 +133,7 @@ def test_copies_of_what_the_graph_saves_give_the_same_gradients(adjoint: str) ->
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
-@pytest.mark.parametrize("adjoint", ["keep", "recompute"])
+@pytest.mark.parametrize("adjoint", ["store", "recompute"])
 def test_checkpointing_gives_the_same_gradients(adjoint: str, reentrant: bool) -> None:
     inputs = leaves()
     expected = gradients(mean_field(*inputs), inputs)
@@ -145,15 +146,17 @@ def test_checkpointing_gives_the_same_gradients(adjoint: str, reentrant: bool) -
 @pytest.mark.parametrize("test", ["test_schema", "test_autograd_registration", "test_faketensor"])
 def test_the_operators_are_what_torch_expects_of_one(test: str) -> None:
     """Not so test_aot_dispatch of the forward pass: it compares all results, and tickets are numbered."""
-    options = (None, "symmetric", 3, False, "symmetric", 0)
+    spec = bound_batch.KernelSpec(("depth",), "symmetric")
     for needs in (True, False):
         scores, features, widths, weight = (leaf.detach().requires_grad_(needs) for leaf in leaves())
-        forward = (scores, [features], [widths], [weight], *options)
-        for keep in (True, False):
-            torch.library.opcheck(native_torch._forward_op, (*forward, keep, 1), test_utils=test)
-    saved = native_torch._forward_op(*forward, True, 1)
+        options = bound_batch.OpOptions((spec,), ("depth",), CRFOptions(iterations=3, threads=1)).encode()
+        inputs = (scores, [features.detach().mT.requires_grad_(needs)], [widths], [weight], None, None, options)
+        for stores in (True, False):
+            forward = (*inputs, stores, False)
+            torch.library.opcheck(native_torch._forward_op, forward, test_utils=test)
+    saved = native_torch._forward_op(*forward)
     for wanted in ([True] * 3, [False, True, False]):
-        backward = (random(2, 3, 70), *saved, *forward, 1, wanted)
+        backward = (random(2, 3, 70), *saved, *inputs, wanted)
         torch.library.opcheck(native_torch._backward_op, backward, test_utils=test)
 
 
@@ -177,7 +180,7 @@ def loss_and_gradients(network: Callable[[Any], Any], model: Any, image: Any) ->
     return [log_q.detach(), *gradients(log_q, list(model.parameters()))]
 
 
-@pytest.mark.parametrize("adjoint", ["keep", "recompute"])
+@pytest.mark.parametrize("adjoint", ["store", "recompute"])
 def test_one_compiled_graph_serves_all_sizes(adjoint: str) -> None:
     torch.compiler.reset()
     model = Network(adjoint=adjoint)
@@ -202,7 +205,7 @@ def test_an_exported_model_computes_the_same_after_a_round_trip() -> None:
         program = torch.export.export(model, (image,), dynamic_shapes=shapes)
     graphs = [module.graph for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
     (node,) = (node for graph in graphs for node in graph.nodes if "densefield.mean_field" in str(node.target))
-    assert not node.args[10]  # keep: marginals are for gradients, which this model does not need
+    assert not node.args[7]  # states are stored for gradients only
     file = io.BytesIO()
     torch.export.save(program, file)
     file.seek(0)

@@ -13,7 +13,7 @@ from densefield.crf.kernels import Normalization
 
 torch = pytest.importorskip("torch")
 from densefield.nn import reference as reference_torch  # noqa: E402
-from densefield.nn.reference import reference_mean_field  # noqa: E402
+from tests.support.mean_field_ops import reference  # noqa: E402
 
 NORMALIZATIONS = get_args(Normalization)
 WEIGHTS = {"scalar": (), "per label": (3,), "matrix": (3, 3)}
@@ -42,7 +42,7 @@ def projected(*leaves: Any, **options: Any) -> Any:
 
 def exact(scores: Any, features: Any, shape: Any, weight: Any, **options: Any) -> Any:
     options = {"normalizations": ["symmetric"], "iterations": 3, "method": "exact", **options}
-    return reference_mean_field(scores, [features], [shape], [weight], **options)
+    return reference(scores, [features], [shape], [weight], **options)
 
 
 @pytest.mark.parametrize("exclude_self", [False, True])
@@ -65,7 +65,7 @@ def test_gradients_of_a_batch_with_one_kernel_shared_and_one_of_each_item() -> N
     shared = random(1, 5, 1, seed=5).requires_grad_()
 
     def both(scores: Any, own: Any, widths: Any, weight: Any, shared: Any) -> Any:
-        log_q = reference_mean_field(
+        log_q = reference(
             scores,
             [own, shared],
             [widths, widths[:1]],
@@ -118,7 +118,7 @@ def test_it_equals_the_numpy_crf_in_double_precision(normalization: Any, exclude
 
     position = torch.tensor(grid_positions((6, 7)))[None]
     colour = torch.tensor(image).reshape(1, -1, 3)
-    found = reference_mean_field(
+    found = reference(
         torch.tensor(scores).reshape(1, 4, -1),
         [position, torch.cat([position, colour], 2)],
         [torch.tensor(kernels[0].shape({"position": 2})), torch.tensor([4.0, 3.0, 60.0, 50.0, 40.0])],
@@ -157,7 +157,7 @@ def run(method: str, dtype: Any, **options: Any) -> tuple[Any, Any]:
     ]
     f, p, near, alike, w_near, w_alike = (leaf.requires_grad_() for leaf in leaves)
     options = {"normalizations": ["symmetric"] * 2, "iterations": 5, **options}
-    log_q = reference_mean_field(f, [p[..., :2], p], [near, alike], [w_near, w_alike], method=method, **options)
+    log_q = reference(f, [p[..., :2], p], [near, alike], [w_near, w_alike], method=method, **options)
     target = scores.argmax(1).roll(3, dims=1)
     torch.nn.functional.nll_loss(log_q, target).backward()
     return log_q.detach().double(), [leaf.grad.double() for leaf in leaves]
@@ -196,11 +196,11 @@ def test_a_kernel_that_all_items_share_is_built_once(monkeypatch: pytest.MonkeyP
     shapes, weights = [torch.ones(2), torch.ones(3)], [torch.tensor(1.0), torch.tensor(1.0)]
     options: Any = {"normalizations": ["symmetric"] * 2, "iterations": 2, "method": "exact"}
     scores = random(4, 2, 6, seed=2)
-    whole = reference_mean_field(scores, [position, colour], shapes, weights, **options)
+    whole = reference(scores, [position, colour], shapes, weights, **options)
     assert built == [(6, 2)] + [(6, 3)] * 4
     for index in range(4):
         item = slice(index, index + 1)
-        alone = reference_mean_field(scores[item], [position, colour[item]], shapes, weights, **options)
+        alone = reference(scores[item], [position, colour[item]], shapes, weights, **options)
         assert torch.equal(whole[item], alone)
 
 

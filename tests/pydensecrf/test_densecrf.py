@@ -7,10 +7,8 @@ import pytest
 
 import densefield.pydensecrf.densecrf as dcrf
 from densefield import DensefieldError, InputError, InputTypeError
-from densefield.crf.energy import free_energy
-from densefield.crf.mean_field import mean_field
+from densefield.crf.mean_field import free_energy, mean_field
 from densefield.pydensecrf import eigen
-from densefield.pydensecrf.inference import Scores
 
 H, W, L = 5, 7, 3
 N = H * W
@@ -76,7 +74,7 @@ def test_an_update_adds_the_message_of_the_exact_kernel_where_all_points_are_ali
 
 def test_inference_is_the_readable_mean_field():
     d = full_crf()
-    expected = np.exp(mean_field(np.ascontiguousarray(-energies().T), [k.coupling for k in d._kernels], 4)).T
+    expected = np.exp(mean_field(np.ascontiguousarray(-energies().T), d._terms, 4)).T
     # The native loop sums in another order.
     np.testing.assert_allclose(np.array(d.inference(4)), expected, atol=2e-6)
 
@@ -96,7 +94,7 @@ def test_a_step_begins_with_the_marginals_it_is_given():
     np.asarray(q)[...] = 1 / L
     d.stepInference(q, tmp1, tmp2)
     start = np.full((L, N), 1 / L, np.float32)
-    np.testing.assert_array_equal(np.array(q), Scores(energies()).infer(d._kernels, 1, start=start))
+    np.testing.assert_array_equal(np.array(q), d._infer(1, start=start))
     assert np.abs(np.array(q) - np.array(d.inference(1))).max() > 1e-3
 
 
@@ -104,7 +102,7 @@ def test_kl_divergence_is_the_free_energy_with_the_pairwise_term_twice():
     d = full_crf()
     q = d.inference(3)
     rows = np.array(q, np.float64).T
-    couplings = [kernel.coupling for kernel in d._kernels]
+    couplings = d._terms
     single = np.ascontiguousarray(rows, np.float32)
     pairwise = sum(float((rows * coupling.message(single)).sum()) for coupling in couplings)
     free = free_energy(single, np.log(single), np.ascontiguousarray(-energies().T), couplings)

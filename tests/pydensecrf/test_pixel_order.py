@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import densefield.pydensecrf.densecrf as dcrf
-from densefield.pydensecrf import pairwise
+from densefield.crf.features import grid_positions
 
 W, H, L = 150, 120, 4
 IMAGE = np.random.default_rng(9).integers(0, 256, (H // 10, W // 10, 3), np.uint8).repeat(10, 0).repeat(10, 1)
@@ -15,9 +15,13 @@ ENERGIES = np.random.default_rng(10).normal(0, 2, (L, W * H)).astype(np.float32)
 ROUNDING = 8e-6
 
 
+def position_features(width: float) -> np.ndarray:
+    return grid_positions((H, W)) / np.float32(width)
+
+
 def both(compat: object) -> tuple[dcrf.DenseCRF, dcrf.DenseCRF]:
     ordered, plain = dcrf.DenseCRF2D(W, H, L), dcrf.DenseCRF(W * H, L)
-    positions, colours = pairwise.grid_features(W, H, 3).array(), pairwise.image_features(W, H, 40, 13, IMAGE).array()
+    positions, colours = position_features(3), np.hstack([position_features(40), IMAGE.reshape(-1, 3) / np.float32(13)])
     ordered.addPairwiseGaussian(sxy=3, compat=compat)
     ordered.addPairwiseBilateral(sxy=40, srgb=13, rgbim=IMAGE, compat=compat)
     ordered.addPairwiseEnergy(colours.T, compat=compat)
@@ -32,7 +36,7 @@ def both(compat: object) -> tuple[dcrf.DenseCRF, dcrf.DenseCRF]:
 
 def test_features_may_be_fields_of_packed_records() -> None:
     records = np.zeros(W * H, [("flag", "u1"), ("features", "f4", (2,))])
-    records["features"] = pairwise.grid_features(W, H, 3).array()
+    records["features"] = position_features(3)
     found = []
     for features in (records["features"].T, np.ascontiguousarray(records["features"].T)):
         crf = dcrf.DenseCRF2D(W, H, L)

@@ -177,7 +177,7 @@ class TestDifficulty:
             rough /= rough.sum(0)
             edge = borders(sample.labels)
             before.append((rough.argmax(0) == sample.labels)[edge])
-            after.append((refine(sample.image, rough, kernels=kernels).argmax(0) == sample.labels)[edge])
+            after.append((refine(sample.image, probabilities=rough, kernels=kernels).argmax(0) == sample.labels)[edge])
         gain = np.concatenate(after).mean() - np.concatenate(before).mean()
         assert gain > 0.04
 

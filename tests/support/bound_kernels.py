@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield import LatticeFilter
-from densefield.crf.binding import Bound
-from densefield.crf.coupling import couple
+from densefield.crf.pairwise import Pairwise, normalized
 
 Array = npt.NDArray[np.float32]
 
@@ -41,7 +40,7 @@ def bind_random(
     operator: Any = "symmetric",
     strength: float = 1.0,
     seed: int = 8821,
-) -> list[Bound]:
+) -> list[Pairwise]:
     """One kernel for every dimension, on points that have neighbours in it."""
     present = np.ones((points, 1), np.float32)
     if ignore:
@@ -52,5 +51,5 @@ def bind_random(
         lattice = LatticeFilter(features, operator=operator, calibrate=normalization == "none")
         mu = np.asarray(compatibility(kinds[index % len(kinds)], labels) * np.float32(strength))
         diagonal = lattice.diagonal() if exclude_self else None
-        bounds.append(Bound(lattice, couple(lattice.apply, normalization, mu, present, diagonal)))
+        bounds.append(normalized(lattice.apply, normalization, mu, present, diagonal, lattice))
     return bounds

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from densefield import CRF, Bilateral, Spatial
-from densefield.crf.softmax import log_softmax
+from densefield.crf.mean_field import log_softmax
 
 NORMALIZATIONS = ["symmetric", "after", "before", "none"]
 

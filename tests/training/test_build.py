@@ -78,7 +78,7 @@ def test_the_crf_has_the_kernels_and_options_that_are_listed():
     crf = build_crf(CRFConfig(kernels=kernels, iterations=3, halo=1, operator="pydensecrf"), num_classes=4)
     assert set(crf.values()) == {"spatial.sigma", "spatial.weight", "spatial2.sigma", "spatial2.weight"}
     assert [kernel.normalization for kernel in crf.to_numpy().kernels] == ["symmetric", "after"]
-    assert (crf.iterations, crf.halo, crf.operator) == (3, 1, "pydensecrf")
+    assert (crf.options.iterations, crf.options.halo, crf.options.operator) == (3, 1, "pydensecrf")
 
 
 def test_joint_training_starts_from_a_tuned_crf(tiny, tmp_path):

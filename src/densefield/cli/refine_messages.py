@@ -30,7 +30,7 @@ FLAGS = {
     "as logits=": "with --logits",
     "logits=-energies": "the negative array",
     "Pass -energies": "Pass the negative array",
-    "Pass their logarithms, or use refine(image, p)": "Leave out --logits",
+    "Pass their logarithms, or use refine(image, probabilities=p)": "Leave out --logits",
     "as probabilities=": "without --logits",
     "probabilities= for": "a floating point array for",
     "use labels=": "use an integer array",

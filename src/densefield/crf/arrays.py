@@ -1,4 +1,4 @@
-"""Arrays as users have them: NumPy's, Pillow images, CPU tensors, xarray, and anything else with `__array__`."""
+"""Arrays from users: NumPy arrays, Pillow images, CPU tensors, xarray, and anything else with `__array__`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from densefield.errors import InputError, InputTypeError
 
 Array = npt.NDArray[Any]
 
-# Modes of Pillow whose pixels are values; those of the others, such as indices of a palette, are not colours.
+# Modes of Pillow whose pixels are colours; others hold palette indices, for instance.
 _COLOUR_MODES = ("L", "LA", "RGB", "RGBA", "I", "F", "I;16", "I;16L", "I;16B", "I;16N")
 
 
 def as_array(given: object, subject: str, expected: str, cure: str = "") -> Array:
-    """What is given as an array, without a copy where it is one; raises for what is none.
+    """The argument as an array, without a copy if it is one.
 
-    * ``subject``: how the error begins, such as "labels are".
-    * ``expected``: what it should have been, such as "an array (rows, columns)".
-    * ``cure``: what to do where it is something else.
+    `subject` begins the error message ("labels are"), `expected` says what is expected ("an array (rows, columns)"),
+    and `cure` what to do.
 
     >>> as_array(np.zeros(3), "the image is", "an array").shape
     (3,)
@@ -50,7 +49,7 @@ def as_array(given: object, subject: str, expected: str, cure: str = "") -> Arra
 
 
 def image_array(image: object) -> Array:
-    """An image as an array; a Pillow image in a mode without colours of its own is converted to RGB."""
+    """An image as an array; Pillow images in other modes than _COLOUR_MODES are converted to RGB."""
     mode = getattr(image, "mode", None)
     if isinstance(mode, str) and mode not in _COLOUR_MODES and hasattr(image, "convert"):
         image = image.convert("RGB")
@@ -58,7 +57,7 @@ def image_array(image: object) -> Array:
 
 
 def checked_ignore(ignore: object, shape: tuple[int, ...] | None = None) -> npt.NDArray[np.bool_] | None:
-    """Which pixels to leave out, as a boolean array of this shape; None where none are.
+    """The mask of ignored pixels as a boolean array, checked; None if there is none.
 
     >>> checked_ignore(np.array([[False, True]]), (1, 2)).tolist()
     [[False, True]]
@@ -73,7 +72,7 @@ def checked_ignore(ignore: object, shape: tuple[int, ...] | None = None) -> npt.
 
 
 def split_mask(given: object) -> tuple[Any, npt.NDArray[np.bool_] | None]:
-    """The data of a masked array and its mask; anything else as it is, and None.
+    """The data and the mask of a masked array; any other argument unchanged, and None.
 
     >>> split_mask(np.ma.masked_equal([1, 0], 0))[1].tolist()
     [False, True]
@@ -81,3 +80,18 @@ def split_mask(given: object) -> tuple[Any, npt.NDArray[np.bool_] | None]:
     if not isinstance(given, np.ma.MaskedArray):
         return given, None
     return given.data, np.ma.getmaskarray(given)
+
+
+def checked_numbers(value: object, name: str, expected: str) -> npt.NDArray[np.float64]:
+    """Numbers of any shape as a new array.
+
+    >>> checked_numbers([1, 2.5], "sigma", "a width, or one per axis")
+    array([1. , 2.5])
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        array = np.asarray("")
+    if array.dtype.kind not in "iuf":
+        raise InputTypeError(f"{name} is {value!r}, expected {expected}.")
+    return array.astype(np.float64)

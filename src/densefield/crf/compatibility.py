@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from densefield.crf.checks import checked_numbers
+from densefield.crf.arrays import checked_numbers
 from densefield.errors import InputError
 
 A = TypeVar("A")  # numpy.ndarray or torch.Tensor

@@ -17,9 +17,9 @@ from densefield.io.files import write_atomically
 
 
 def crf_to_toml(crf: CRF) -> str:
-    """The text of a file that `read_crf` reads: options and kernels, but not `method`, `threads` and `data_range`.
+    """The TOML text of a CRF: kernels and options, without `method`, `threads` and `data_range`.
 
-    Numbers have as many digits as it takes to get the same float64 back.
+    Reading it gives the same float64 numbers. Written by hand because the base install needs NumPy alone.
 
     >>> from densefield import Spatial
     >>> print(crf_to_toml(CRF([Spatial([2.5, 3], weight=2)])))
@@ -40,40 +40,34 @@ def crf_to_toml(crf: CRF) -> str:
     lines = [f"{name} = {toml_value(value)}" for name, value in tables.items() if name != KERNELS]
     for table in tables[KERNELS]:
         lines += ["", f"[[{KERNELS}]]", *(f"{name} = {toml_value(value)}" for name, value in table.items())]
-    if not tables[KERNELS]:  # a file without the key has the default kernels
+    if not tables[KERNELS]:  # without the key, a file has the default kernels
         lines.append(f"{KERNELS} = []")
     return "\n".join(lines) + "\n"
 
 
 def write_crf(path: str | PathLike[str], crf: CRF) -> None:
-    """Writes a CRF to a file that `read_crf` reads.
-
-    * ``path``: the file, such as ``crf.toml``. It is replaced completely or not at all.
-    * ``crf``: the CRF; for a DenseCRF pass ``crf.to_numpy()``.
-    """
+    """Writes a CRF to a TOML file, completely or not at all."""
     write_atomically(Path(path), crf_to_toml(crf).encode())
 
 
 def read_crf(path: str | PathLike[str], num_classes: int | None = None, **options: Any) -> CRF:
-    """The CRF in a file that `write_crf`, or `densefield tune`, wrote.
+    """Reads a CRF from a TOML file.
 
-    * ``labels``: the number of labels, if it is known. Weights for another number are then an error, and a single
-      weight with a `compatibility` is spread over the labels.
-    * ``options``: arguments of CRF that the file does not hold (``method``, ``threads``, ``data_range``), or that
-      override those of the file.
+    With `num_classes`, weights for another number of classes are an error, and single weights are spread over the
+    classes as each kernel's `compatibility` says. `options` override those of the file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_crf(Path(folder, "crf.toml"), CRF(iterations=7))
     ...     crf = read_crf(Path(folder, "crf.toml"), threads=2)
-    >>> crf.iterations, [kernel.name for kernel in crf.kernels]
+    >>> crf.options.iterations, [kernel.name for kernel in crf.kernels]
     (7, ['spatial', 'bilateral'])
     """
     return crf_from_tables(read_crf_tables(path, num_classes), num_classes, **options)
 
 
 def read_crf_tables(path: str | PathLike[str], num_classes: int | None = None) -> dict[str, Any]:
-    """The tables of a file, checked; every problem is listed in one error."""
+    """The tables of a file, checked; one error lists all problems."""
     tables = read_toml(path, "a CRF as `densefield tune` or CRF.save() writes it")
     problems = crf_problems(tables, num_classes)
     if problems:
@@ -109,7 +103,7 @@ def read_toml(path: str | PathLike[str], expected: str) -> dict[str, Any]:
 
 
 def parse_toml_value(text: str) -> Any:
-    """The value that a text stands for in TOML; text that is not TOML is a string.
+    """A text parsed as a TOML value; text that is not TOML is a string.
 
     >>> parse_toml_value("[1, 2.5]"), parse_toml_value("potts")
     ([1, 2.5], 'potts')

@@ -1,4 +1,4 @@
-"""A CRF as plain tables: the keys of `crf.toml` and of `[crf]` in the settings of a run."""
+"""A CRF as plain tables: the keys of `crf.toml` and of `[crf]` in the config of a run."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from densefield.crf.kernels import (
     checked_widths,
 )
 from densefield.crf.model import CRF, PHOTO_KERNELS
+from densefield.crf.options import CRFOptions
 from densefield.errors import DensefieldError, InputError
 
 Table = Mapping[str, Any]
@@ -41,17 +42,17 @@ def crf_to_tables(crf: CRF) -> dict[str, Any]:
     >>> crf_to_tables(CRF([Spatial(3, weight=2)]))["kernels"]
     [{'kind': 'spatial', 'weight': 2.0, 'normalization': 'symmetric', 'sigma': 3.0}]
     """
-    tables: dict[str, Any] = {name: getattr(crf, name) for name in OPTIONS}
+    tables: dict[str, Any] = {name: getattr(crf.options, name) for name in OPTIONS}
     tables[KERNELS] = [kernel_to_table(kernel) for kernel in crf.kernels]
     return tables
 
 
 def crf_from_tables(tables: Table, num_classes: int | None = None, **options: Any) -> CRF:
-    """The CRF of tables without problems; `options` are other arguments of CRF, or override those of the tables.
+    """The CRF of tables; `options` are further options of CRF, or override those of the tables.
 
-    * ``labels``: where it is known, weights are spread over the labels as each kernel's `compatibility` says.
+    With `num_classes`, single weights are spread over the classes as each kernel's `compatibility` says.
 
-    >>> crf_from_tables({"iterations": 3, "kernels": [{"kind": "spatial", "sigma": 2}]}, threads=1).iterations
+    >>> crf_from_tables({"iterations": 3, "kernels": [{"kind": "spatial", "sigma": 2}]}, threads=1).options.iterations
     3
     """
     problems = crf_problems(tables, num_classes)
@@ -62,12 +63,12 @@ def crf_from_tables(tables: Table, num_classes: int | None = None, **options: An
 
 
 def kernels_from_tables(tables: Sequence[Table] | None, num_classes: int | None = None) -> tuple[Kernel, ...]:
-    """The kernels of tables without problems; None stands for the default kernels."""
+    """The kernels of checked tables; None stands for the default kernels."""
     return PHOTO_KERNELS if tables is None else tuple(_kernel(table, num_classes) for table in tables)
 
 
 def kernel_to_table(kernel: Kernel, compatibility: Compatibility = "potts") -> dict[str, Any]:
-    """Every field of a kernel, arrays as lists; the widths are left out where a covariance replaces them."""
+    """Every field of a kernel, arrays as lists; without widths if a covariance replaces them."""
     kind = next((name for name, each in KINDS.items() if isinstance(kernel, each)), None)
     if kind is None:
         raise InputError(f"a kernel is a {type(kernel).__name__}, expected Spatial, Bilateral or Custom to write it.")
@@ -85,10 +86,9 @@ def kernel_to_table(kernel: Kernel, compatibility: Compatibility = "potts") -> d
 
 
 def crf_problems(tables: Table, num_classes: int | None = None, others: Collection[str] = ()) -> list[str]:
-    """A line for each key that is unknown or has a value that cannot be used, beginning with the key.
+    """One line per unknown key and per invalid value, beginning with the key.
 
-    * ``labels``: how many labels weights are for, if known.
-    * ``others``: keys that are allowed besides those of a CRF.
+    `num_classes` is the number of classes that weights are for, if known; `others` are keys allowed besides.
 
     >>> crf_problems({"iteration": 5, "kernels": [{"kind": "spatial", "sigma": 0}]})  # doctest: +NORMALIZE_WHITESPACE
     ['iteration: unknown key; did you mean iterations?',
@@ -124,15 +124,15 @@ def unknown_key(place: str, name: str, known: Collection[str]) -> str:
 
 
 def _option_problems(name: str, value: object) -> Iterator[str]:
-    if name == "exclude_self" and not isinstance(value, bool):  # CRF takes whatever Python counts as true
+    if name == "exclude_self" and not isinstance(value, bool):  # CRF accepts any truth value
         yield f"{name}: is {value!r}, expected true or false."
         return
     option: Any = {name: value}
-    yield from _raised(name, lambda: CRF((), **option))
+    yield from _raised(name, lambda: CRFOptions(**option))
 
 
 def _problems_of(place: str, table: object, num_classes: int | None) -> Iterator[str]:
-    """What is wrong with one kernel."""
+    """The problems of one kernel."""
     if not isinstance(table, Mapping):
         yield f"{place}: is {table!r}, expected a table, under a line [[{KERNELS}]]."
         return
@@ -159,7 +159,7 @@ def _problems_of(place: str, table: object, num_classes: int | None) -> Iterator
 
 
 def _checked_spread(table: Table, num_classes: int | None) -> None:
-    """Raises where a weight is for another number of labels, or of another form than the compatibility says."""
+    """Raises if a weight is for another number of classes, or contradicts the compatibility."""
     weight = checked_weight(table.get("weight", 1.0), num_classes)
     form = table.get("compatibility")
     if form is not None and weight.ndim and form != get_args(Compatibility)[weight.ndim]:
@@ -186,7 +186,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
 
 
 def _raised(place: str, check: Callable[[], object]) -> Iterator[str]:
-    """The line for the error that a check raises, if it does."""
+    """The error of a check as a line, if it raises one."""
     try:
         check()
     except DensefieldError as error:

@@ -1,35 +1,33 @@
-"""What is known of every pixel: its position, its channels, and features of the user's own."""
+"""Features of pixels before scaling: positions, image channels, and the arrays of Custom kernels."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from densefield.crf.arrays import image_array
-from densefield.crf.checks import checked_numbers
+from densefield.crf.arrays import checked_numbers, image_array
 from densefield.crf.kernels import Kernel
+from densefield.crf.options import AxisOrder
 from densefield.errors import InputError, InputTypeError
 
 Array = npt.NDArray[np.floating]
-AxisOrder = Literal["xy", "yx"]
 
-MOST_CHANNELS = 16  # as many as a lattice has dimensions
+MOST_CHANNELS = 16  # the most dimensions of a lattice
 
 
 def grid_positions(shape: Sequence[int], spacing: Sequence[float] | None = None, axis_order: AxisOrder = "xy") -> Array:
-    """Where each pixel of a grid is, (N, axes), times the spacing, which is in the order x, y(, z).
+    """Positions of the pixels of a grid, (N, axes), times the spacing along x, y(, z).
 
-    Columns are in that order too, or with "yx" in the reverse one, (z, )y, x.
+    Columns are x, y(, z), or in reverse order for "yx".
 
     >>> grid_positions((2, 3)).tolist()
     [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
     """
     steps = checked_spacing(spacing, len(shape))
-    # Whole numbers are exact in single precision, multiples of a spacing are not.
+    # Integers are exact in single precision, multiples of a spacing are not.
     positions = np.empty((*shape, len(shape)), np.float32 if spacing is None else np.float64)
     for axis, count in enumerate(reversed(tuple(shape))):
         line = np.arange(count) * steps[axis]
@@ -39,7 +37,7 @@ def grid_positions(shape: Sequence[int], spacing: Sequence[float] | None = None,
 
 
 def checked_spacing(spacing: Sequence[float] | None, axes: int) -> tuple[float, ...]:
-    """The size of a pixel along x, y(, z); 1 where none is given."""
+    """The size of a pixel along x, y(, z), by default 1."""
     if spacing is None:
         return (1.0,) * axes
     expected = f"{axes} numbers above 0, one per axis in the order x, y(, z)"
@@ -50,7 +48,7 @@ def checked_spacing(spacing: Sequence[float] | None, axes: int) -> tuple[float, 
 
 
 def image_channels(given: object, shape: tuple[int, ...]) -> npt.NDArray[np.generic]:
-    """The image (…, C), or (…) for one channel, as it is, (N, C)."""
+    """The image (…, C), or (…) for one channel, as (N, C)."""
     image = image_array(given)
     if image.dtype == np.bool_ or not np.issubdtype(image.dtype, np.number) or np.iscomplexobj(image):
         raise InputTypeError(
@@ -80,46 +78,42 @@ def _size_message(image: tuple[int, ...], shape: tuple[int, ...]) -> str:
     return message
 
 
-def gather_sites(
+def pixel_features(
     kernels: Iterable[Kernel],
     shape: tuple[int, ...],
     image: object = None,
     features: Mapping[str, Array] | None = None,
-    spacing: Sequence[float] | None = None,
-    axis_order: AxisOrder = "xy",
-    num_classes: int | None = None,  # as many as there are scores for a pixel, for the error where axes are swapped
+    num_classes: int | None = None,  # of the scores, for the error if their axes are swapped
 ) -> dict[str, npt.NDArray[np.generic]]:
-    """Every part that the kernels compare, by name, each (N, d)."""
+    """The features that the kernels compare besides positions, by name, each (N, d)."""
     kernels = tuple(kernels)
     given = dict(features or {})
-    sites: dict[str, npt.NDArray[np.generic]] = {}
-    needed = {part for kernel in kernels for part in kernel.widths_of_parts()}
-    for part in sorted(needed):
-        if part == "position":
-            sites[part] = grid_positions(shape, spacing, axis_order)
-        elif part == "channel":
+    found: dict[str, npt.NDArray[np.generic]] = {}
+    needed = {name for kernel in kernels for name in kernel.widths_of_parts()} - {"position"}
+    for name in sorted(needed):
+        if name == "channel":
             if image is None:
                 raise InputError("a bilateral kernel compares colours, but no image was given: pass image=.")
-            sites[part] = _without_alpha(image_channels(image, shape), kernels)
-        elif part in given:
-            sites[part] = _checked_feature(part, given[part], shape, num_classes)
+            found[name] = _without_alpha(image_channels(image, shape), kernels)
+        elif name in given:
+            found[name] = _checked_feature(name, given[name], shape, num_classes)
         else:
             raise InputError(
-                f"a kernel compares {part!r}, but features= has {', '.join(sorted(given)) or 'nothing'}: pass "
-                f"features={{{part!r}: array}}."
+                f"a kernel compares {name!r}, but features= has {', '.join(sorted(given)) or 'nothing'}: pass "
+                f"features={{{name!r}: array}}."
             )
     unused = sorted(set(given) - needed)
     if unused:
         raise InputError(
             f"features= has {', '.join(unused)}, which no kernel compares: add a Custom kernel of that name."
         )
-    return sites
+    return found
 
 
 def _without_alpha(channels: npt.NDArray[np.generic], kernels: Iterable[Kernel]) -> npt.NDArray[np.generic]:
-    """Channels (N, C) without a constant alpha: the last of two or four, unless a kernel has widths for all of them.
+    """Channels (N, C) without a constant alpha, the last of two or four, unless a kernel has widths for all channels.
 
-    It makes no difference to distances, but the lattice of one dimension more is slower and less accurate.
+    A constant does not change distances, but one more dimension makes the lattice slower and less accurate.
 
     >>> _without_alpha(np.array([[10, 20, 30, 255], [11, 21, 31, 255]]), []).shape
     (2, 3)
@@ -135,7 +129,7 @@ def _without_alpha(channels: npt.NDArray[np.generic], kernels: Iterable[Kernel])
 
 
 def _near_origin(feature: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    """Numbers with more digits than single precision has, seen from the first of them: only differences count.
+    """Features of more digits than single precision has, minus those of the first pixel: only differences matter.
 
     >>> _near_origin(np.array([[5_000_000.25], [5_000_001.5]])).tolist()
     [[0.0], [1.25]]
@@ -161,7 +155,7 @@ def _checked_feature(
     hint = ""
     if feature.shape == shape:
         hint = " For one number per pixel use feature[..., None]."
-    elif len(shape) == 1 and len(feature) == num_classes and num_classes > points:  # there are more points than labels
+    elif len(shape) == 1 and len(feature) == num_classes and num_classes > points:
         hint = " The axes of the scores are swapped: they are (labels, points), use scores.T."
     elif feature.ndim == 2 and feature.shape[1] == points:
         hint = " Its axes are swapped: use feature.T."

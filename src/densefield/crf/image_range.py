@@ -1,33 +1,32 @@
-"""Images whose colours are not from 0 to 255, as the widths of colours expect."""
+"""Images whose values are not in 0…255, the range that colour widths refer to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from densefield.crf.checks import checked_numbers
 from densefield.crf.kernels import Bilateral, Kernel, channel_widths
-from densefield.errors import InputError, warn
+from densefield.errors import warn
 
 LEVELS = 255.0  # the range of colours that widths refer to
 
 
 @dataclass(frozen=True)
 class RangeProblem:
-    """What the values of an image suggest, and the cure."""
+    """A suspected range other than 0…255, and the cure."""
 
     what: str
     cure: str
 
 
 def range_problem(low: float, high: float, width: float, integers: bool) -> RangeProblem | None:
-    """Why an image with values from `low` to `high` is probably not in 0…255, or None where it may be.
+    """Why an image with values from `low` to `high` is probably not in 0…255; None if it may be.
 
-    `width` is the smallest width of colours. Widths that fit the values are deliberate: there is no problem then.
-    Dark images are none either: integers up to 1 are black, and so are values a little above 1.
+    `width` is the smallest colour width. A width that fits the values counts as deliberate. Dark images are no problem:
+    integers up to 1, and floats slightly above 1, may be black.
 
     >>> range_problem(0.0, 0.97, 10.0, integers=False).cure
     'Pass image * 255, or data_range=1.'
@@ -58,30 +57,16 @@ def range_problem(low: float, high: float, width: float, integers: bool) -> Rang
 
 
 def warn_of_range(low: float, high: float, width: float, integers: bool) -> None:
-    """Warns, at the user's call, where the values are probably not in 0…255."""
+    """Warns at the user's call if the values are probably not in 0…255."""
     problem = range_problem(low, high, width, integers)
     if problem is not None:
         warn(f"{problem.what}, but sigma_rgb = {width:.4g} refers to colours from 0 to 255. {problem.cure}")
 
 
-def checked_data_range(data_range: float | Sequence[float] | None) -> npt.NDArray[np.float64] | None:
-    """The range of the image's colours, () or (C,): what 255 levels are in its own unit; None where it is 0…255.
-
-    >>> checked_data_range(1), checked_data_range(None)
-    (array(1.), None)
-    """
-    if data_range is None:
-        return None
-    array = checked_numbers(data_range, "data_range", "a number such as 1 or 65535, or one for each channel")
-    if array.ndim > 1 or not array.size or not (np.isfinite(array).all() and (array > 0).all()):
-        raise InputError(f"data_range is {data_range!r}, expected a finite number above 0, or one for each channel.")
-    return array
-
-
 def warn_of_image(image: npt.NDArray[np.generic], channels: int, kernels: Iterable[Kernel]) -> None:
-    """Warns where a kernel compares the image's channels, and their values are probably not in 0…255.
+    """Warns if a kernel compares channels whose values are probably not in 0…255.
 
-    Images of 8 bits are not looked at. For others it takes one pass over the image.
+    8-bit images are not checked. Others take one pass over the image.
     """
     widths = [channel_widths(kernel, channels) for kernel in kernels if "channel" in kernel.widths_of_parts()]
     if not widths or image.dtype.itemsize == 1 or not image.size:
@@ -91,15 +76,15 @@ def warn_of_image(image: npt.NDArray[np.generic], channels: int, kernels: Iterab
     warn_of_range(float(image.min()), float(image.max()), width, integers)
 
 
-def in_image_units(kernel: Kernel, data_range: npt.NDArray[np.float64] | None, axes: int) -> Kernel:
-    """The kernel with its widths of colours in the unit of the image, of which `data_range` are 255 levels.
+def in_image_units(kernel: Kernel, data_range: npt.ArrayLike | None, axes: int) -> Kernel:
+    """The kernel with its colour widths in the unit of the image, in which `data_range` stands for 255 levels.
 
-    >>> in_image_units(Bilateral(60, 10), np.array(1.0), axes=2).sigma_rgb.round(4).tolist()
+    >>> in_image_units(Bilateral(60, 10), 1.0, axes=2).sigma_rgb.round(4).tolist()
     0.0392
     """
     if data_range is None or not isinstance(kernel, Bilateral):
         return kernel
-    scale = data_range / LEVELS
+    scale = np.asarray(data_range, np.float64) / LEVELS
     if kernel.covariance is None:
         return replace(kernel, sigma_rgb=np.asarray(kernel.sigma_rgb, np.float64) * scale)
     covariance = np.array(kernel.covariance, np.float64)

@@ -11,7 +11,7 @@ from typing import Literal, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
-from densefield.crf.checks import checked_numbers
+from densefield.crf.arrays import checked_numbers
 from densefield.crf.compatibility import Weight, checked_weight
 from densefield.errors import InputError
 from densefield.filters.lattice_design import MAX_DIMENSION

@@ -1,127 +1,145 @@
-"""Scores and an image, checked and bound to kernels: what inference works on."""
+"""The inference problem of one image (checked scores, and pairwise terms bound to its pixels) and its solution."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from densefield import _core
 from densefield.crf.arrays import as_array, checked_ignore
-from densefield.crf.binding import Bound, FilterChoice, bind
-from densefield.crf.coupling import Coupling
-from densefield.crf.features import AxisOrder, checked_spacing, gather_sites
+from densefield.crf.compatibility import checked_weight
+from densefield.crf.features import checked_spacing, pixel_features
 from densefield.crf.image_range import in_image_units
 from densefield.crf.kernels import Kernel
+from densefield.crf.options import CRFOptions
+from densefield.crf.pairwise import Pairwise, PixelGrid
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.pixel_order import PixelOrder, pixel_order
+from densefield.filters.threads import check_threads
 
 Array = npt.NDArray[np.floating]
-
-MOST_ITERATIONS = 1 << 20
-
-# Bound kernels of positions alone by their place in the list, and what they were bound for.
-Kept = dict[int, tuple[tuple[object, ...], Bound]]
+Parts = Mapping[str, npt.NDArray[np.generic]]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Scores (L, N) of the pixels of a grid, and the kernels that couple them."""
+    """Scores (L, N) of the pixels of a grid, and the pairwise terms that couple them."""
 
     scores: Array
     shape: tuple[int, ...]  # of the grid
-    kernels: tuple[Bound, ...]
-    order: PixelOrder | None  # in whose order the kernels have the pixels; None where it is that of the grid
+    pairwise: tuple[Pairwise[Array], ...]
+    order: PixelOrder | None  # order of the pixels in the pairwise terms; None for that of the grid
 
     @property
     def rows(self) -> Array:
-        """Scores as (N, L), in the order of the kernels."""
+        """Scores as (N, L), in the order of the pairwise terms."""
         return np.ascontiguousarray(self.scores.T if self.order is None else self.scores.T[self.order.indices])
 
-    @property
-    def couplings(self) -> list[Coupling[Array]]:
-        """The kernels without their filters' extras."""
-        return [bound.coupling for bound in self.kernels]
-
     def on_grid(self, rows: Array) -> Array:
-        """(N, …) in the order of the kernels, in that of the grid."""
+        """(N, …) from the order of the pairwise terms to that of the grid."""
         return rows if self.order is None else rows[self.order.inverse]
 
     def unflatten(self, rows: Array) -> Array:
-        """(N, L) in the order of the kernels, as (L, …)."""
+        """(N, L) in the order of the pairwise terms, as (L, …)."""
         return np.ascontiguousarray(self.on_grid(rows).T).reshape(self.scores.shape[0], *self.shape)
 
 
-def pose(
+@dataclass(frozen=True, repr=False)
+class Solution:
+    """The result of inference.
+
+    Parameters
+    ----------
+    marginals, log_marginals
+        (L, …) over the pixels.
+    iterations
+        Number of iterations made.
+    residuals
+        The largest change of a marginal in each iteration.
+    energies
+        The free energy of q⁰, q¹, …; None unless requested.
+    converged
+        Whether the last residual is within the tolerance; None without a tolerance.
+    """
+
+    marginals: Array
+    log_marginals: Array
+    iterations: int
+    residuals: tuple[float, ...]
+    energies: tuple[float, ...] | None
+    converged: bool | None
+
+    def __repr__(self) -> str:
+        num_classes, *shape = self.marginals.shape
+        parts = [f"{num_classes} classes at {' × '.join(map(str, shape))} pixels", f"{self.iterations} iterations"]
+        if self.residuals:
+            parts.append(f"last change {self.residuals[-1]:.2g}")
+        if self.energies:
+            parts.append(f"free energy {self.energies[-1]:.6g}")
+        if self.converged is not None:
+            parts.append("converged" if self.converged else "not converged")
+        return f"Solution: {', '.join(parts)}"
+
+    @property
+    def labels(self) -> npt.NDArray[np.intp]:
+        """The most probable label of every pixel."""
+        best: npt.NDArray[np.intp] = self.log_marginals.argmax(axis=0)
+        return best
+
+
+def build_problem(
     kernels: Sequence[Kernel],
-    choice: FilterChoice,
+    options: CRFOptions,
     scores: object,  # (L, …)
-    image: object,
-    *,
-    features: Mapping[str, Array] | None,
-    spacing: Sequence[float] | None,
-    ignore: object,
-    exclude_self: bool,
-    data_range: npt.NDArray[np.float64] | None,  # of the image: what 255 levels are in its unit
-    axis_order: AxisOrder,
-    kept: Kept,
+    image: object = None,
+    features: Mapping[str, Array] | None = None,
+    spacing: Sequence[float] | None = None,
+    ignore: object = None,
 ) -> Problem:
-    """Checks everything and builds the filters; those of positions alone are looked for in `kept`, and left there."""
-    left_out = checked_ignore(ignore)
-    f = checked_scores(scores, choice.method == "exact", choice.threads, left_out)
-    labels, shape = f.shape[0], f.shape[1:]
-    order = pixel_order(shape) if choice.method == "lattice" else None
-    present = _present(checked_ignore(left_out, shape), shape, f.dtype)
-    sites = gather_sites(kernels, shape, image, features, spacing, axis_order, labels)
-    if ignore is not None:
-        sites = {part: values if part == "position" else _hidden(values, present) for part, values in sites.items()}
-    if data_range is not None and data_range.ndim and "channel" in sites:
-        channels = sites["channel"].shape[1]
-        if len(data_range) != channels:
-            raise InputError(f"data_range has {len(data_range)} numbers, but the image has {channels} channels.")
-    if order is not None and ignore is not None:
-        present = present[order.indices]
+    """Checks all inputs and builds the filters."""
+    threads = check_threads(options.threads)
+    ignored = checked_ignore(ignore)
+    f = checked_scores(scores, options.method == "exact", threads, ignored)
+    num_classes, shape = f.shape[0], f.shape[1:]
+    ignored = checked_ignore(ignored, shape)
+    parts: Parts = pixel_features(kernels, shape, image, features, num_classes)
     steps = None if spacing is None else checked_spacing(spacing, len(shape))
-    bounds = []
-    for index, kernel in enumerate(kernels):
-        # Kernels of positions alone are the same for every image of a size.
-        purpose = (kernel, exclude_self, shape, steps, labels, f.dtype.str)
-        found = kept.get(index) if ignore is None else None
-        if found is not None and found[0] == purpose:
-            bounds.append(found[1])
-            continue
+    order = pixel_order(shape) if options.method == "lattice" else None
+    grid = PixelGrid(shape, steps, options.axis_order, order)
+    present = None
+    if ignored is not None:
+        present = (~ignored).astype(f.dtype).reshape(-1, 1)
+        parts = {name: _without_ignored(values, present) for name, values in parts.items()}
+    _check_data_range(options.data_range, parts)
+
+    def bind(kernel: Kernel) -> Pairwise[Array]:
+        scaled = in_image_units(kernel, options.data_range, len(shape))
+        names = tuple(scaled.widths_of_parts())
+        dimensions = {name: len(shape) if name == "position" else parts[name].shape[1] for name in names}
+        widths, mu = scaled.shape(dimensions), checked_weight(kernel.weight, num_classes).astype(f.dtype)
         try:
-            bound = bind(
-                in_image_units(kernel, data_range, len(shape)), sites, labels, present, choice, exclude_self, order
-            )
+            return grid.bind(names, parts, widths, kernel.normalization, mu, options, threads, present)
         except InputError:
-            _check_finite_sites(kernel, sites, shape)
-            raise
-        if ignore is None and set(kernel.widths_of_parts()) == {"position"}:
-            kept[index] = purpose, bound
-        bounds.append(bound)
-    return Problem(f.reshape(labels, -1), shape, tuple(bounds), order)
+            _check_finite_parts(names, parts, shape)
+            if np.isfinite(grid.features(names, parts, widths, f.dtype, threads)).all():
+                raise
+            raise InputError(
+                f"the {kernel.name} kernel divides {' and '.join(names)} by widths so small that the quotient is "
+                f"beyond the range of {f.dtype}. Use larger widths, or smaller numbers."
+            ) from None
 
-
-def _hidden(values: npt.NDArray[np.generic], present: Array) -> npt.NDArray[np.generic]:
-    """Values (N, d) with those of a pixel that takes part at the ignored ones: nothing depends on what they hold."""
-    if not len(values):
-        return values
-    one = values[int(present.argmax())] if present.any() else np.zeros((), values.dtype)
-    hidden: npt.NDArray[np.generic] = np.where(present == 0, one, values)
-    return hidden
+    return Problem(f.reshape(num_classes, -1), shape, tuple(bind(kernel) for kernel in kernels), order)
 
 
 def checked_scores(
     given: object, keep_double: bool, threads: int, ignore: npt.NDArray[np.bool_] | None = None
 ) -> Array:
-    """Scores (L, …) as float32, or as float64 where they are and that is to be kept.
+    """Scores (L, …) as float32, or as float64 if they are and `keep_double` is set.
 
-    Those of ignored pixels may be NaN, and become 0.
+    NaN at ignored pixels becomes 0.
     """
     scores = as_array(
         given,
@@ -146,43 +164,42 @@ def checked_scores(
         f = np.ascontiguousarray(scores, dtype)
     if ignore is not None and ignore.shape == f.shape[1:]:
         f = np.where(ignore & ~np.isfinite(f), f.dtype.type(0), f)
-    check_finite_scores(f, threads)
+    if dtype is np.float32 and _core.all_finite(f.reshape(-1).view(np.float32), threads):
+        return f
+    finite = np.isfinite(f)
+    if not finite.all():
+        where = tuple(int(i) for i in np.unravel_index(int(finite.argmin()), f.shape))
+        raise InputError(
+            f"the scores hold NaN or infinity at {int((~finite).sum())} of {f.size} places, first at {where}. "
+            "Leave pixels out with ignore=; for a label that is ruled out use a large negative score such as -1e4."
+        )
     return f
 
 
-def check_finite_scores(scores: Array, threads: int) -> None:
-    """Raises, and says where, if scores hold NaN or infinity."""
-    if scores.dtype == np.float32 and _core.all_finite(scores.reshape(-1), threads):
-        return
-    finite = np.isfinite(scores)
-    if not finite.all():
-        where = tuple(int(i) for i in np.unravel_index(int(finite.argmin()), scores.shape))
+def _without_ignored(values: npt.NDArray[np.generic], present: Array) -> npt.NDArray[np.generic]:
+    """Features (N, d) with those of a present pixel at all ignored ones, so that nothing depends on their content."""
+    if not len(values):
+        return values
+    one = values[int(present.argmax())] if present.any() else np.zeros((), values.dtype)
+    replaced: npt.NDArray[np.generic] = np.where(present == 0, one, values)
+    return replaced
+
+
+def _check_data_range(data_range: object, parts: Parts) -> None:
+    if isinstance(data_range, tuple) and "channel" in parts and len(data_range) != parts["channel"].shape[1]:
         raise InputError(
-            f"the scores hold NaN or infinity at {int((~finite).sum())} of {scores.size} places, first at {where}. "
-            "Leave pixels out with ignore=; for a label that is ruled out use a large negative score such as -1e4."
+            f"data_range has {len(data_range)} numbers, but the image has {parts['channel'].shape[1]} channels."
         )
 
 
-def _check_finite_sites(kernel: Kernel, sites: Mapping[str, npt.NDArray[np.generic]], shape: tuple[int, ...]) -> None:
-    """Raises, and says where, if what the kernel compares holds NaN or infinity."""
-    for part in kernel.widths_of_parts():
-        finite = np.isfinite(sites[part]).all(axis=1)
+def _check_finite_parts(names: Sequence[str], parts: Parts, shape: tuple[int, ...]) -> None:
+    """Raises, and names the first pixel, if the image or a feature holds NaN or infinity."""
+    for name in names:
+        finite = np.isfinite(parts[name]).all(axis=1) if name in parts else np.ones(1, bool)
         if not finite.all():
             where = tuple(int(i) for i in np.unravel_index(int(finite.argmin()), shape))
-            name = "the image" if part == "channel" else f"feature {part!r}"
+            what = "the image" if name == "channel" else f"feature {name!r}"
             raise InputError(
-                f"{name} holds NaN or infinity at {int((~finite).sum())} of {finite.size} pixels, first at {where}. "
+                f"{what} holds NaN or infinity at {int((~finite).sum())} of {finite.size} pixels, first at {where}. "
                 "Leave those pixels out with ignore=."
             ) from None
-
-
-def _present(ignore: npt.NDArray[np.bool_] | None, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-    points = math.prod(shape)
-    return np.ones((points, 1), dtype) if ignore is None else (~ignore).astype(dtype).reshape(points, 1)
-
-
-def checked_iterations(count: object) -> int:
-    """The number of updates."""
-    if isinstance(count, bool) or not isinstance(count, SupportsIndex) or not 0 <= count.__index__() <= MOST_ITERATIONS:
-        raise InputError(f"iterations is {count!r}, expected an integer from 0 to {MOST_ITERATIONS}.")
-    return count.__index__()

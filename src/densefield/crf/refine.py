@@ -1,4 +1,4 @@
-"""Sharpen masks in one line."""
+"""Refinement of masks, probabilities and logits in one call."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ ITERATIONS = 5
 
 def refine(
     image: Any,  # (H, W, C) or (H, W)
-    probabilities: Any = None,  # (L, H, W), or (H, W)
     *,
     labels: Any = None,  # (H, W)
+    probabilities: Any = None,  # (L, H, W), or (H, W)
     logits: Any = None,  # (L, H, W)
     num_classes: int | None = None,
     void: Void = "auto",
@@ -38,43 +38,43 @@ def refine(
     data_range: float | Sequence[float] | None = None,
     threads: int | None = None,
 ) -> npt.NDArray[np.float32]:
-    """Probabilities (L, H, W) that follow the edges of the image, from probabilities, a mask of labels, or logits.
+    """Probabilities (L, H, W) that follow the edges of the image, from a mask of labels, probabilities, or logits.
 
-    Image, probabilities, labels and logits may be NumPy arrays, Pillow images, torch tensors on the CPU, or anything
-    else with ``__array__``. Masked elements of NumPy's masked arrays are ignored, as by `ignore`.
+    Arrays may be NumPy arrays, Pillow images, torch tensors on the CPU, or anything else with ``__array__``. Masked
+    elements of masked arrays are ignored, as with `ignore`.
 
     Parameters
     ----------
     image
-        (rows, columns, channels) or (rows, columns), colours 0…255; or a volume. A constant alpha channel is left out.
-    probabilities
-        (labels, rows, columns), or (rows, columns): the probability of the foreground, label 1.
+        (H, W, C) or (H, W), colours 0…255; or a volume. A constant alpha channel is ignored.
     labels
-        (rows, columns), integers or booleans. Only the labels that occur take part; the others get probability 0. A
-        mask of 0 and one of 127, 128, 254, 255 and 65535 alone is binary: its other value is label 1.
+        A mask (H, W) of integers or booleans. Labels that do not occur get probability 0. A mask that holds only 0 and
+        one of 127, 128, 254, 255 and 65535 is binary: the other value is label 1.
+    probabilities
+        (L, H, W), or (H, W): the probability of the foreground, label 1.
     logits
-        (labels, rows, columns): a network's scores.
+        (L, H, W): a network's scores.
     num_classes
-        The number of labels of the result, for `labels`; by default one more than the highest.
+        The number of classes of the result, for `labels`; by default the highest label plus one.
     void
-        The value of `labels` that means unknown. "auto" is 255, unless there are more than 255 labels; None means that
-        every value is a label.
+        The value of `labels` that means unknown. "auto" is 255, unless there are more than 255 classes. With None every
+        value is a label.
     confidence
-        The probability that a label of the mask is correct; the other labels of the mask share the rest.
+        Probability that a label of the mask is correct. The other labels of the mask share the rest.
     crf
-        A CRF to use in place of `kernels` and `iterations`, such as a tuned one: CRF.load("crf.toml").
+        A CRF to use instead of `kernels` and `iterations`, such as a tuned one: CRF.load("crf.toml").
     kernels
         By default Spatial(3, weight=3) and Bilateral(60, 10, weight=5).
     iterations
-        The number of updates, 5 by default.
+        Number of mean-field iterations, by default 5.
     ignore
-        True for pixels that neither send nor receive, and may hold anything.
+        True for pixels that neither send nor receive messages, and may hold any values.
     spacing
-        The size of a pixel along x, y(, z), by default 1.
+        Size of a pixel along x, y(, z), by default 1.
     data_range
-        The range of the image's colours, such as 1 or 65535; by default 255, with a warning where that seems wrong.
+        Range of the image's colours, such as 1 or 65535; by default 255, with a warning if the values contradict it.
     threads
-        All processors by default.
+        Number of threads, by default all available processors.
 
     >>> import numpy as np
     >>> image = np.zeros((4, 6, 3), np.uint8)
@@ -99,7 +99,7 @@ def inputs(
     confidence: float,
     ignore: npt.NDArray[np.bool_] | None,
 ) -> tuple[Any, Unary]:
-    """The image and the unary scores of what refine() and explain() are given, with all masks in `ignore`."""
+    """The image and the unary scores of the arguments of refine(); masks of masked arrays are added to `ignore`."""
     pixels, masked = split_mask(image)
     if masked is not None:
         given: Any = next((each for each in (probabilities, labels, logits) if each is not None), ())
@@ -116,7 +116,7 @@ def inputs(
 
 
 def _check_label_shape(labels: tuple[int, ...], image: tuple[int, ...]) -> None:
-    """Raises unless a mask has the rows and columns of the image, or the planes too."""
+    """Raises unless a mask has the size of the image."""
     if image in (labels, (*labels, image[-1] if image else 0)):
         return
     hint = ""
@@ -134,7 +134,7 @@ def _check_label_shape(labels: tuple[int, ...], image: tuple[int, ...]) -> None:
 
 
 def for_present_labels(crf: CRF, unary: Unary) -> CRF:
-    """The CRF with the weights of the labels that take part."""
+    """The CRF with the weights of the labels that occur."""
     for kernel in crf.kernels:
         weight = np.asarray(kernel.weight)
         if unary.count and weight.ndim and len(weight) != unary.count:
@@ -154,7 +154,7 @@ def chosen_crf(
     data_range: float | Sequence[float] | None,
     threads: int | None,
 ) -> CRF:
-    """The CRF that is given, or one of the kernels; its kernels compare positions and colours alone."""
+    """The CRF to use; its kernels must compare positions and colours only."""
     if crf is None:
         photo = PHOTO_KERNELS if kernels is None else kernels
         model = CRF(photo, iterations=ITERATIONS if iterations is None else iterations)

@@ -8,8 +8,7 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from densefield.crf.arrays import Array, as_array, checked_ignore, split_mask
-from densefield.crf.checks import checked_numbers
+from densefield.crf.arrays import Array, as_array, checked_ignore, checked_numbers, split_mask
 from densefield.crf.native import new_array
 from densefield.errors import InputError, InputTypeError, warn
 from densefield.labels import Void, binary_foreground, void_value
@@ -253,7 +252,10 @@ def warn_of_scores(scores: Array) -> None:  # (L, …)
     """Warns where scores are probabilities or energies."""
     kind = kind_of_scores(scores)
     if kind == "probabilities":
-        warn("the scores are probabilities: they sum to one. Pass their logarithms, or use refine(image, p).")
+        warn(
+            "the scores are probabilities: they sum to one. Pass their logarithms, or use "
+            "refine(image, probabilities=p)."
+        )
     elif kind == "energies":
         warn("the scores are energies, -log p: the worst label wins. Pass -energies; higher scores are better.")
 

@@ -1,55 +1,57 @@
-"""Why a result is blank or unchanged, in words."""
+"""explain(): findings about an input and its refinement."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from inspect import signature
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from densefield.crf.arrays import image_array, split_mask
 from densefield.crf.image_range import in_image_units
-from densefield.crf.kernels import Kernel
+from densefield.crf.mean_field import exponential, log_softmax
 from densefield.crf.model import CRF
 from densefield.crf.problem import Problem
-from densefield.crf.refine import chosen_crf, for_present_labels, inputs
-from densefield.crf.softmax import exponential, log_softmax
+from densefield.crf.refine import chosen_crf, for_present_labels, inputs, refine
 from densefield.crf.unary import Unary
-from densefield.diagnose import inputs as doctor_inputs
-from densefield.diagnose import kernels as doctor_kernels
-from densefield.diagnose import result as doctor_result
-from densefield.diagnose.finding import Finding
+from densefield.diagnose import inputs as input_checks
+from densefield.diagnose import kernels as kernel_checks
+from densefield.diagnose import result as result_checks
+from densefield.diagnose.result import Finding
 from densefield.errors import InputError
-from densefield.labels import Void
 
-if TYPE_CHECKING:  # which needs torch
-    from densefield.nn.dense_crf import DenseCRF
+P = ParamSpec("P")
+R = TypeVar("R")
 
-CHUNK = 1 << 16  # pixels that are looked at together, where a copy of all scores would be too much
+CHUNK = 1 << 16  # pixels processed together: a copy of all scores would take too much memory
 
 
-def explain(
-    image: Any,  # (H, W, C) or (H, W)
-    probabilities: Any = None,  # (L, H, W), or (H, W)
-    *,
-    labels: Any = None,  # (H, W)
-    logits: Any = None,  # (L, H, W)
-    num_classes: int | None = None,
-    void: Void = "auto",
-    confidence: float = 0.7,
-    crf: CRF | DenseCRF | None = None,
-    kernels: Sequence[Kernel] | None = None,
-    iterations: int | None = None,
-    ignore: npt.NDArray[np.bool_] | None = None,  # (H, W)
-    spacing: Sequence[float] | None = None,
-    data_range: float | Sequence[float] | None = None,
-    threads: int | None = None,
-) -> list[Finding]:
-    """Runs what `refine` runs on the same arguments, and says what was seen; the last finding tells what changed.
+def with_parameters_of(function: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """A decorator that gives a function the signature of another one, for help() and type checkers."""
 
-    The parameters are those of `refine`. Axes in the wrong order are a finding. Other input that `refine` refuses
-    raises the same error here; input that it warns of is a finding. It takes about twice the time of `refine`.
+    def decorate(decorated: Callable[..., R]) -> Callable[P, R]:
+        own = signature(decorated)
+        decorated.__signature__ = signature(function).replace(  # type: ignore[attr-defined]
+            return_annotation=own.return_annotation
+        )
+        return decorated
+
+    return decorate
+
+
+@with_parameters_of(refine)
+def explain(image: Any, **arguments: Any) -> list[Finding]:
+    """Runs refine() on the same arguments and reports why a result is blank, unchanged or wrong.
+
+    The last finding says what changed. Axes in the wrong order and input that refine() warns of are findings. Other
+    input that refine() refuses raises the same error here. It takes about twice the time of refine().
+
+    Parameters
+    ----------
+    image, **arguments
+        Those of `densefield.refine`.
 
     >>> import numpy as np
     >>> image = np.zeros((4, 6, 3))
@@ -58,24 +60,29 @@ def explain(
     >>> explain(image, labels=rough)[0].cure
     'Pass image * 255, or data_range=1.'
     """
-    model = chosen_crf(crf, kernels, iterations, data_range, threads)
-    given = next((each for each in (labels, probabilities, logits) if each is not None), None)
+    bound = signature(refine).bind(image, **arguments)
+    bound.apply_defaults()
+    given = bound.arguments
+    crf_arguments = {name: given.pop(name) for name in ("crf", "kernels", "iterations", "data_range", "threads")}
+    model, spacing = chosen_crf(**crf_arguments), given.pop("spacing")
+    labels, logits = given["labels"], given["logits"]
+    unary_input = next((each for each in (labels, given["probabilities"], logits) if each is not None), None)
     findings = list(
-        doctor_inputs.axes_in_wrong_order(image_array(split_mask(image)[0]), given, axis_of_labels=labels is None)
+        input_checks.axes_in_wrong_order(image_array(split_mask(image)[0]), unary_input, has_class_axis=labels is None)
     )
     if findings:
-        return findings  # inference cannot be run
-    pixels, unary = inputs(image, probabilities, labels, logits, num_classes, void, confidence, ignore)
+        return findings  # inference cannot run
+    pixels, unary = inputs(**given)
     model = for_present_labels(model, unary)
-    problem = model.pose(unary.scores, pixels, ignore=unary.ignore, spacing=spacing)
+    problem = model.problem(unary.scores, pixels, ignore=unary.ignore, spacing=spacing)
     if problem.scores.size == 0:
         raise InputError(f"the scores have shape {unary.scores.shape}, expected at least one pixel.")
     if labels is not None:
-        findings += doctor_inputs.mask_of_labels(split_mask(labels)[0], num_classes, void)
+        findings += input_checks.mask_of_labels(split_mask(labels)[0], given["num_classes"], given["void"])
     elif logits is not None:
-        findings += doctor_inputs.logits_of_another_kind(problem.scores)
+        findings += input_checks.logits_of_another_kind(problem.scores)
     else:
-        findings += doctor_inputs.flat_probabilities(problem.scores)
+        findings += input_checks.flat_probabilities(problem.scores)
     if len(unary.scores) == 1:
         return [*findings, _one_label(unary), Finding("note", "0% of the pixels changed their label.")]
     if problem.scores.shape[1] == 1:
@@ -118,39 +125,39 @@ def _one_label(unary: Unary) -> Finding:
 def _findings(
     crf: CRF, problem: Problem, image: npt.NDArray[Any], unary: Unary, findings: list[Finding]
 ) -> list[Finding]:
-    """What kernels, weights and the result show."""
+    """Findings about kernels, weights and the result."""
     rows = np.arange(len(unary.scores)) if unary.labels is None else unary.labels
-    margin = np.concatenate([doctor_kernels.margins(part) for part in _chunks(problem.scores)])
-    decided = margin > 0  # elsewhere the best label is a matter of chance
+    margin = np.concatenate([kernel_checks.margins(part) for part in _chunks(problem.scores)])
+    decided = margin > 0  # at other pixels the best label is arbitrary
     if unary.ignore is not None:
         decided &= ~unary.ignore.reshape(-1)
     before = rows[problem.scores.argmax(axis=0)[decided]]
-    blank = doctor_result.is_blank(before)
+    blank = result_checks.is_blank(before)
     if blank and not findings:
-        findings.append(doctor_result.blank_before(before))
+        findings.append(result_checks.blank_before(before))
 
-    kernels = [in_image_units(kernel, crf.channel_range, len(problem.shape)) for kernel in crf.kernels]
+    kernels = [in_image_units(kernel, crf.options.data_range, len(problem.shape)) for kernel in crf.kernels]
     pixels = image.reshape(margin.size, -1)
     if unary.ignore is not None:
         pixels = pixels[~unary.ignore.reshape(-1)]
-    alike = list(doctor_inputs.colours(pixels, kernels, checked=crf.channel_range is not None))
+    alike = list(input_checks.colours(pixels, kernels, checked=crf.options.data_range is not None))
     findings += alike
-    findings += doctor_kernels.widths(kernels, problem, bool(alike), crf.threads)
-    findings += doctor_kernels.weights(crf.kernels, len(unary.scores))
-    if crf.iterations == 0:
-        findings.append(Finding("problem", "No update is made.", "iterations = 0", "Use 5 iterations."))
+    findings += kernel_checks.widths(kernels, problem, bool(alike), crf.options.threads)
+    findings += kernel_checks.weights(crf.kernels, len(unary.scores))
+    if crf.options.iterations == 0:
+        findings.append(Finding("problem", "Inference makes no iteration.", "iterations = 0", "Use 5 iterations."))
 
-    most = doctor_kernels.persuasion(crf.kernels, problem)
+    most = kernel_checks.largest_message(crf.kernels, problem)
     q = crf.marginals_of(problem).reshape(problem.scores.shape)
     after = rows[q.argmax(axis=0)[decided]]
     if not blank:
-        findings += doctor_kernels.drowned(margin[decided], most[decided])
+        findings += kernel_checks.overconfident(margin[decided], most[decided])
         sound = all(finding.severity == "note" for finding in findings)
-        findings += doctor_result.blank_after(before, after, margin[decided], most[decided], sound)
+        findings += result_checks.blank_after(before, after, margin[decided], most[decided], sound)
     sound = all(finding.severity == "note" for finding in findings)
-    findings.sort(key=lambda finding: finding.severity == "note")  # stable: causes stay before what they lead to
+    findings.sort(key=lambda finding: finding.severity == "note")  # stable sort: causes stay before their effects
     movable = float((margin < most)[decided].mean()) if before.size else 0.0
-    findings.append(doctor_result.summary(before, after, lambda: _largest_change(problem.scores, q), movable, sound))
+    findings.append(result_checks.summary(before, after, lambda: _largest_change(problem.scores, q), movable, sound))
     return findings
 
 
@@ -161,7 +168,7 @@ def _chunks(scores: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
 
 
 def _largest_change(scores: npt.NDArray[Any], q: npt.NDArray[Any]) -> float:
-    """By how much a marginal moved at most, of q⁰ and q (L, N)."""
+    """The largest change of a marginal from q⁰ to q (L, N)."""
     changes = [
         np.abs(exponential(log_softmax(f.T)) - after.T).max()
         for f, after in zip(_chunks(scores), _chunks(q), strict=True)

@@ -1,4 +1,4 @@
-"""The doctor's look at what was passed in: axes, colours, scores."""
+"""Findings about inputs: axes, colours, masks and scores."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import numpy.typing as npt
 from densefield.crf.image_range import range_problem
 from densefield.crf.kernels import Kernel, channel_widths
 from densefield.crf.unary import kind_of_scores
-from densefield.diagnose.finding import Finding, percent
+from densefield.diagnose.result import Finding, percent
 from densefield.labels import Void, binary_foreground, void_value
 
 Array = npt.NDArray[np.floating]
 Image = npt.NDArray[np.generic]
 
-SAMPLE = 1 << 14  # pixels that are enough to tell what probabilities are
+SAMPLE = 1 << 14  # pixels that suffice to recognise probabilities
 
 
-def axes_in_wrong_order(image: object, unary: object, axis_of_labels: bool) -> Iterator[Finding]:
-    """Axes of a flat image and of its scores (or labels) that match only when they are put in another order."""
+def axes_in_wrong_order(image: object, unary: object, has_class_axis: bool) -> Iterator[Finding]:
+    """Axes of a 2-D image and of its scores or labels that match only in another order."""
     if not (isinstance(image, np.ndarray) and isinstance(unary, np.ndarray)) or unary.shape == image.shape[:2]:
-        return  # inference says what is expected
-    if image.ndim not in (2, 3) or unary.ndim != 2 + axis_of_labels:
+        return  # inference raises the error
+    if image.ndim not in (2, 3) or unary.ndim != 2 + has_class_axis:
         return
-    grid = unary.shape[1:] if axis_of_labels else unary.shape
+    grid = unary.shape[1:] if has_class_axis else unary.shape
     size = image.shape[:2]
-    name = "probabilities or scores" if axis_of_labels else "labels"
+    name = "probabilities or scores" if has_class_axis else "labels"
     shapes = f"the image is {image.shape}, the {name} are {unary.shape}"
     if grid == size:
         return
@@ -40,7 +40,7 @@ def axes_in_wrong_order(image: object, unary: object, axis_of_labels: bool) -> I
             "Use numpy.moveaxis(image, 0, -1).",
         )
         size = image.shape[1:]
-    if axis_of_labels and grid != size and unary.shape[:2] == size:
+    if has_class_axis and grid != size and unary.shape[:2] == size:
         yield Finding(
             "problem",
             "The probabilities have the labels last; they belong first.",
@@ -57,12 +57,12 @@ def axes_in_wrong_order(image: object, unary: object, axis_of_labels: bool) -> I
 
 
 def colours(channels: Image, kernels: Sequence[Kernel], checked: bool) -> Iterator[Finding]:  # (N, C)
-    """An image of one colour, of another range than 0…255, or with colours closer than the width they are compared by.
+    """An image of a single colour, in another range than 0…255, or with colours closer than the kernel's width.
 
-    With `checked` the range of the image was given, and the widths of the kernels are in its unit.
+    With `checked` the range of the image is known, and the widths of the kernels are in its unit.
     """
-    looking = [kernel for kernel in kernels if "channel" in kernel.widths_of_parts()]
-    if not looking or not channels.size:
+    bilateral = [kernel for kernel in kernels if "channel" in kernel.widths_of_parts()]
+    if not bilateral or not channels.size:
         return
     low, high = float(channels.min()), float(channels.max())
     if low == high:
@@ -73,7 +73,7 @@ def colours(channels: Image, kernels: Sequence[Kernel], checked: bool) -> Iterat
             "Check that the image was read; without one use kernels=[Spatial(3)].",
         )
         return
-    widths = [channel_widths(kernel, channels.shape[1]) for kernel in looking]
+    widths = [channel_widths(kernel, channels.shape[1]) for kernel in bilateral]
     narrowest = min(float(each.min()) for each in widths)
     problem = None if checked else range_problem(low, high, narrowest, np.issubdtype(channels.dtype, np.integer))
     if problem is not None:
@@ -85,7 +85,7 @@ def colours(channels: Image, kernels: Sequence[Kernel], checked: bool) -> Iterat
         )
         return
     spans = channels.max(axis=0).astype(np.float64) - channels.min(axis=0)
-    for kernel, width in zip(looking, widths, strict=True):
+    for kernel, width in zip(bilateral, widths, strict=True):
         distance = float(np.sqrt(np.square(spans / width).sum()))
         if distance < 1:
             yield Finding(

@@ -1,4 +1,4 @@
-"""The doctor's look at kernels: whom they join a pixel to, and what neighbours can do against its scores."""
+"""Findings about kernels: how many neighbours a pixel has, and how far neighbours can change its scores."""
 
 from __future__ import annotations
 
@@ -7,59 +7,58 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from densefield.crf.binding import Bound
 from densefield.crf.compatibility import checked_weight
 from densefield.crf.kernels import Kernel
+from densefield.crf.pairwise import Pairwise
 from densefield.crf.problem import Problem
-from densefield.diagnose.finding import Finding, percent
-from densefield.filters.lattice import LatticeFilter
+from densefield.diagnose.result import Finding, percent
 from densefield.filters.threads import check_threads
 
 Array = npt.NDArray[np.floating]
 
-# Widths for photos of 500 pixels are a tenth of the distance between corners. On large photos less than a quarter of
-# that is a fault; on small images widths are more often small on purpose.
-LARGE_PHOTO = 1500.0  # pixels from corner to corner
-SMALL_REACH, VERY_SMALL_REACH = 40.0, 100.0  # the image over sigma_xy
+# Default widths are a tenth of the diagonal of a 500-pixel photo. On large photos less than a quarter of that is a
+# problem; on small images widths are often small on purpose.
+LARGE_PHOTO = 1500.0  # diagonal in pixels
+SMALL_REACH, VERY_SMALL_REACH = 40.0, 100.0  # the diagonal over sigma_xy
 
-LONELY = 2.0  # Σ_j k(i,j) with the pixel's own 1: below it, all others together count less than itself
+ISOLATED = 2.0  # Σ_j k(i,j) including k(i,i) = 1: below it, all others together count less than the pixel itself
 
 
-def neighbourhood(bound: Bound, calibrate: bool, threads: int | None) -> Array:
-    """Σ_j k(i,j), (N,), in any order: how many pixels a pixel is joined to, itself included.
+def neighbourhood(term: Pairwise[Array], calibrate: bool, threads: int | None) -> Array:
+    """Σ_j k(i,j), (N,), in any order: the number of neighbours of a pixel, itself included.
 
     Without calibration the sums of a lattice are too small, by a third in five dimensions.
     """
-    k = bound.filter
-    count = k.apply(np.ones((k.num_points, 1), np.float32))[:, 0]
-    if calibrate and isinstance(k, LatticeFilter):
-        count = count * (k.native.calibrated_magnitude(check_threads(threads)) / k.magnitude)
+    count = term.filtering(np.ones_like(term.before))[:, 0]
+    if calibrate and term.lattice is not None:
+        lattice = term.lattice
+        count = count * (lattice.native.calibrated_magnitude(check_threads(threads)) / lattice.magnitude)
     return count
 
 
 def widths(kernels: Sequence[Kernel], problem: Problem, alike: bool, threads: int | None) -> Iterator[Finding]:
     """Kernels so narrow that pixels have no neighbours, or so wide that all pixels are neighbours.
 
-    Where all colours are `alike`, that is why a kernel of colours seems wide, and it has been said.
+    If all colours are `alike`, which is another finding, a bilateral kernel is not reported as too wide.
     """
-    for kernel, bound in zip(kernels, problem.kernels, strict=True):
-        count = neighbourhood(bound, False, threads)
-        if _lonely(count) > 0.5 or _fewest(count) > 0.25:  # either may be due to the lattice's magnitude
-            count = neighbourhood(bound, True, threads)
-        lonely, fewest = _lonely(count), _fewest(count)
-        if lonely > 0.5:
+    for kernel, term in zip(kernels, problem.pairwise, strict=True):
+        count = neighbourhood(term, False, threads)
+        if _isolated(count) > 0.5 or _fewest(count) > 0.25:  # either may be due to the lattice's magnitude
+            count = neighbourhood(term, True, threads)
+        isolated, fewest = _isolated(count), _fewest(count)
+        if isolated > 0.5:
             yield Finding(
                 "problem",
                 f"The {kernel.name} kernel is so narrow that most pixels have no neighbour that counts.",
-                f"at {percent(lonely)} of the pixels all others together count less than the pixel itself; widths are "
-                f"{_widths_in_words(kernel)}, and the median pixel is joined to {np.median(count) - 1:.2g} others",
+                f"at {percent(isolated)} of the pixels all others together count less than the pixel itself; widths "
+                f"are {_widths_in_words(kernel)}, and the median pixel is joined to {np.median(count) - 1:.2g} others",
                 _cure_for_narrow(kernel),
             )
         elif fewest > 0.5 and not (alike and "channel" in kernel.widths_of_parts()):
             yield Finding(
                 "problem",
-                f"The {kernel.name} kernel is so wide that every pixel is joined to most of the image, and all hear "
-                "the same.",
+                f"The {kernel.name} kernel is so wide that every pixel is joined to most of the image, and all "
+                "receive the same message.",
                 f"nine in ten pixels are joined to at least {percent(min(fewest, 1.0))} of the {len(count)} pixels; "
                 f"widths are {_widths_in_words(kernel)}",
                 "Take smaller widths.",
@@ -68,9 +67,9 @@ def widths(kernels: Sequence[Kernel], problem: Problem, alike: bool, threads: in
             yield from _reach(kernel, problem.shape)
 
 
-def _lonely(count: Array) -> float:
+def _isolated(count: Array) -> float:
     """The share of pixels whose neighbours together count less than the pixel itself."""
-    return float((count < LONELY).mean())
+    return float((count < ISOLATED).mean())
 
 
 def _fewest(count: Array) -> float:
@@ -150,18 +149,17 @@ def compatibility_matrix(kernel: Kernel, num_classes: int) -> npt.NDArray[np.flo
     return mu if mu.ndim == 2 else np.eye(num_classes) * mu
 
 
-def persuasion(kernels: Sequence[Kernel], problem: Problem) -> Array:
-    """The most by which all kernels together can move one score against another, (N,).
+def largest_message(kernels: Sequence[Kernel], problem: Problem) -> Array:
+    """The largest difference of two scores that the messages of all kernels can make, (N,).
 
-    Σ_m (Σ_j k̂_m(i,j)) · max_{a,b,l} (μ_m(a,l) - μ_m(b,l)): every neighbour believes in the same label l.
+    Σ_m (Σ_j k̂_m(i,j)) · max_{a,b,l} (μ_m(a,l) - μ_m(b,l)), reached if all neighbours have the same label l.
     """
     points = problem.scores.shape[1]
     ones = np.ones((points, 1), problem.scores.dtype)
     most = np.zeros(points)
-    for kernel, coupling in zip(kernels, problem.couplings, strict=True):
+    for kernel, term in zip(kernels, problem.pairwise, strict=True):
         mu = compatibility_matrix(kernel, len(problem.scores))
-        # The marginals' own sum over neighbours, without compatibility: K̂·1.
-        most += coupling.smooth(ones)[:, 0] * float(np.ptp(mu, axis=0).max())
+        most += term.smooth(ones)[:, 0] * float(np.ptp(mu, axis=0).max())
     return problem.on_grid(most)
 
 
@@ -172,16 +170,16 @@ def margins(scores: Array) -> Array:
     return margin
 
 
-def drowned(margin: Array, most: Array) -> Iterator[Finding]:
-    """Scores so sure of themselves that no neighbours could change a label."""
+def overconfident(margin: Array, most: Array) -> Iterator[Finding]:
+    """Scores so confident that neighbours cannot change a label."""
     movable = float((margin < most).mean())
     if movable >= 0.01 or not most.any():
         return
     factor = float(np.percentile(margin, 10) / max(np.median(most), 1e-12))
     yield Finding(
         "problem",
-        "The scores are so sure that neighbours cannot change the label of nearly any pixel.",
+        "The scores are so confident that neighbours can change the label of hardly any pixel.",
         f"the best label leads by {np.median(margin):.3g} (median), neighbours can move a score by "
-        f"{np.median(most):.3g}; {percent(movable)} of the pixels could change at all",
+        f"{np.median(most):.3g}; {percent(movable)} of the pixels can change at all",
         f"Lower the confidence, or divide the scores by a temperature, or raise the weights {factor:.2g}-fold.",
     )

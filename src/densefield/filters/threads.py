@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections.abc import Callable
 from functools import cache
 from operator import index
 from pathlib import Path
@@ -13,6 +14,9 @@ from densefield import _core
 from densefield.errors import InputError, InputTypeError
 
 MAX_THREADS = 1024
+
+
+_release_callbacks: list[Callable[[], None]] = []
 
 
 def default_threads() -> int:
@@ -91,9 +95,17 @@ def release_memory() -> int:
 
     After a call the process keeps up to 512 MB of working memory, which makes the next image of that size faster.
     Memory not used for five seconds is released by itself if calls use more than one thread; with one thread, at the
-    next call. The environment variable ``DENSEFIELD_CACHE_MB`` sets another limit; 0 disables the cache.
+    next call. The environment variable ``DENSEFIELD_CACHE_MB`` sets another limit; 0 disables the cache. Filters cached
+    by CRFs are dropped too.
 
     >>> release_memory() >= 0
     True
     """
+    for callback in _release_callbacks:
+        callback()
     return _core.release_memory()
+
+
+def call_on_release(callback: Callable[[], None]) -> None:
+    """Register a function that release_memory() calls first, to drop a cache."""
+    _release_callbacks.append(callback)

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from densefield.crf.model import CRF
 from densefield.crf.refine import refine
 from densefield.diagnose.explain import explain
-from densefield.diagnose.finding import Finding
 from densefield.diagnose.inputs import axes_in_wrong_order
+from densefield.diagnose.result import Finding
 from densefield.errors import InputError
 from densefield.filters.threads import check_threads
 from densefield.images.masks import ARRAYS, Form, Mask, read_mask

@@ -1,83 +1,112 @@
-"""Kernels bound to every image of a batch: lattices and normalisations that items share are made once."""
+"""Pairwise terms of a batch of images, and the options that the torch operator carries as a string."""
 
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from densefield import _core
-from densefield.crf.binding import Bound
-from densefield.crf.coupling import couple, couple_everyone
 from densefield.crf.kernels import Normalization
-from densefield.filters.lattice import LatticeFilter
-from densefield.filters.lattice_design import Operator
+from densefield.crf.options import CRFOptions
+from densefield.crf.pairwise import Pairwise, PixelGrid
+from densefield.filters.autograd import torch_threads
+from densefield.filters.pixel_order import pixel_order
 
+Array = npt.NDArray[Any]
 R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class BatchOptions:
-    """What is the same for every image of a batch."""
+class KernelSpec:
+    """The fixed part of a kernel: the features it compares, by name, and its normalization."""
 
-    normalizations: tuple[Normalization, ...]
-    iterations: int
-    exclude_self: bool
-    operator: Operator
-    halo: int
-    threads: int
+    parts: tuple[str, ...]
+    normalization: Normalization
+
+
+@dataclass(frozen=True)
+class OpOptions:
+    """What is fixed for a module; passed through torch operators as one string."""
+
+    kernels: tuple[KernelSpec, ...]
+    names: tuple[str, ...]  # of the feature tensors
+    options: CRFOptions
+
+    def encode(self) -> str:
+        """The options as JSON."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def decode(text: str) -> OpOptions:
+        """The options of encode()."""
+        table = json.loads(text)
+        table["kernels"] = tuple(KernelSpec(tuple(each["parts"]), each["normalization"]) for each in table["kernels"])
+        table["names"] = tuple(table["names"])
+        table["options"] = CRFOptions(**table["options"])
+        return OpOptions(**table)
 
 
 class BoundBatch:
-    """Kernels bound to every image of a batch.
-
-    A kernel whose features are the same for all images has one lattice. Its normalisation is shared too, among the
-    images without pixels to ignore.
-    """
+    """Pairwise terms of every image of a batch; kernels with the same features for all images have one lattice."""
 
     def __init__(
         self,
-        features: Sequence[Tensor],  # per kernel (B, N, d) or (1, N, d), not yet divided by widths
-        shapes: Sequence[Tensor],  # per kernel: widths (d,), or W (d, d)
+        scores: Tensor,
+        parts: Sequence[Tensor],
+        shapes: Sequence[Tensor],
         weights: Sequence[Tensor],
-        present: Tensor | None,  # (B, N): 1 for pixels that take part, 0 for those to ignore
-        size: tuple[int, int],  # images, points
-        options: BatchOptions,
+        present: Tensor | None,
+        spacing: Sequence[float] | None,
+        settings: OpOptions,
+        cached: bool,  # whether filters of positions are cached for the next image
     ) -> None:
-        images, points = size
-        self.points, self.options = points, options
-        # Images in parallel wait for each other less than threads within one.
-        self.workers = max(1, min(options.threads, images))
-        self.threads = max(1, options.threads // self.workers)
-        self._mu = [weight.detach().numpy() for weight in weights]
-        self._shapes = [shape.detach().numpy() for shape in shapes]
-        self._features = [feature.detach() for feature in features]
+        images, _, *grid = scores.shape
+        self._cached = cached
+        self.settings, self.size = settings, tuple(scores.shape)
+        # How many threads there are by default is decided here, not when a model is compiled.
+        self.all_threads = torch_threads(settings.options.threads)
+        # Images in parallel wait for each other less than threads within one image.
+        self.workers = max(1, min(self.all_threads, images))
+        self.threads = max(1, self.all_threads // self.workers)
+        self.order = pixel_order(tuple(grid))
+        self._grid = PixelGrid(
+            tuple(grid), None if spacing is None else tuple(spacing), settings.options.axis_order, self.order
+        )
+        self._parts = {name: part.detach().flatten(2).numpy() for name, part in zip(settings.names, parts, strict=True)}
+        self._shapes = [shape.detach().double().numpy() for shape in shapes]
+        self._weights = [weight.detach().numpy() for weight in weights]
         self._present = self._masks(present, images)
-        common = [m for m, feature in enumerate(features) if feature.shape[0] == 1]
-        lattices = {m: self._lattice(m, 0) for m in common}
-        diagonals = {m: lattices[m].diagonal() if options.exclude_self else None for m in common}
-        everyone = {
-            m: self._couple(m, lattices[m], None, diagonals[m]) for m in common if any(p is None for p in self._present)
+        shared = {
+            m: self._bind(m, 0, None)
+            for m, kernel in enumerate(settings.kernels)
+            if all(name == "position" or len(self._parts[name]) == 1 for name in kernel.parts)
         }
 
-        def bind(m: int, item: int) -> Bound:
-            if m in common:
-                mask = self._present[item]
-                return everyone[m] if mask is None else self._couple(m, lattices[m], mask, diagonals[m])
-            k = self._lattice(m, item)
-            return self._couple(m, k, self._present[item], k.diagonal() if options.exclude_self else None)
+        def bind(m: int, item: int) -> Pairwise[Array]:
+            present = self._present[item]
+            if m not in shared:
+                return self._bind(m, item, present)
+            if present is None:
+                return shared[m]
+            return self._grid.masked(shared[m], settings.kernels[m].normalization, present)
 
-        self.items = self.each(images, lambda item: [bind(m, item) for m in range(len(features))])
+        self.items = self.each(lambda item: [bind(m, item) for m in range(len(settings.kernels))])
 
-    def each(self, images: int, task: Callable[[int], R]) -> list[R]:
-        """task(0), task(1), … on as many threads as there are images for; Ctrl-C ends them all."""
+    def each(self, task: Callable[[int], R]) -> list[R]:
+        """task(item) of every image, in parallel; Ctrl-C ends all of them."""
+        images = self.size[0]
         if self.workers == 1:
             return [task(item) for item in range(images)]
         cancellation = _core.Cancellation()
@@ -93,52 +122,44 @@ class BoundBatch:
             try:
                 return list(pool.map(run, range(images)))
             except BaseException:
-                cancellation.cancel()  # Python interrupts the main thread alone, which waits here
+                cancellation.cancel()  # Python interrupts only the main thread, which waits here
                 raise
 
-    def _masks(self, present: Tensor | None, images: int) -> list[np.ndarray[Any, np.dtype[np.float32]] | None]:
-        """(N, 1) for each image; None for one without pixels to ignore."""
+    def _masks(self, present: Tensor | None, images: int) -> list[Array | None]:
+        """(N, 1) for each image; None for an image without ignored pixels."""
         if present is None:
             return [None] * images
         rows = present.detach().to(torch.float32).numpy()
         return [None if row.all() else np.ascontiguousarray(row[:, None]) for row in rows]
 
-    def _lattice(self, m: int, item: int) -> LatticeFilter:
-        p, shape = self._features[m], self._shapes[m]
-        rows = np.ascontiguousarray(p[item if p.shape[0] > 1 else 0].numpy())
-        with np.errstate(all="ignore"):  # what is not finite is refused by the filter
-            # As the NumPy CRF has them, to the last bit: widths in single precision, products with W in double.
-            x = rows / shape.astype(np.float32) if shape.ndim == 1 else (rows.astype(np.float64) @ shape.T)
-        return LatticeFilter(
-            x.astype(np.float32, copy=False),
-            operator=self.options.operator,
-            halo=self.options.halo,
-            calibrate=self.options.normalizations[m] == "none",
-            threads=self.threads,  # also where images share it, since they use it at the same time
+    def _bind(self, m: int, item: int, present: Array | None) -> Pairwise[Array]:
+        kernel = self.settings.kernels[m]
+        parts = {
+            name: self._parts[name][item if len(self._parts[name]) > 1 else 0].T
+            for name in kernel.parts
+            if name != "position"
+        }
+        return self._grid.bind(
+            kernel.parts,
+            parts,
+            self._shapes[m],
+            kernel.normalization,
+            self._weights[m],
+            self.settings.options,
+            self.threads,
+            present,
+            cached=self._cached,
         )
 
-    def _couple(
-        self,
-        m: int,
-        k: LatticeFilter,
-        present: np.ndarray[Any, np.dtype[np.float32]] | None,  # (N, 1)
-        diagonal: np.ndarray[Any, np.dtype[np.float32]] | None,  # (N,)
-    ) -> Bound:
-        normalization, mu = self.options.normalizations[m], self._mu[m]
-        ones = np.ones((self.points, 1), np.float32) if present is None else present
-        if present is None and diagonal is None:
-            return Bound(k, couple_everyone(k.apply, normalization, mu, ones))
-        return Bound(k, couple(k.apply, normalization, mu, ones, diagonal))
 
-
-# A batch lives as long as the tensor that carries its number, which autograd keeps for the backward pass. Where that
+# A batch lives as long as the tensor that carries its number, which autograd keeps for the backward pass. If that
 # tensor is a copy and the batch is gone, it is bound again.
 live: WeakValueDictionary[int, BoundBatch] = WeakValueDictionary()
 _numbers = itertools.count(1)
 
 
 class _Ticket(np.ndarray[Any, np.dtype[np.int64]]):
-    """The number of a batch, holding on to it."""
+    """The number of a batch, with a reference to it."""
 
     batch: BoundBatch
 

@@ -1,58 +1,76 @@
-"""The dense CRF as a torch module: owns the parameters, calls mean field."""
+"""The dense CRF as a torch module with learnable parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 
 import torch
 from torch import Tensor, nn
 
-from densefield.crf.binding import Method
-from densefield.crf.features import AxisOrder
-from densefield.crf.kernels import Kernel, Normalization
-from densefield.crf.model import CRF, PHOTO_KERNELS
+from densefield.crf.features import checked_spacing
+from densefield.crf.kernels import Kernel
+from densefield.crf.model import CRF, PHOTO_KERNELS, checked_kernels
+from densefield.crf.options import CRFOptions, checked_options
 from densefield.crf.unary import warn_of_scores
 from densefield.diagnose.explain import explain_batch
-from densefield.diagnose.finding import Finding
+from densefield.diagnose.result import Finding
 from densefield.errors import InputError, InputTypeError
-from densefield.filters.lattice_design import Operator
 from densefield.filters.torch_modes import check_torch_mode
-from densefield.nn.colours import warn_of_colours, without_alpha
+from densefield.nn.batch import KernelSpec, OpOptions
 from densefield.nn.inputs import (
     check_finite_scores,
+    checked_parts,
     checked_scores,
     explained_failure,
-    gather_sites,
-    hidden_sites,
     items_of_lists,
-    joined,
+    kernel_features,
     present_pixels,
+    warn_of_colours,
+    without_alpha,
+    without_ignored,
 )
 from densefield.nn.kernel_parameters import Array, KernelParameters, kernel_dimensions
-from densefield.nn.mean_field import fastest_mean_field
-from densefield.nn.native_op import Adjoint
+from densefield.nn.native_op import Adjoint, native_op
 from densefield.nn.parameter_checks import check_devices, check_parameters, checked_size, matching_parameters
-from densefield.nn.positions import GridPositions
+from densefield.nn.reference import grid_positions, reference_mean_field
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from densefield.crf.options import OptionArguments
 
 Self = TypeVar("Self", bound="DenseCRF")
+
+# Filters are built by NumPy and native code, which a compiler cannot trace.
+_reference: Callable[..., Tensor] = torch.compiler.disable(reference_mean_field)  # type: ignore[no-untyped-call]
 
 
 class DenseCRF(nn.Module):
     """log q^T of the dense CRF with gradients to scores, image, kernel shapes and weights (paper, Eq. 5 and 9).
 
-    * ``num_classes``: L. ``channels``, ``axes``: of the image, and how many axes the pixels' grid has; every axis and
-      channel has a width of its own, so the default kernels have the paper's nine parameters.
-    * ``kernels``: any number of Spatial, Bilateral and Custom, which give the initial values; their parameters are
-      found under their names: ``spatial``, ``bilateral``, a second spatial one ``spatial2``, a Custom one its feature.
-      A Custom kernel compares as many features as it has widths.
-    * ``iterations``, ``exclude_self``, ``method``, ``operator``, ``halo``, ``threads``, ``data_range``,
-      ``axis_order``: those of CRF.
-    * ``adjoint``: "keep" the marginals of every update for the backward pass, or "recompute" them. Float64, exact
-      filters and devices other than a CPU always keep them.
+    Every axis and channel has its own width, so the default kernels have the paper's nine parameters. Scores in half
+    precision, and those under autocast, are processed in float32.
 
-    Scores in half precision, and those under autocast, are computed with in float32.
+    Parameters
+    ----------
+    num_classes
+        Number of classes L.
+    kernels
+        Any number of Spatial, Bilateral and Custom kernels, which give the initial values. Their parameters have the
+        names ``spatial``, ``bilateral``, ``spatial2`` for a second spatial one, and the feature's name for a Custom
+        one, which compares one feature per width.
+    adjoint
+        "store" the marginals of every iteration for the backward pass, or "recompute" them. Float64, exact filters and
+        devices other than the CPU always store them.
+    channels
+        Number of channels of the images.
+    axes
+        Number of axes of the pixel grid: 2 for images, 3 for volumes.
+    **options
+        The fields of `densefield.crf.CRFOptions`, which are found again in ``crf.options``.
 
     >>> import torch
     >>> crf = DenseCRF(num_classes=2)
@@ -74,17 +92,10 @@ class DenseCRF(nn.Module):
         num_classes: int,
         kernels: Sequence[Kernel] = PHOTO_KERNELS,
         *,
-        iterations: int = 5,
-        exclude_self: bool = False,
-        method: Method = "lattice",
-        operator: Operator = "symmetric",
-        halo: int = 0,
-        adjoint: Adjoint = "keep",
-        threads: int | None = None,
+        adjoint: Adjoint = "store",
         channels: int = 3,
         axes: int = 2,
-        data_range: float | Sequence[float] | None = None,
-        axis_order: AxisOrder = "xy",
+        **options: Unpack[OptionArguments],
     ) -> None:
         super().__init__()
         self.num_classes = checked_size(num_classes, "num_classes")
@@ -93,32 +104,30 @@ class DenseCRF(nn.Module):
         if adjoint not in get_args(Adjoint):
             raise InputError(f"adjoint is {adjoint!r}, expected one of {', '.join(get_args(Adjoint))}.")
         self.adjoint = adjoint
-        checked = CRF(  # the same options are wrong for both
-            kernels,
-            iterations=iterations,
-            exclude_self=exclude_self,
-            method=method,
-            operator=operator,
-            halo=halo,
-            threads=threads,
-            data_range=data_range,
-            axis_order=axis_order,
-        )
-        self.iterations, self.exclude_self, self.method = checked.iterations, checked.exclude_self, checked.method
-        self.operator, self.halo, self.threads = checked.operator, checked.halo, checked.threads
-        self.data_range, self.axis_order = checked.data_range, checked.axis_order
-        self._range_known, self._scores_known = data_range is not None, False
-        self._positions = GridPositions(axis_order)
-        self._normalizations: list[Normalization] = [kernel.normalization for kernel in checked.kernels]
-        self._parts = [tuple(kernel.widths_of_parts()) for kernel in checked.kernels]
+        self._options = checked_options(options)
+        self._range_checked = self.options.data_range is not None
+        self._scores_checked = False
+        self._specs: list[KernelSpec] = []
         self._dimensions: dict[str, int] = {}
         self._names: list[str] = []
-        for kernel in checked.kernels:
+        for kernel in checked_kernels(kernels):
             self._add(kernel)
+        self.options = self._options
+
+    @property
+    def options(self) -> CRFOptions:
+        """The options of inference."""
+        return self._options
+
+    @options.setter
+    def options(self, options: CRFOptions) -> None:
+        self._options = options
+        names = tuple(name for name in self._dimensions if name != "position")
+        self._op_options = OpOptions(tuple(self._specs), names, options).encode()
 
     def _add(self, kernel: Kernel) -> None:
         dimensions = kernel_dimensions(kernel, self.axes, self.channels)
-        parameters = KernelParameters(kernel, dimensions, self.num_classes, self.data_range)
+        parameters = KernelParameters(kernel, dimensions, self.num_classes, self.options.data_range)
         for part in kernel.widths_of_parts():
             if self._dimensions.setdefault(part, dimensions[part]) != dimensions[part]:
                 raise InputError(
@@ -132,27 +141,41 @@ class DenseCRF(nn.Module):
         if hasattr(self, name):
             raise InputError(f"a kernel is called {name!r}, a name that the module itself uses: choose another.")
         self._names.append(name)
+        self._specs.append(KernelSpec(tuple(kernel.widths_of_parts()), kernel.normalization))
         self.add_module(name, parameters)
 
     @classmethod
     def from_numpy(
-        cls: type[Self], crf: CRF, num_classes: int, *, adjoint: Adjoint = "keep", channels: int = 3, axes: int = 2
+        cls: type[Self], crf: CRF, num_classes: int, *, adjoint: Adjoint = "store", channels: int = 3, axes: int = 2
     ) -> Self:
-        """The module with the kernels and options of a CRF for NumPy; to_numpy() is the way back.
+        """The module with the kernels and options of a CRF for NumPy, the inverse of to_numpy().
 
-        >>> DenseCRF.from_numpy(CRF(iterations=7), num_classes=21).iterations
+        Parameters
+        ----------
+        crf
+            The CRF.
+        num_classes, adjoint, channels, axes
+            Those of DenseCRF.
+
+        >>> DenseCRF.from_numpy(CRF(iterations=7), num_classes=21).options.iterations
         7
         """
         if not isinstance(crf, CRF):
             raise InputTypeError(f"crf is a {type(crf).__name__}, expected a densefield.CRF.")
-        return cls(num_classes, crf.kernels, **crf.options(), adjoint=adjoint, channels=channels, axes=axes)
+        return cls(num_classes, crf.kernels, **asdict(crf.options), adjoint=adjoint, channels=channels, axes=axes)
 
     @classmethod
     def load(cls: type[Self], path: str | PathLike[str], num_classes: int, **options: Any) -> Self:
-        """The module with the CRF of a file that save(), CRF.save() or `densefield tune` wrote.
+        """Reads the CRF of a TOML file that save(), CRF.save() or `densefield tune` wrote.
 
-        * ``num_classes``: L. A file has the weights of all labels or one for all.
-        * ``options``: ``adjoint``, ``channels``, ``axes``, ``threads`` and ``data_range``, which are not in the file.
+        Parameters
+        ----------
+        path
+            The file.
+        num_classes
+            Number of classes L; the file has one weight for all classes, or weights for L classes.
+        **options
+            adjoint, channels, axes, threads and data_range, which are not in the file.
         """
         from densefield.crf.crf_file import read_crf
 
@@ -160,12 +183,12 @@ class DenseCRF(nn.Module):
         return cls.from_numpy(read_crf(path, num_classes, **numpy_options), num_classes, **options)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the kernels as they are now and the options to a TOML file, which CRF.load() reads too."""
+        """Writes the current kernels and the options to a TOML file, which CRF.load() reads too."""
         from densefield.crf.crf_file import write_crf
 
         write_crf(path, self.to_numpy())
 
-    if TYPE_CHECKING:  # what forward returns, which nn.Module.__call__ does not tell
+    if TYPE_CHECKING:  # nn.Module.__call__ does not say what forward returns
 
         @overload
         def __call__(
@@ -194,16 +217,28 @@ class DenseCRF(nn.Module):
 
     def forward(
         self,
-        scores: Any,  # (B, L, H, W), (B, L, D, H, W) or (B, L, N); or a list of items without the first axis
-        image: Any = None,  # (B, C, …), colours 0…255
+        scores: Any,
+        image: Any = None,
         *,
-        features: Mapping[str, Any] | None = None,  # of Custom kernels, by name: (B, d, …)
-        spacing: Sequence[float] | None = None,  # size of a pixel along x, y(, z)
-        ignore: Any = None,  # (B, …) boolean: pixels that neither send nor receive
+        features: Mapping[str, Any] | None = None,
+        spacing: Sequence[float] | None = None,
+        ignore: Any = None,
     ) -> Any:
-        """Log marginals like the scores; a list of them for a list of scores, whose items may differ in size.
+        """Log marginals of the shape of the scores, in float32, or float64 for scores in float64.
 
-        They are float32, and float64 for scores in float64. An image or feature (1, C, …) serves the whole batch.
+        Parameters
+        ----------
+        scores
+            (B, L, H, W), (B, L, D, H, W) or (B, L, N); or a list of such tensors without the batch axis, which may
+            differ in size. The result is then a list too.
+        image
+            (B, C, …), colours 0…255; or (1, C, …) for the whole batch.
+        features
+            Features of Custom kernels by name, (B, d, …) or (1, d, …).
+        spacing
+            Size of a pixel along x, y(, z), by default 1.
+        ignore
+            (B, …), boolean: True for pixels that neither send nor receive messages, and may hold any values.
         """
         if isinstance(scores, list | tuple):
             items = items_of_lists(scores, image, features or {}, ignore)
@@ -212,48 +247,71 @@ class DenseCRF(nn.Module):
         f = checked_scores(scores, self.num_classes, self.axes if "position" in self._dimensions else None)
         kernels = self._kernel_parameters()
         check_devices(kernels, f.device)
+        if spacing is not None:
+            spacing = checked_spacing(spacing, f.ndim - 2)
         dtype = torch.float64 if f.dtype == torch.float64 else torch.float32
-        positions = self._positions(f, dtype, spacing) if "position" in self._dimensions else None
         image = without_alpha(image, self.channels)
-        sites = gather_sites(self._dimensions, f, dtype, positions, image, features or {})
+        parts = checked_parts(self._dimensions, f, dtype, image, features or {})
         present = present_pixels(ignore, f, dtype)
         if present is not None:
-            sites = hidden_sites(sites, present)
+            parts = without_ignored(parts, present)
         with torch.autocast(f.device.type, enabled=False):
-            # As exact as to_numpy() has them; features are divided in the precision of the computation.
+            # As exact as those of to_numpy(); features are divided in the precision of the computation.
             shapes = [each.shape(torch.float64 if f.device.type == "cpu" else dtype) for each in kernels.values()]
             weights = [each.weight(dtype) for each in kernels.values()]
             if not torch.compiler.is_compiling():
                 check_finite_scores(f)
                 check_parameters(kernels, shapes, weights, dtype)
-                if not self._scores_known and len(f):
-                    self._scores_known = True  # those of one network are of one kind
-                    warn_of_scores(f[0].detach().cpu().float().numpy())
-                if image is not None and "channel" in self._dimensions and not self._range_known:
-                    self._range_known = warn_of_colours(image, kernels.values(), ignore)  # once is enough
+                self._warn_once(f, image, ignore)
             try:
-                log_q = fastest_mean_field(
-                    f.flatten(2).to(dtype),
-                    [joined([sites[part] for part in parts]) for parts in self._parts],
-                    shapes,
-                    weights,
-                    normalizations=self._normalizations,
-                    iterations=self.iterations,
-                    exclude_self=self.exclude_self,
-                    present=present,
-                    method=self.method,
-                    operator=self.operator,
-                    halo=self.halo,
-                    adjoint=self.adjoint,
-                    threads=self.threads,
-                )
+                return self._log_marginals(f.to(dtype), parts, shapes, weights, present, spacing)
             except InputError as error:
-                named = dict(zip(self._names, self._parts, strict=True))
-                raise explained_failure(error, named, sites, shapes, f.shape[2:]) from None
-        return log_q.reshape(f.shape)
+                names = {name: spec.parts for name, spec in zip(self._names, self._specs, strict=True)}
+                every = self._with_positions(parts, f, spacing)
+                raise explained_failure(error, names, every, shapes) from None
+
+    def _log_marginals(
+        self,
+        scores: Tensor,  # (B, L, …)
+        parts: Mapping[str, Tensor],
+        shapes: list[Tensor],
+        weights: list[Tensor],
+        present: Tensor | None,
+        spacing: Sequence[float] | None,
+    ) -> Tensor:
+        """By the native operator for the lattice in float32 on the CPU, else by torch operations."""
+        if self.options.method == "lattice" and scores.device.type == "cpu" and scores.dtype == torch.float32:
+            features = list(parts.values())
+            return native_op(scores, features, shapes, weights, present, spacing, self._op_options, self.adjoint)
+        every = self._with_positions(parts, scores, spacing)
+        features = [kernel_features([every[name] for name in spec.parts]) for spec in self._specs]
+        normalizations = [spec.normalization for spec in self._specs]
+        log_q = _reference(scores.flatten(2), features, shapes, weights, normalizations, self.options, present)
+        return log_q.reshape(scores.shape)
+
+    def _with_positions(
+        self, parts: Mapping[str, Tensor], scores: Tensor, spacing: Sequence[float] | None
+    ) -> Mapping[str, Tensor]:
+        if "position" not in self._dimensions:
+            return parts
+        positions = grid_positions(tuple(scores.shape[2:]), spacing, self.options.axis_order)
+        return {"position": positions.to(scores), **parts}
+
+    def _warn_once(self, scores: Tensor, image: Tensor | None, ignore: Tensor | None) -> None:
+        """Warns of doubtful scores and colours: one network gives one kind of scores."""
+        if not self._scores_checked and len(scores):
+            self._scores_checked = True
+            warn_of_scores(scores[0].detach().cpu().float().numpy())
+        if image is not None and "channel" in self._dimensions and not self._range_checked:
+            self._range_checked = warn_of_colours(image, self._kernel_parameters().values(), ignore)
 
     def freeze(self: Self, *patterns: str) -> Self:
-        """Stops learning the parameters whose names match ``"bilateral.*"`` or ``"*.log_sigma"``; returns self.
+        """Stops learning the parameters whose names match; returns self.
+
+        Parameters
+        ----------
+        *patterns
+            Names of parameters, or patterns such as ``"bilateral.*"`` or ``"*.log_sigma"``.
 
         >>> crf = DenseCRF(num_classes=2).freeze("spatial.*", "*.log_weight")
         >>> [name for name, parameter in crf.named_parameters() if parameter.requires_grad]
@@ -263,14 +321,20 @@ class DenseCRF(nn.Module):
             parameter.requires_grad_(False)
         return self
 
-    def learn(self: Self, *patterns: str) -> Self:
-        """Learns the parameters whose names match, which is what all do at first; returns self."""
+    def unfreeze(self: Self, *patterns: str) -> Self:
+        """Learns the parameters whose names match again, the inverse of freeze(); returns self.
+
+        Parameters
+        ----------
+        *patterns
+            Names of parameters, or patterns such as ``"bilateral.*"``.
+        """
         for parameter in matching_parameters(self, patterns):
             parameter.requires_grad_()
         return self
 
     def values(self) -> dict[str, float | Array]:
-        """What the parameters stand for now, in their own units: widths, covariances and weights by name.
+        """The current widths, covariances and weights by name, in their own units.
 
         >>> DenseCRF(num_classes=2).values()["spatial.sigma"].round(4).tolist()
         [3.0, 3.0]
@@ -289,7 +353,12 @@ class DenseCRF(nn.Module):
         spacing: Sequence[float] | None = None,
         ignore: Tensor | None = None,  # (B, …)
     ) -> list[list[Finding]]:
-        """Why marginals are blank or like the scores, for each item of the batch, as densefield.explain says it.
+        """The findings of densefield.explain for each item of the batch.
+
+        Parameters
+        ----------
+        scores, image, spacing, ignore
+            Those of forward().
 
         >>> crf, scores = DenseCRF(num_classes=2), torch.zeros(1, 2, 9, 9)
         >>> print(crf.explain(scores, torch.zeros(1, 3, 9, 9))[0][0].what)
@@ -298,29 +367,30 @@ class DenseCRF(nn.Module):
         return explain_batch(self.to_numpy(), scores, image, spacing=spacing, ignore=ignore)
 
     def to_numpy(self) -> CRF:
-        """The CRF for NumPy with the kernels as they are now."""
-        return CRF([each.kernel() for each in self._kernel_parameters().values()], **self._options())
+        """The CRF for NumPy with the current kernels."""
+        return CRF([each.kernel() for each in self._kernel_parameters().values()], **asdict(self.options))
 
     def __repr__(self) -> str:
-        """Labels, iterations, options that are not the default, and a line for each kernel."""
-        default = {**CRF(()).options(), "adjoint": "keep", "channels": 3, "axes": 2}
-        now = {**self._options(), **{name: getattr(self, name) for name in ("adjoint", "channels", "axes")}}
-        shown = {name: value for name, value in now.items() if name == "iterations" or value != default[name]}
-        lines = [", ".join(f"{name}={value!r}" for name, value in {"num_classes": self.num_classes, **shown}.items())]
+        """Number of classes, iterations, options that differ from their defaults, and a line for each kernel."""
+        default = {"adjoint": "store", "channels": 3, "axes": 2}
+        own = {name: getattr(self, name) for name in default if getattr(self, name) != default[name]}
+        shown = {
+            "num_classes": self.num_classes,
+            "iterations": self.options.iterations,
+            **self.options.changed(),
+            **own,
+        }
+        lines = [", ".join(f"{name}={value!r}" for name, value in shown.items())]
         lines += [f"{name}: {parameters!r}" for name, parameters in self._kernel_parameters().items()]
         return "\n  ".join(["DenseCRF(", *lines]) + "\n)"
 
-    def _options(self) -> dict[str, Any]:
-        """The options of CRF, by name."""
-        return {name: getattr(self, name) for name in CRF(()).options()}
-
     def reset_parameters(self) -> None:
-        """Sets all parameters to what the kernels say: for a module made on the meta device, after to_empty()."""
+        """Sets all parameters to their initial values: for a module made on the meta device, after to_empty()."""
         for parameters in self._kernel_parameters().values():
             parameters.reset_parameters()
 
     def __prepare_scriptable__(self) -> None:
-        """What torch.jit.script calls first."""
+        """torch.jit.script calls it first."""
         raise NotImplementedError("DenseCRF does not support torch.jit.script. Use torch.export or torch.compile.")
 
     def _kernel_parameters(self) -> dict[str, KernelParameters]:

@@ -1,24 +1,25 @@
-"""What is known of every pixel, from tensors: checked, and with pixels in rows."""
+"""Checks of the tensors that DenseCRF is called with: scores, images, features and masks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from densefield.crf.image_range import range_problem, warn_of_range
 from densefield.errors import InputError, InputTypeError
+from densefield.nn.kernel_parameters import KernelParameters
 from densefield.nn.shape_hints import pixels_hint, scores_hint
 
 
 def checked_scores(
     scores: object,
     num_classes: int,
-    axes: int | None,  # of the grid; None where no kernel compares positions, and pixels may have any number of axes
+    axes: int | None,  # of the grid; None for any number, if no kernel compares positions
 ) -> Tensor:
-    """Scores (B, L, …) of floating point numbers; their values are looked at by check_finite_scores."""
+    """Scores (B, L, …) in floating point; check_finite_scores checks their values."""
     if not isinstance(scores, Tensor):
         raise InputTypeError(
             f"the scores are a {type(scores).__name__}, expected a torch tensor (batch, labels, rows, columns), or a "
@@ -50,9 +51,9 @@ def checked_scores(
 
 
 def check_finite_scores(scores: Tensor) -> None:
-    """Raises, and says where, if scores hold NaN or infinity."""
+    """Raises, with the first place, if scores hold NaN or infinity."""
     values = scores.detach()
-    # The sum is finite only if every score is; most of the time one pass settles it.
+    # A finite sum means finite scores; one pass settles it most of the time.
     if bool(values.sum().isfinite()):
         return
     wrong = ~values.isfinite()
@@ -64,19 +65,19 @@ def check_finite_scores(scores: Tensor) -> None:
         )
 
 
-def pixel_rows(
+def checked_part(
     given: object,  # (B, C, …), or (1, C, …) for all items
     name: str,
     channels: int,
     scores: Tensor,  # (B, L, …)
     dtype: torch.dtype,
 ) -> Tensor:
-    """An image or a feature as (B, N, C) or (1, N, C), in the precision of the computation."""
+    """An image or a feature (B, d, …) or (1, d, …), in the precision of the computation."""
     batch, shape = scores.shape[0], tuple(scores.shape[2:])
     argument = "image" if name == "the image" else "feature"
     if not isinstance(given, Tensor):
         cure = ""
-        if hasattr(given, "__array__"):  # as NumPy has it, with channels last
+        if hasattr(given, "__array__"):  # probably with channels last
             cure = f" Use torch.from_numpy({argument}).movedim(-1, 0)[None]."
         raise InputTypeError(f"{name} is a {type(given).__name__}, expected a torch tensor (batch, channels, …).{cure}")
     if given.dtype == torch.bool or given.is_complex():
@@ -95,11 +96,11 @@ def pixel_rows(
         )
     if given.device != scores.device:
         raise InputError(f"{name} is on {given.device}, but the scores are on {scores.device}: move one to the other.")
-    return given.flatten(2).transpose(1, 2).to(dtype)
+    return given.to(dtype)
 
 
 def present_pixels(ignore: object, scores: Tensor, dtype: torch.dtype) -> Tensor | None:
-    """1 for pixels that take part and 0 for those to ignore, (B, N)."""
+    """0 for ignored pixels and 1 for others, (B, N)."""
     if ignore is None:
         return None
     expected = (scores.shape[0], *scores.shape[2:])
@@ -110,58 +111,53 @@ def present_pixels(ignore: object, scores: Tensor, dtype: torch.dtype) -> Tensor
     return (~ignore).to(scores.device, dtype).flatten(1)
 
 
-def hidden_sites(sites: Mapping[str, Tensor], present: Tensor) -> dict[str, Tensor]:  # each (B, N, d); (B, N)
-    """Sites whose ignored pixels have the numbers of one that takes part, so that nothing depends on what they hold.
+def without_ignored(parts: Mapping[str, Tensor], present: Tensor) -> dict[str, Tensor]:  # (B, d, …) each; (B, N)
+    """Features with those of a present pixel at all ignored ones, so that nothing depends on their content."""
+    mask = present > 0
+    rows = torch.arange(len(mask), device=mask.device)
+    first = mask.to(torch.uint8).argmax(dim=1)
 
-    Positions stay: they are the same whatever the image.
-    """
-    seen = present > 0
-    rows = torch.arange(len(seen), device=seen.device)
-    first = seen.to(torch.uint8).argmax(dim=1)
+    def replace(part: Tensor) -> Tensor:
+        flat = part.expand(len(mask), *part.shape[1:]).flatten(2)
+        one = flat[rows, :, first].nan_to_num(0, 0, 0)[..., None].detach()
+        return torch.where(mask[:, None], flat, one).reshape(len(mask), *part.shape[1:])
 
-    def hide(values: Tensor) -> Tensor:
-        each = values.expand(len(seen), -1, -1)
-        return torch.where(seen[..., None], each, each[rows, first].nan_to_num(0, 0, 0)[:, None].detach())
-
-    return {part: values if part == "position" else hide(values) for part, values in sites.items()}
+    return {name: replace(part) for name, part in parts.items()}
 
 
-def gather_sites(
-    dimensions: Mapping[str, int],  # of every part that the kernels compare
+def checked_parts(
+    dimensions: Mapping[str, int],  # of all features that the kernels compare
     scores: Tensor,  # (B, L, …)
     dtype: torch.dtype,
-    positions: Tensor | None,  # (1, N, axes)
     image: object,
     features: Mapping[str, object],
 ) -> dict[str, Tensor]:
-    """Every part that the kernels compare, by name, each (B, N, d) or (1, N, d)."""
+    """The features that the kernels compare besides positions, by name, each (B, d, …) or (1, d, …)."""
     _check_feature_names(set(dimensions) - {"position", "channel"}, features)
-    sites: dict[str, Tensor] = {}
-    for part, dimension in dimensions.items():
-        if part == "position" and positions is not None:
-            sites[part] = positions
-        elif part == "channel":
+    parts: dict[str, Tensor] = {}
+    for name, dimension in dimensions.items():
+        if name == "channel":
             if image is None:
                 raise InputError("a bilateral kernel compares colours, but no image was given: pass image=.")
-            sites[part] = pixel_rows(image, "the image", dimension, scores, dtype)
-        else:
-            sites[part] = _near_origin(features[part], f"feature {part!r}", dimension, scores, dtype)
-    return sites
+            parts[name] = checked_part(image, "the image", dimension, scores, dtype)
+        elif name != "position":
+            parts[name] = _near_origin(features[name], f"feature {name!r}", dimension, scores, dtype)
+    return parts
 
 
 def _near_origin(given: object, name: str, channels: int, scores: Tensor, dtype: torch.dtype) -> Tensor:
-    """pixel_rows of a feature, seen from the first pixel where it has more digits than single precision: only
-    differences count."""
+    """A feature; with more digits than single precision has, relative to the first pixel: only differences matter."""
     if not isinstance(given, Tensor) or given.dtype not in (torch.float64, torch.int32, torch.int64):
-        return pixel_rows(given, name, channels, scores, dtype)
-    rows = pixel_rows(given, name, channels, scores, torch.float64)
-    return (rows - rows[:, :1].detach().nan_to_num(0, 0, 0)).to(dtype)
+        return checked_part(given, name, channels, scores, dtype)
+    part = checked_part(given, name, channels, scores, torch.float64)
+    origin = part.detach().flatten(2)[:, :, :1].nan_to_num(0, 0, 0)
+    return (part - origin.reshape(*origin.shape[:2], *[1] * (part.ndim - 2))).to(dtype)
 
 
 def items_of_lists(
     scores: Sequence[Tensor], image: Any, features: Mapping[str, Any], ignore: Any
 ) -> Iterator[dict[str, Any]]:
-    """Lists of tensors without a batch axis as batches of one, each with the names of its arguments."""
+    """Lists of tensors without a batch axis as keyword arguments of batches of one."""
     lists = {"image": image, "ignore": ignore, **{f"features[{name!r}]": each for name, each in features.items()}}
     for item in scores:
         if not isinstance(item, Tensor):
@@ -180,7 +176,7 @@ def items_of_lists(
 
 
 def _check_feature_names(needed: Iterable[str], features: Mapping[str, object]) -> None:
-    """Raises unless features= has exactly what the Custom kernels compare."""
+    """Raises unless features= has exactly the features of the Custom kernels."""
     wanted = set(needed)
     for name in sorted(wanted - set(features)):
         raise InputError(
@@ -193,25 +189,23 @@ def _check_feature_names(needed: Iterable[str], features: Mapping[str, object]) 
 
 def explained_failure(
     error: InputError,
-    parts_of_kernels: Mapping[str, Sequence[str]],  # by the kernel's name
-    sites: Mapping[str, Tensor],  # each (B, N, d) or (1, N, d)
+    parts_of_kernels: Mapping[str, Sequence[str]],  # by the name of the kernel
+    parts: Mapping[str, Tensor],  # (B, d, …) each, with positions
     shapes: Sequence[Tensor],  # per kernel (d,) or (d, d)
-    grid: Sequence[int],
 ) -> InputError:
-    """The error of a filter with the name of what it was made from: the image, a feature, or a kernel."""
-    for part, values in sites.items():
-        wrong = ~values.detach().isfinite().all(dim=2)
+    """The error of a filter in terms of the input: NaN in the image or a feature, or a kernel that is too narrow."""
+    for name, part in parts.items():
+        wrong = ~part.detach().isfinite().all(dim=1)
         if bool(wrong.any()):
-            item, pixel = wrong.nonzero()[0].tolist()
-            where = (item, *(int(i) for i in np.unravel_index(pixel, tuple(grid))))
-            name = "the image" if part == "channel" else f"feature {part!r}"
+            where = tuple(wrong.nonzero()[0].tolist())
+            what = "the image" if name == "channel" else f"feature {name!r}"
             return InputError(
-                f"{name} holds NaN or infinity at {int(wrong.sum())} of {wrong.numel()} pixels, first at {where}. Put "
+                f"{what} holds NaN or infinity at {int(wrong.sum())} of {wrong.numel()} pixels, first at {where}. Put "
                 "finite numbers there, and leave those pixels out with ignore=."
             )
     spans = {}
-    for (kernel, parts), shape in zip(parts_of_kernels.items(), shapes, strict=True):
-        columns = joined([sites[part] for part in parts]).detach().double()
+    for (kernel, names), shape in zip(parts_of_kernels.items(), shapes, strict=True):
+        columns = kernel_features([parts[name] for name in names]).detach().double()
         scaled = columns / shape.detach() if shape.ndim == 1 else columns @ shape.detach().T
         spans[kernel] = float((scaled.amax((0, 1)) - scaled.amin((0, 1))).max())
     if not spans:
@@ -220,7 +214,46 @@ def explained_failure(
     return InputError(f"the {worst} kernel compares numbers that span {spans[worst]:.3g} of its widths: {error}")
 
 
-def joined(parts: Sequence[Tensor]) -> Tensor:
-    """Parts (B, N, d) or (1, N, d) side by side."""
+def kernel_features(parts: Sequence[Tensor]) -> Tensor:
+    """Parts (B, d, …) or (1, d, …) side by side, (B, N, Σd)."""
     items = next((part.shape[0] for part in parts if part.shape[0] != 1), 1)  # len() would be fixed in a traced graph
-    return torch.cat([part.expand(items, -1, -1) for part in parts], dim=2)
+    return torch.cat([part.expand(items, *part.shape[1:]).flatten(2) for part in parts], dim=1).transpose(1, 2)
+
+
+def without_alpha(image: Any, channels: int) -> Any:
+    """The image (B, C, …) without a constant alpha, if it has one channel too many; else unchanged.
+
+    >>> without_alpha(torch.ones(1, 4, 2, 2), channels=3).shape
+    torch.Size([1, 3, 2, 2])
+    """
+    if channels not in (1, 3) or not isinstance(image, Tensor) or image.ndim < 3 or image.shape[1] != channels + 1:
+        return image
+    if torch.compiler.is_compiling() or not image.numel():
+        return image
+    alpha = image.detach()[:, -1].flatten(1)
+    return image[:, :-1] if bool((alpha == alpha[:, :1]).all()) else image
+
+
+def warn_of_colours(image: Tensor, kernels: Iterable[KernelParameters], ignore: Tensor | None = None) -> bool:
+    """Warns at the user's call if the values are probably not in 0…255; returns whether it did.
+
+    8-bit images are not checked. Others take one pass, without the ignored pixels.
+
+    >>> warn_of_colours(torch.zeros(1, 3, 2, 2, dtype=torch.uint8), [])
+    False
+    """
+    widths = [each.channel_widths() for each in kernels] if image.dtype != torch.uint8 and image.numel() else []
+    width = min((float(each.min()) for each in widths if each.size), default=None)
+    if width is None:
+        return False
+    seen_pixels = image.detach()
+    if ignore is not None:
+        seen_pixels = seen_pixels.movedim(1, -1).expand(*ignore.shape, -1)[~ignore.to(image.device)]
+    if not seen_pixels.numel():
+        return False
+    low, high = (float(value) for value in seen_pixels.aminmax())
+    seen = low, high, width, not image.is_floating_point()
+    if range_problem(*seen) is None:
+        return False
+    warn_of_range(*seen)
+    return True

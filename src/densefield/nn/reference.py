@@ -1,6 +1,6 @@
-"""Mean field in the graph of torch, written plainly: every gradient, on any device, in either precision.
+"""Mean field in plain torch operations: every gradient, on any device, in either precision.
 
-The native loop is this made fast, and equals it forward and backward.
+It is the readable twin of the native operator, forward and backward.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from densefield.crf.binding import Method
-from densefield.crf.coupling import Coupling, couple
+from densefield.crf.features import checked_spacing
 from densefield.crf.kernels import Normalization
 from densefield.crf.mean_field import mean_field
+from densefield.crf.options import AxisOrder, CRFOptions
+from densefield.crf.pairwise import Pairwise, normalized
 from densefield.filters.autograd import apply_filter
 from densefield.filters.exact import ExactFilter
-from densefield.filters.lattice_design import Operator
 from densefield.filters.lattice_torch import TorchLatticeFilter
 from densefield.filters.operator import GaussianFilter
 
@@ -28,26 +28,20 @@ def reference_mean_field(
     features: Sequence[Tensor],  # per kernel (B, N, d), or (1, N, d) for all items: positions, colours, …
     shapes: Sequence[Tensor],  # per kernel widths (d,), features become p/σ; or a matrix W (d, d), they become W p
     weights: Sequence[Tensor],  # per kernel μ: (), (L,) or (L, L)
-    *,
     normalizations: Sequence[Normalization],
-    iterations: int,
-    exclude_self: bool = False,
-    present: Tensor | None = None,  # (B, N), 1 or 0: pixels with 0 neither send nor receive
-    method: Method = "lattice",
-    operator: Operator = "symmetric",
-    halo: int = 0,
+    options: CRFOptions,
+    present: Tensor | None = None,  # (B, N): 0 for ignored pixels, 1 for others
 ) -> Tensor:
-    """log q^T of T updates, (B, L, N), with gradients to scores, features, shapes and weights (paper, Eq. 5).
+    """log q^T of T iterations, (B, L, N), with gradients to scores, features, shapes and weights (paper, Eq. 5).
 
-    D = K·1 is part of the graph, so the derivative of the normalisation is included. Constants are: k(i,i), where
-    pixels send nothing to themselves (for the Gaussian it is 1); and the magnitude of a lattice, which is measured
-    where K is not normalised.
+    D = K·1 is part of the graph, so the derivative of the normalization is included. Constants are k(i,i), which
+    exclude_self needs (1 for the Gaussian), and the calibrated magnitude of a lattice without normalization.
 
     >>> import torch
-    >>> scores = torch.tensor([[[2.0, 0.0], [0.0, 0.5]]])  # two labels, two pixels that are near each other
+    >>> scores = torch.tensor([[[2.0, 0.0], [0.0, 0.5]]])  # two classes, two pixels close together
     >>> log_q = reference_mean_field(
     ...     scores, [torch.tensor([[[0.0], [1.0]]])], [torch.tensor([5.0])], [torch.tensor(3.0)],
-    ...     normalizations=["after"], iterations=5, method="exact")
+    ...     ["after"], CRFOptions(method="exact"))
     >>> log_q.argmax(1)
     tensor([[0, 0]])
     """
@@ -56,18 +50,15 @@ def reference_mean_field(
     f = scores.transpose(1, 2)  # (B, N, L)
     here = torch.ones_like(f[..., :1]) if present is None else present[..., None].to(f.dtype)
     kernels = [
-        [
-            _built(item, shape.to(f.dtype), mu.to(f.dtype), normalization, exclude_self, method, operator, halo)
-            for item in p.to(f.dtype)
-        ]
+        [_build(item, shape.to(f.dtype), mu.to(f.dtype), normalization, options) for item in p.to(f.dtype)]
         for p, shape, mu, normalization in zip(features, shapes, weights, normalizations, strict=True)
     ]
     items = []
     for index, (row, mask) in enumerate(zip(f, here, strict=True)):
-        # A kernel whose features are the same for all items was built once.
-        couplings = [built[index if len(built) > 1 else 0].couple(mask) for built in kernels]
-        items.append(mean_field(row, couplings, iterations))
-    return torch.stack(items).transpose(1, 2).contiguous()  # which some losses insist on
+        # A kernel with the same features for all items is built once.
+        pairwise = [built[index if len(built) > 1 else 0].pairwise(mask) for built in kernels]
+        items.append(mean_field(row, pairwise, options.iterations))
+    return torch.stack(items).transpose(1, 2).contiguous()  # some losses require it
 
 
 def _scaled(features: Tensor, shape: Tensor) -> Tensor:
@@ -76,13 +67,13 @@ def _scaled(features: Tensor, shape: Tensor) -> Tensor:
 
 
 def _stretch(shape: Tensor) -> Tensor:
-    """The unit matrix, as what the shape makes of features that it has been applied to as a constant, (d, d)."""
+    """The unit matrix (d, d) as a function of the shape, for features scaled by it as a constant."""
     now = shape.detach()
     return torch.diag(now / shape) if shape.ndim == 1 else torch.linalg.solve(now, shape, left=False)
 
 
 @dataclass(frozen=True)
-class _Built:
+class _Kernel:
     """The filter of one kernel on the pixels of one item."""
 
     filtering: Callable[..., Tensor]
@@ -91,31 +82,46 @@ class _Built:
     diagonal: Tensor | None  # (N,)
     stretch: Tensor | None  # (d, d)
 
-    def couple(self, present: Tensor) -> Coupling[Tensor]:
+    def pairwise(self, present: Tensor) -> Pairwise[Tensor]:
         filtering = self.filtering
         if self.stretch is not None:
             filtering = partial(filtering, stretch=self.stretch, present=present)
-        return couple(filtering, self.normalization, self.mu, present, self.diagonal)
+        return normalized(filtering, self.normalization, self.mu, present, self.diagonal)
 
 
-def _built(
+def _build(
     features: Tensor,  # (N, d)
     shape: Tensor,
     mu: Tensor,
     normalization: Normalization,
-    exclude_self: bool,
-    method: Method,
-    operator: Operator,
-    halo: int,
-) -> _Built:
+    options: CRFOptions,
+) -> _Kernel:
     k: GaussianFilter[Tensor]
     stretch = None
-    if method == "exact":
+    if options.method == "exact":
         x = _scaled(features, shape)
         k = ExactFilter(x)
     else:
         x = _scaled(features, shape.detach())
-        k = TorchLatticeFilter(x, operator=operator, halo=halo, calibrate=normalization == "none")
+        k = TorchLatticeFilter(x, operator=options.operator, halo=options.halo, calibrate=normalization == "none")
         stretch = _stretch(shape) if shape.requires_grad else None
     filtering = partial(apply_filter, k, features=x)
-    return _Built(filtering, mu, normalization, k.diagonal() if exclude_self else None, stretch)
+    return _Kernel(filtering, mu, normalization, k.diagonal() if options.exclude_self else None, stretch)
+
+
+def grid_positions(
+    shape: Sequence[int], spacing: Sequence[float] | None = None, axis_order: AxisOrder = "xy"
+) -> Tensor:
+    """Positions of the pixels of a grid, (1, axes, …), in the order of densefield.crf.features.grid_positions.
+
+    >>> grid_positions((2, 2))[0].flatten(1).tolist()
+    [[0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]]
+    """
+    steps = checked_spacing(spacing, len(shape))
+    dtype = torch.float32 if spacing is None else torch.float64
+    lines = [
+        (torch.arange(count, dtype=torch.float64) * step).to(dtype)
+        for count, step in zip(reversed(tuple(shape)), steps, strict=True)
+    ]
+    grids = torch.meshgrid(lines[::-1], indexing="ij")  # z, y, x: as the axes of the grid
+    return torch.stack(grids if axis_order == "yx" else grids[::-1])[None]

@@ -1,24 +1,26 @@
-"""Dense CRFs by pydensecrf's interface: energies in, marginals out."""
+"""DenseCRF and DenseCRF2D with pydensecrf's interface: energies in, marginals out."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
 import numpy as np
+import numpy.typing as npt
 
-from densefield.crf.binding import Bound
+from densefield import _core
 from densefield.crf.kernels import Normalization
+from densefield.crf.native import native_mean_field, new_array
+from densefield.crf.pairwise import Pairwise, PixelGrid, bind
 from densefield.errors import InputError, InputTypeError, warn
-from densefield.filters.pixel_order import PixelFeatures, PixelOrder, pixel_order
+from densefield.filters.pixel_order import PixelOrder, pixel_order
 from densefield.filters.threads import check_threads
 from densefield.pydensecrf import eigen
-from densefield.pydensecrf.buffers import Float32, checked_buffer, checked_integer
-from densefield.pydensecrf.inference import Scores
-from densefield.pydensecrf.pairwise import bind, bind_grid, image_features
+from densefield.pydensecrf.buffers import Float32, checked_buffer, checked_energies, checked_integer
+from densefield.pydensecrf.pairwise import OPTIONS, bilateral_term, gaussian_term, score_of
 
 
 class KernelType(IntEnum):
-    """How much of a kernel's shape could be learnt; inference is the same for all three."""
+    """Which parameters of a kernel could be learnt; inference is the same for all three."""
 
     CONST_KERNEL = 0
     DIAG_KERNEL = 1
@@ -51,7 +53,7 @@ _NAMES: dict[int, Normalization] = {
 
 
 class Unary:
-    """What ConstUnary and LogisticUnary have in common: energies (L, N)."""
+    """The base of ConstUnary and LogisticUnary: energies (L, N)."""
 
     _energies: Float32
 
@@ -85,7 +87,7 @@ class LogisticUnary(Unary):
 class DenseCRF:
     """A dense CRF over `nvar` points with `nlabels` labels.
 
-    pydensecrf has no `threads`; by default there are as many as everywhere in densefield.
+    `threads` is the number of threads, by default all available processors; pydensecrf does not have it.
 
     >>> crf = DenseCRF(4, 2)
     >>> crf.setUnaryEnergy(np.array([[0, 1, 1, 9], [1, 0, 0, 0]], np.float32))
@@ -105,9 +107,9 @@ class DenseCRF:
                 f"got {self._points} points and {self._labels} labels, expected no fewer than 0 and 1 of them."
             )
         self._threads = check_threads(threads)
-        self._given: Scores | None = None
-        self._kernels: list[Bound] = []
-        self._order: PixelOrder | None = None  # in whose order the kernels have the points, if not as they come
+        self._given: Float32 | None = None  # scores (L, N): minus the energies
+        self._terms: list[Pairwise[npt.NDArray[np.floating]]] = []
+        self._order: PixelOrder | None = None  # of the points in the pairwise terms, if not that of the energies
 
     def setUnary(self, u: Unary) -> None:
         """Takes the energies of a ConstUnary or LogisticUnary."""
@@ -135,46 +137,58 @@ class DenseCRF:
             raise InputError(f"features have shape {rows.T.shape}, expected (dimensions, {self._points}).")
         if self._order is not None:
             rows = self._order.reorder(rows)
-        self._add(rows, compat, kernel, normalization)
+        chosen = _normalization(kernel, normalization)
+        self._terms.append(bind(rows, chosen, score_of(compat, self._labels), OPTIONS, self._threads))
 
     def inference(self, niter: int) -> eigen.MatrixXf:
-        """Marginals (L, N) after `niter` updates; ``np.array`` makes an array of them."""
-        return eigen.MatrixXf(self._scores.infer(self._kernels, max(checked_integer(niter, "niter"), 0)))
+        """Marginals (L, N) after `niter` iterations; ``np.array`` makes an array of them."""
+        return eigen.MatrixXf(self._infer(max(checked_integer(niter, "niter"), 0)))
 
     def startInference(self) -> tuple[eigen.MatrixXf, eigen.MatrixXf, eigen.MatrixXf]:
-        """The first marginals Q (L, N), and two buffers that stepInference takes but has no use for."""
+        """The initial marginals Q (L, N), and two buffers that stepInference takes but does not use."""
         return self.inference(0), eigen.MatrixXf(), eigen.MatrixXf()
 
     def stepInference(self, Q: eigen.MatrixXf, tmp1: eigen.MatrixXf, tmp2: eigen.MatrixXf) -> None:
-        """Updates the marginals Q (L, N) in place, once."""
+        """Updates the marginals Q (L, N) in place, by one iteration."""
         _check_matrix(tmp1, "tmp1")
         _check_matrix(tmp2, "tmp2")
-        Q[...] = self._scores.infer(self._kernels, 1, start=self._marginals(Q))
+        Q[...] = self._infer(1, start=self._marginals(Q))
 
     def klDivergence(self, Q: eigen.MatrixXf) -> float:
-        """pydensecrf's number for marginals Q (L, N): without log Z, and with the pairwise term twice.
+        """pydensecrf's number for marginals Q (L, N): Σ q log q - Σ q·f - Σ_m Σ_ij q_iᵀ μ_m q_j k̂_m(i,j).
 
-        The free energy, with that term once, is ``densefield.crf.energy.free_energy``.
+        It lacks log Z and counts each pair twice. The free energy, with half the last sum, is
+        ``densefield.crf.mean_field.free_energy``.
         """
-        return self._scores.kl_divergence(self._kernels, self._marginals(Q))
+        q = self._marginals(Q)
+        rows = np.ascontiguousarray(q.T if self._order is None else q.T[self._order.indices])
+        pairwise = sum(float(np.einsum("nl,nl->", rows, term.message(rows), dtype=np.float64)) for term in self._terms)
+        log_q = np.log(np.maximum(q, np.float32(1e-20)))  # as in pydensecrf
+        return float(np.einsum("ln,ln->", q, log_q - self._scores, dtype=np.float64)) - pairwise
 
     @property
-    def _scores(self) -> Scores:
-        """Minus the unary energies; zero until there are any."""
+    def _scores(self) -> Float32:
+        """Minus the unary energies; zero if there are none."""
         if self._given is None:
-            self._given = Scores(np.zeros((self._labels, self._points), np.float32), self._order, self._threads)
+            self._given = np.zeros((self._labels, self._points), np.float32)
         return self._given
+
+    def _infer(self, iterations: int, start: Float32 | None = None) -> Float32:
+        q = new_array(self._labels, self._points)
+        native_mean_field(
+            self._terms, self._scores, iterations, self._threads, marginals=q, start=start, order=self._order
+        )
+        return q
 
     def _set_energies(self, energies: Float32) -> None:
         expected = (self._labels, self._points)
         if energies.shape != expected:
             hint = " Use .reshape(labels, -1)." if energies.size == self._labels * self._points else ""
             raise InputError(f"the unary energies have shape {energies.shape}, expected {expected}.{hint}")
-        self._given = Scores(energies, self._order, self._threads)
-
-    def _add(self, rows: Float32 | PixelFeatures, compat: object, kernel: int, normalization: int) -> None:
-        chosen = _normalization(kernel, normalization)
-        self._kernels.append(bind(rows, compat, self._labels, chosen, self._threads))
+        scores = np.negative(energies, out=new_array(*expected))
+        if not _core.all_finite(scores.reshape(-1), self._threads):
+            np.negative(checked_energies(energies), out=scores)
+        self._given = scores
 
     def _marginals(self, q: object) -> Float32:
         marginals = _check_matrix(q, "Q")
@@ -205,6 +219,7 @@ class DenseCRF2D(DenseCRF):
             raise InputError(f"the image is {self._width} wide and {self._height} high, expected 0 or more.")
         super().__init__(self._width * self._height, nlabels, *surplus, threads=threads, **unknown)
         self._order = pixel_order((self._height, self._width))
+        self._grid = PixelGrid((self._height, self._width), order=self._order)
 
     def addPairwiseGaussian(
         self,
@@ -214,9 +229,8 @@ class DenseCRF2D(DenseCRF):
         normalization: int = NORMALIZE_SYMMETRIC,
     ) -> None:
         """Adds a Gaussian kernel of position, `sxy` pixels wide."""
-        chosen = _normalization(kernel, normalization)
-        size = self._width, self._height
-        self._kernels.append(bind_grid(*size, sxy, compat, self._labels, chosen, self._threads))
+        chosen, mu = _normalization(kernel, normalization), score_of(compat, self._labels)
+        self._terms.append(gaussian_term(self._grid, sxy, mu, chosen, self._threads))
 
     def addPairwiseBilateral(
         self,
@@ -228,8 +242,8 @@ class DenseCRF2D(DenseCRF):
         normalization: int = NORMALIZE_SYMMETRIC,
     ) -> None:
         """Adds a Gaussian kernel of position and colour, `sxy` pixels and `srgb` levels wide."""
-        features = image_features(self._width, self._height, sxy, srgb, rgbim, self._order)
-        self._add(features, compat, kernel, normalization)
+        chosen, mu = _normalization(kernel, normalization), score_of(compat, self._labels)
+        self._terms.append(bilateral_term(self._grid, sxy, srgb, rgbim, mu, chosen, self._threads))
 
 
 def _check_matrix(matrix: object, name: str) -> eigen.MatrixXf:

@@ -11,9 +11,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from densefield.crf.crf_tables import KERNELS, OPTIONS, kernel_problems, kernel_to_table, kernels_from_tables
-from densefield.crf.features import AxisOrder
 from densefield.crf.model import PHOTO_KERNELS
-from densefield.crf.problem import MOST_ITERATIONS
+from densefield.crf.options import MOST_ITERATIONS, AxisOrder
 from densefield.errors import InputError
 from densefield.filters.lattice_design import MAX_HALO, Operator
 

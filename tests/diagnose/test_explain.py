@@ -10,8 +10,8 @@ import pytest
 
 from densefield import Bilateral, InputError, InputTypeError, Spatial, explain, refine
 from densefield.crf.kernels import Custom
-from densefield.diagnose.finding import percent
-from tests.support.doctor_scene import HEIGHT, IMAGE, KERNELS, MASK, WIDTH, only_problem, problems, rough, soft, softmax
+from densefield.diagnose.result import percent
+from tests.support.small_photo import HEIGHT, IMAGE, KERNELS, MASK, WIDTH, only_problem, problems, rough, soft, softmax
 
 # A sane example
 
@@ -125,7 +125,7 @@ def test_a_crf_a_tuned_file_and_a_module_are_explained_as_their_kernels_are(tmp_
 
 def test_input_that_refine_refuses_is_refused_alike():
     with pytest.raises(InputError, match="exactly one"):
-        explain(IMAGE, softmax(soft(MASK)), labels=MASK)
+        explain(IMAGE, probabilities=softmax(soft(MASK)), labels=MASK)
     with pytest.raises(InputError, match="NaN"):
         explain(IMAGE, logits=np.full((2, HEIGHT, WIDTH), np.nan))
     with pytest.raises(InputTypeError, match="numpy array"):
@@ -152,7 +152,7 @@ def test_grey_images_and_volumes_are_understood():
 
 def test_a_finding_prints_as_what_seen_and_cure():
     text = str(explain(IMAGE, labels=MASK, kernels=KERNELS, iterations=0)[0])
-    assert text == "problem: No update is made.\n  seen: iterations = 0\n  cure: Use 5 iterations."
+    assert text == "problem: Inference makes no iteration.\n  seen: iterations = 0\n  cure: Use 5 iterations."
 
 
 def test_the_example_in_the_documentation_prints_what_it_shows(capsys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from densefield import Bilateral, Finding, Spatial
-from densefield.crf.softmax import log_softmax
+from densefield.crf.mean_field import log_softmax
 
 HEIGHT, WIDTH = 36, 50
 KERNELS = (Spatial(2, weight=2), Bilateral(20, 12, weight=3))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from densefield import Bilateral, Custom, InputError, InputTypeError, Spatial
-from densefield.crf.features import MOST_CHANNELS, checked_spacing, gather_sites, grid_positions, image_channels
+from densefield.crf.features import MOST_CHANNELS, checked_spacing, grid_positions, image_channels, pixel_features
 
 
 def test_positions_are_x_then_y_then_z_in_the_order_of_the_pixels():
@@ -92,25 +92,25 @@ def test_what_is_no_image_of_these_pixels_is_refused(image, error, message):
 
 def test_only_what_kernels_compare_is_gathered():
     image = np.zeros((2, 3, 3))
-    assert set(gather_sites([Spatial(1)], (2, 3), image)) == {"position"}
-    assert set(gather_sites([Spatial(1), Bilateral(1, 1)], (2, 3), image)) == {"position", "channel"}
+    assert set(pixel_features([Spatial(1)], (2, 3), image)) == set()
+    assert set(pixel_features([Spatial(1), Bilateral(1, 1)], (2, 3), image)) == {"channel"}
     depth = np.zeros((2, 3, 1))
-    assert set(gather_sites([Custom("depth")], (2, 3), None, {"depth": depth})) == {"depth"}
-    assert gather_sites([], (2, 3)) == {}
+    assert set(pixel_features([Custom("depth")], (2, 3), None, {"depth": depth})) == {"depth"}
+    assert pixel_features([], (2, 3)) == {}
 
 
 def test_features_are_given_per_pixel_or_in_a_list():
     depth = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
     for given in (depth, depth.reshape(6, 2)):
         assert np.array_equal(
-            gather_sites([Custom("depth")], (2, 3), None, {"depth": given})["depth"], depth.reshape(6, 2)
+            pixel_features([Custom("depth")], (2, 3), None, {"depth": given})["depth"], depth.reshape(6, 2)
         )
 
 
 @pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8", "f8"])
 def test_features_of_many_digits_are_seen_from_the_first_of_them(dtype):
     depth = np.array([[2**24 + 3], [2**24 + 1], [2**24 + 8]], dtype)
-    found = gather_sites([Custom("depth")], (3,), None, {"depth": depth})["depth"]
+    found = pixel_features([Custom("depth")], (3,), None, {"depth": depth})["depth"]
     assert found.astype(np.float32).ravel().tolist() == [0, -2, 5]
 
 
@@ -141,9 +141,9 @@ def test_features_of_many_digits_are_seen_from_the_first_of_them(dtype):
 )
 def test_features_that_do_not_fit_are_refused(features, error, message):
     with pytest.raises(error, match=message):
-        gather_sites([Custom("depth")], (2, 3), None, features)
+        pixel_features([Custom("depth")], (2, 3), None, features)
 
 
 def test_a_bilateral_kernel_without_an_image_is_refused():
     with pytest.raises(InputError, match="compares colours, but no image was given: pass image="):
-        gather_sites([Bilateral(1, 1)], (2, 3))
+        pixel_features([Bilateral(1, 1)], (2, 3))

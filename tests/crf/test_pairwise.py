@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from densefield import ExactFilter, LatticeFilter
-from densefield.crf.coupling import Coupling, couple, couple_everyone
+from densefield.crf import pairwise
+from densefield.crf.pairwise import Pairwise, _normalized_in_place, normalized
 
 NORMALIZATIONS = ["symmetric", "after", "before", "none"]
 
@@ -30,21 +31,21 @@ def dense_normalised(k: np.ndarray, normalization: str) -> np.ndarray:
     return k
 
 
-def dense(coupling: Coupling[np.ndarray], count: int) -> np.ndarray:
+def dense(coupling: Pairwise[np.ndarray], count: int) -> np.ndarray:
     return coupling.smooth(np.eye(count))
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 def test_a_normalisation_is_its_formula(normalization):
     k, matrix = points()
-    coupling = couple(k.apply, normalization, np.array(1.0), np.ones((25, 1)))
+    coupling = normalized(k.apply, normalization, np.array(1.0), np.ones((25, 1)))
     assert np.allclose(dense(coupling, 25), dense_normalised(matrix, normalization), rtol=1e-13)
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 def test_without_itself_a_pixel_has_a_zero_on_the_diagonal(normalization):
     k, matrix = points()
-    coupling = couple(k.apply, normalization, np.array(1.0), np.ones((25, 1)), k.diagonal())
+    coupling = normalized(k.apply, normalization, np.array(1.0), np.ones((25, 1)), k.diagonal())
     expected = dense_normalised(matrix, normalization)
     np.fill_diagonal(expected, 0)
     assert np.allclose(dense(coupling, 25), expected, rtol=1e-13, atol=1e-15)
@@ -56,7 +57,7 @@ def test_pixels_that_are_absent_are_as_if_they_were_not(normalization, exclude_s
     k, matrix = points()
     here = np.random.default_rng(5).random(25) > 0.4
     diagonal = k.diagonal() if exclude_self else None
-    coupling = couple(k.apply, normalization, np.array(1.0), here[:, None].astype(np.float64), diagonal)
+    coupling = normalized(k.apply, normalization, np.array(1.0), here[:, None].astype(np.float64), diagonal)
     among = dense_normalised(matrix[np.ix_(here, here)], normalization)
     if exclude_self:
         np.fill_diagonal(among, 0)
@@ -70,14 +71,14 @@ def test_pixels_that_are_absent_are_as_if_they_were_not(normalization, exclude_s
 def test_where_nobody_is_present_nothing_is_sent(normalization, exclude_self):
     k, _ = points()
     diagonal = k.diagonal() if exclude_self else None
-    coupling = couple(k.apply, normalization, np.array(1.0), np.zeros((25, 1)), diagonal)
+    coupling = normalized(k.apply, normalization, np.array(1.0), np.zeros((25, 1)), diagonal)
     assert not dense(coupling, 25).any()
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 def test_the_factors_are_the_same_on_both_sides_where_the_matrix_is_symmetric(normalization):
     k, _ = points()
-    coupling = couple(k.apply, normalization, np.array(1.0), np.ones((25, 1)))
+    coupling = normalized(k.apply, normalization, np.array(1.0), np.ones((25, 1)))
     matrix = dense(coupling, 25)
     assert coupling.is_symmetric == np.allclose(matrix, matrix.T, rtol=1e-13)
 
@@ -87,7 +88,7 @@ def test_a_message_is_smoothed_then_mixed(mu):
     k, matrix = points()
     q = np.random.default_rng(8_627).dirichlet(np.ones(3), 25)
     full = mu if mu.ndim == 2 else mu * np.eye(3)
-    message = couple(k.apply, "after", mu, np.ones((25, 1))).message(q)
+    message = normalized(k.apply, "after", mu, np.ones((25, 1))).message(q)
     expected = np.einsum("ij,jm,lm->il", dense_normalised(matrix, "after"), q, full)
     assert np.allclose(message, expected, rtol=1e-13)
 
@@ -98,7 +99,7 @@ def test_on_the_lattice_the_diagonal_is_that_of_the_lattice(normalization):
     k = LatticeFilter(features)
     matrix = dense_normalised(k.to_dense().astype(np.float64), normalization)
     np.fill_diagonal(matrix, 0)
-    coupling = couple(k.apply, normalization, np.array(1.0, np.float32), np.ones((25, 1), np.float32), k.diagonal())
+    coupling = normalized(k.apply, normalization, np.array(1.0, np.float32), np.ones((25, 1), np.float32), k.diagonal())
     found = coupling.smooth(np.eye(25, dtype=np.float32))
     # Single precision: the diagonal, of size one, cancels to its rounding.
     assert np.abs(found - matrix).max() < 1e-6
@@ -106,11 +107,34 @@ def test_on_the_lattice_the_diagonal_is_that_of_the_lattice(normalization):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_where_everyone_is_present_the_factors_are_the_same_bits(normalization, dtype):
+def test_the_in_place_normalization_gives_the_same_bits(normalization, dtype):
     matrix = np.random.default_rng(30).random((40, 40)).astype(dtype)
     ones, mu = np.ones((40, 1), dtype), np.asarray(2, dtype)
-    here = couple_everyone(matrix.__matmul__, normalization, mu, ones)
-    there = couple(matrix.__matmul__, normalization, mu, ones)
-    assert np.array_equal(here.before, there.before) and np.array_equal(here.after, there.after)
+    here = _normalized_in_place(matrix.__matmul__, normalization, mu, ones, None)
+    there = normalized(matrix.__matmul__, normalization, mu, ones)
+    assert (
+        here.lattice is None and np.array_equal(here.before, there.before) and np.array_equal(here.after, there.after)
+    )
     assert here.before.dtype == dtype and here.is_symmetric == there.is_symmetric and here.own is None
     assert np.array_equal(ones, np.ones((40, 1)))
+
+
+def test_the_cache_drops_the_least_recently_used_and_obeys_its_limits(monkeypatch):
+    cache = pairwise._Cache()
+    made = []
+
+    def get(key: str, points: int) -> Pairwise[np.ndarray]:
+        return cache.get(key, points, lambda: made.append(key) or key)  # type: ignore[arg-type, func-returns-value]
+
+    monkeypatch.setattr(pairwise, "CACHED_PIXELS", 100)
+    for key in ("a", "b", "a", "c", "a", "b"):
+        get(key, 40)  # two of them fit
+    assert made == ["a", "b", "c", "b"]
+    get("large", 101)
+    get("large", 101)
+    assert made[4:] == ["large", "large"]
+    cache.clear()
+    monkeypatch.setenv("DENSEFIELD_CACHE_MB", "0")
+    get("a", 1)
+    get("a", 1)
+    assert made[6:] == ["a", "a"]

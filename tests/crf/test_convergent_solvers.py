@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from densefield.crf import simplex
-from densefield.crf.simplex import solve_diagonal, solve_matrix
-from densefield.crf.softmax import log_softmax
+from densefield.crf import convergent
+from densefield.crf.convergent import solve_diagonal, solve_matrix
+from densefield.crf.mean_field import log_softmax
 
 EPS = np.finfo(np.float64).eps
 
@@ -124,7 +124,7 @@ def test_batches_give_what_single_pixels_give(monkeypatch):
     c, d = random.normal(scale=3, size=(70, 3)), 5 * random.random((70, 1))
     matrix, start = semidefinite(random, 3)[None], np.full((70, 3), 1 / 3)
     whole = solve_diagonal(c, d), solve_matrix(c, d, matrix, start)
-    monkeypatch.setattr(simplex, "_BATCH", 50)  # 16 pixels, and 5
+    monkeypatch.setattr(convergent, "_BATCH", 50)  # 16 pixels, and 5
     # Pixels of a batch stop together, so some take a step more, which moves them by rounding.
     assert np.allclose(solve_diagonal(c, d), whole[0], rtol=0, atol=1e-14)
     assert np.allclose(solve_matrix(c, d, matrix, start), whole[1], rtol=0, atol=1e-14)

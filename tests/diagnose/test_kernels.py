@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from densefield import CRF, Bilateral, Spatial, explain
-from densefield.diagnose.kernels import margins, neighbourhood, persuasion
-from tests.support.doctor_scene import HEIGHT, IMAGE, KERNELS, MASK, WIDTH, only_problem, problems, rough, soft
+from densefield.diagnose.kernels import largest_message, margins, neighbourhood
+from tests.support.small_photo import HEIGHT, IMAGE, KERNELS, MASK, WIDTH, only_problem, problems, rough, soft
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ def test_no_kernel_and_a_kernel_of_weight_zero_are_found():
     assert any("weight 0" in note.what for note in notes) and problems(notes) == []
 
 
-def test_scores_that_drown_the_neighbours_are_found():
+def test_overconfident_scores_are_found():
     findings = explain(IMAGE, labels=rough(MASK), confidence=0.9999, kernels=KERNELS)
     found = only_problem(findings)
-    assert "so sure" in found.what
+    assert "so confident" in found.what
     lead = np.log(0.9999 / 0.0001)
     assert f"leads by {lead:.3g}" in found.numbers
     assert "0% of the pixels changed" in findings[-1].what and "problems above" in findings[-1].what
@@ -95,23 +95,23 @@ def test_weights_raised_as_the_doctor_says_make_pixels_movable():
 
 @pytest.mark.parametrize("kernel", [Spatial(3), Bilateral(20, 12), Bilateral(20, 12, weight=[1.0, 2.0])])
 def test_neighbours_are_counted_as_the_exact_sum_counts_them(kernel):
-    counts = neighbourhood(CRF([kernel]).pose(soft(MASK), IMAGE).kernels[0], calibrate=True, threads=None)
-    exact = CRF([kernel], method="exact").pose(soft(MASK), IMAGE).kernels[0].filter
-    true = exact.apply(np.ones((HEIGHT * WIDTH, 1), np.float32))[:, 0]
+    counts = neighbourhood(CRF([kernel]).problem(soft(MASK), IMAGE).pairwise[0], calibrate=True, threads=None)
+    exact = CRF([kernel], method="exact").problem(soft(MASK), IMAGE).pairwise[0].filtering
+    true = exact(np.ones((HEIGHT * WIDTH, 1), np.float32))[:, 0]
     assert abs(counts.mean() / true.mean() - 1) < 0.1  # the lattice's magnitude is right on average of 512 points
 
 
 @pytest.mark.parametrize("weight", [1.5, [0.5, 1.5, 1.0], [[1.0, -0.5, 0.0], [-0.5, 1.0, 0.0], [0.0, 0.0, 0.2]]])
 @pytest.mark.parametrize("normalization", ["symmetric", "after", "before", "none"])
-def test_no_marginals_whatever_move_a_score_further_than_persuasion_says(weight, normalization):
+def test_no_marginals_whatever_move_a_score_further_than_largest_message_says(weight, normalization):
     kernels = [Bilateral(20, 12, weight=weight, normalization=normalization)]
-    problem = CRF(kernels).pose(soft(MASK, 3), IMAGE)
-    most = persuasion(kernels, problem)
+    problem = CRF(kernels).problem(soft(MASK, 3), IMAGE)
+    most = largest_message(kernels, problem)
     rng = np.random.default_rng(60913)
     furthest = np.zeros_like(most)
     sure = [np.tile(row, (HEIGHT * WIDTH, 1)) for row in np.eye(3, dtype=np.float32)]  # all neighbours of one mind
     for q in [*sure, rng.dirichlet([0.2] * 3, HEIGHT * WIDTH).astype(np.float32)]:
-        furthest = np.maximum(furthest, np.ptp(problem.couplings[0].message(q), axis=1))
+        furthest = np.maximum(furthest, np.ptp(problem.pairwise[0].message(q), axis=1))
     assert (furthest <= most * (1 + 1e-5)).all()  # single precision
     assert furthest == pytest.approx(most, rel=1e-5)  # and where all are of one mind it is reached
 

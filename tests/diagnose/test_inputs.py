@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from densefield import Bilateral, Spatial, explain
-from densefield.diagnose.finding import percent
-from tests.support.doctor_scene import (
+from densefield.diagnose.result import percent
+from tests.support.small_photo import (
     HEIGHT,
     IMAGE,
     KERNELS,
@@ -67,7 +67,7 @@ def test_channels_first_are_found():
 
 def test_labels_last_are_found():
     probabilities = softmax(soft(MASK, 5))
-    found = only_problem(explain(IMAGE, np.moveaxis(probabilities, 0, -1)))
+    found = only_problem(explain(IMAGE, probabilities=np.moveaxis(probabilities, 0, -1)))
     assert "labels last" in found.what and "(36, 50, 5)" in found.numbers
 
 
@@ -97,13 +97,13 @@ def test_probabilities_passed_as_logits_are_found(labels):
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_softmax_taken_twice_is_found(labels, dtype):
     twice = softmax(softmax(soft(rough(MASK), labels, 8))).astype(dtype)
-    findings = explain(IMAGE, twice, kernels=KERNELS)
+    findings = explain(IMAGE, probabilities=twice, kernels=KERNELS)
     assert "softmax had been taken twice" in problems(findings)[0]
 
 
 def test_probabilities_that_are_merely_unsure_are_a_note():
     unsure = softmax(soft(rough(MASK), 2, 0.0) * np.float32(0.1))
-    findings = explain(IMAGE, unsure, kernels=KERNELS)
+    findings = explain(IMAGE, probabilities=unsure, kernels=KERNELS)
     assert next(f for f in findings if "nearly even" in f.what).severity == "note"
 
 

@@ -1,0 +1,119 @@
+"""Options of inference: one value object that CRF and DenseCRF share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, SupportsIndex, TypedDict, get_args
+
+from densefield.crf.arrays import checked_numbers
+from densefield.errors import InputError, InputTypeError
+from densefield.filters.lattice_design import Operator, design_lattice
+from densefield.filters.threads import check_threads
+
+Method = Literal["lattice", "exact"]
+AxisOrder = Literal["xy", "yx"]
+
+MOST_ITERATIONS = 1 << 20
+
+
+class OptionArguments(TypedDict, total=False):
+    """CRFOptions as keyword arguments, for type checkers and editors."""
+
+    iterations: int
+    exclude_self: bool
+    method: Method
+    operator: Operator
+    halo: int
+    threads: int | None
+    data_range: float | Sequence[float] | None
+    axis_order: AxisOrder
+
+
+@dataclass(frozen=True)
+class CRFOptions:
+    """Options of inference, checked.
+
+    Parameters
+    ----------
+    iterations
+        Number of mean-field iterations T.
+    exclude_self
+        Whether pixels send no message to themselves, the paper's j ≠ i. Slow on a lattice.
+    method
+        "lattice" filters in O(N); "exact" sums over all pairs, in float64 if the scores are float64.
+    operator
+        "symmetric", or "pydensecrf" for that package's lattice. See LatticeFilter.
+    halo
+        Rings of vertices added to the lattice: more are slower and more accurate. See LatticeFilter.
+    threads
+        Number of threads; all available processors by default.
+    data_range
+        Range of the image's channels, to which sigma_rgb is scaled: 1 for floats 0…1, 65535 for 16 bits, or one number
+        per channel. By default 255, with a warning if the values contradict it.
+    axis_order
+        Order of position features and of widths per axis: "xy", or "yx" for lattices with rows first, as MONAI's.
+        Volumes have xyz or zyx.
+
+    >>> CRFOptions(iterations=10).iterations
+    10
+    """
+
+    iterations: int = 5
+    exclude_self: bool = False
+    method: Method = "lattice"
+    operator: Operator = "symmetric"
+    halo: int = 0
+    threads: int | None = None
+    data_range: float | Sequence[float] | None = None
+    axis_order: AxisOrder = "xy"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "iterations", _checked_iterations(self.iterations))
+        object.__setattr__(self, "exclude_self", bool(self.exclude_self))
+        object.__setattr__(self, "data_range", _checked_data_range(self.data_range))
+        for name, choices in (("method", get_args(Method)), ("axis_order", get_args(AxisOrder))):
+            if getattr(self, name) not in choices:
+                raise InputError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(choices)}.")
+        design_lattice(1, self.operator, self.halo)
+        check_threads(self.threads)
+
+    def changed(self) -> dict[str, Any]:
+        """The options that differ from their defaults.
+
+        >>> CRFOptions(halo=1).changed()
+        {'halo': 1}
+        """
+        return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) != field.default}
+
+    def replace(self, **changes: Any) -> CRFOptions:
+        """A copy with other values; unknown names raise an error that lists the known ones.
+
+        >>> CRFOptions().replace(iterations=3).changed()
+        {'iterations': 3}
+        """
+        return checked_options({**asdict(self), **changes})
+
+
+def checked_options(arguments: Any) -> CRFOptions:
+    """CRFOptions of keyword arguments."""
+    known = [field.name for field in fields(CRFOptions)]
+    unknown = [name for name in arguments if name not in known]
+    if unknown:
+        raise InputTypeError(f"unknown option {unknown[0]!r}, expected one of {', '.join(known)}.")
+    return CRFOptions(**arguments)
+
+
+def _checked_iterations(count: object) -> int:
+    if isinstance(count, bool) or not isinstance(count, SupportsIndex) or not 0 <= count.__index__() <= MOST_ITERATIONS:
+        raise InputError(f"iterations is {count!r}, expected an integer from 0 to {MOST_ITERATIONS}.")
+    return count.__index__()
+
+
+def _checked_data_range(given: float | Sequence[float] | None) -> float | tuple[float, ...] | None:
+    if given is None:
+        return None
+    array = checked_numbers(given, "data_range", "a number such as 1 or 65535, or one per channel")
+    if array.ndim > 1 or not array.size or not all(0 < value < float("inf") for value in array.flat):
+        raise InputError(f"data_range is {given!r}, expected a finite number above 0, or one per channel.")
+    return float(array) if array.ndim == 0 else tuple(array.tolist())
