@@ -1,4 +1,4 @@
-"""How fast data comes: scenes drawn, photos decoded, batches for training.
+"""Speed of data: scenes drawn, photos decoded, batches loaded.
 
     python benchmarks/loading.py [--voc VOCdevkit/VOC2012] [--seconds 4]
 
@@ -33,7 +33,7 @@ WORKERS = (0, 1, 2)
 
 
 class Photos:
-    """The photos of VOC of the size that most have, 500 × 375, with their masks."""
+    """The photos of VOC of the most frequent size, 500 × 375, with their masks."""
 
     classes = ("background",)
 
@@ -56,7 +56,7 @@ class Photos:
 
 
 def images_per_second(batches: Iterator[int], seconds: float) -> float:
-    """The rate of a stream of counts, once it has begun to flow."""
+    """Images per second of a stream of counts, after its first item."""
     next(batches)
     start, count = time.perf_counter(), 0
     while time.perf_counter() - start < seconds:
@@ -65,11 +65,11 @@ def images_per_second(batches: Iterator[int], seconds: float) -> float:
 
 
 def report_scenes(seconds: float) -> None:
-    """Drawn alone, and drawn and written by the command."""
-    print("\nscenes, 10 classes, images/s: drawn by one process; by the whole command, 1 and 2 workers")
+    """Scenes drawn in this process, and drawn and written by the command."""
+    print("\nscenes, 10 classes, images/s: drawn by one process; by the command with 1 and 2 workers")
     for side in (96, 128, 256, 512):
         drawn = images_per_second((len([draw_scene(3, k, (side, side))]) for k in range(10**9)), seconds / 2)
-        count, rates = int(drawn * seconds * 1.5), []  # enough that starting processes does not tell
+        count, rates = int(drawn * seconds * 1.5), []  # enough that the start of processes is negligible
         for workers in (1, 2):
             with tempfile.TemporaryDirectory() as folder:
                 command = (
@@ -82,7 +82,7 @@ def report_scenes(seconds: float) -> None:
 
 
 def report_decoding(photos: Photos, voc: Path, seconds: float) -> None:
-    """Ways to read a JPEG; at half the size libjpeg leaves out half of the frequencies."""
+    """Decoders of JPEG; at half the size libjpeg skips half of the frequencies."""
 
     def pillow(path: Path, half: bool = False) -> None:
         with Image.open(path) as photo:
@@ -90,21 +90,21 @@ def report_decoding(photos: Photos, voc: Path, seconds: float) -> None:
                 photo.draft("RGB", (photo.width // 2, photo.height // 2))
             np.asarray(photo)
 
-    ways: dict[str, Callable[[Path], object]] = {
+    decoders: dict[str, Callable[[Path], object]] = {
         "Pillow": pillow,
         "Pillow, draft at half the size": lambda path: pillow(path, half=True),
     }
     if find_spec("simplejpeg") is not None:
-        ways["simplejpeg, as datasets do"] = read_photo
+        decoders["simplejpeg, as datasets do"] = read_photo
     paths = [voc / "JPEGImages" / f"{name}.jpg" for name in photos.ids]
     print("\ndecoding one JPEG of 500 × 375 after the other, images/s")
-    for name, read in ways.items():
+    for name, read in decoders.items():
         rate = images_per_second((len([read(paths[k % len(paths)])]) for k in range(10**9)), seconds / 2)
         print(f"  {name}: {rate:.0f}")
 
 
 def report_batches(photos: Photos, seconds: float) -> None:
-    """Training and evaluation, with no worker, one and two."""
+    """Training and evaluation with zero, one and two workers."""
     how = Augmentation((306, 306))
     print(
         f"\n{len(photos)} photos of 500 × 375 with masks, images/s: training (crops of 306 × 306, 10 to a batch); as is"

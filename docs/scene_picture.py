@@ -1,4 +1,4 @@
-"""Draws the picture of scenes.md, images over their labels: `python docs/scene_picture.py`."""
+"""Draw the picture of scenes.md, images above their labels: `python docs/scene_picture.py`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def beside(tiles: list[npt.NDArray[np.uint8]]) -> npt.NDArray[np.uint8]:
 
 
 def main() -> None:
-    """The first twelve scenes of a seed."""
+    """Draw the first twelve scenes of a seed."""
     rows = [draw_row(0), draw_row(COLUMNS)]
     gap = np.full((2 * GAP, rows[0].shape[1], 3), 255, np.uint8)
     Image.fromarray(np.concatenate([rows[0], gap, rows[1]])).save(PICTURE, quality=80, optimize=True)

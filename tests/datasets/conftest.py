@@ -1,4 +1,4 @@
-"""What tests of data ask for."""
+"""Fixtures of the tests of datasets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 @pytest.fixture
 def official(monkeypatch):
     """The numbers of images that make the small copy of PASCAL VOC complete."""
-    from densefield.datasets import voc  # not above: modules that skip without Pillow come here too
+    from densefield.datasets import voc  # not at the top: modules that skip without Pillow import this file too
     from tests.support.tiny_voc import OFFICIAL
 
     for split, count in OFFICIAL.items():

@@ -1,4 +1,4 @@
-"""The check reads everything, and lists all that is wrong."""
+"""check_data reads every file and lists every problem."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def test_every_damaged_file_is_listed_once_with_cause_and_hint(tmp_path, officia
         (f"{EXTRA[0]}.mat cannot be read", "Download it again"),
     ]
     assert len(report.problems) == len(expected)
-    for problem, (cause, cure) in zip(report.problems, expected, strict=True):
-        assert cause in problem and cure in problem
+    for problem, (cause, hint) in zip(report.problems, expected, strict=True):
+        assert cause in problem and hint in problem
     assert not report.complete
 
 

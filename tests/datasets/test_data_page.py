@@ -1,4 +1,4 @@
-"""What the page on data shows works."""
+"""The code on the page about data works."""
 
 from __future__ import annotations
 

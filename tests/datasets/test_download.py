@@ -20,7 +20,7 @@ from tests.support.tiny_voc import EXTRA, TRAIN, packed, write_sbd, write_voc
 
 @pytest.fixture
 def archives(tmp_path, official, monkeypatch):
-    """Small archives on a server, and what is known of them."""
+    """Small archives on a local server, with their checksums."""
     monkeypatch.setattr(download_module, "PAUSE", 0.001)
     write_voc(tmp_path / "voc")
     write_sbd(tmp_path / "sbd")

@@ -1,4 +1,4 @@
-"""Archives are unpacked into their folder, and never out of it."""
+"""Archives are unpacked inside their folder only."""
 
 from __future__ import annotations
 

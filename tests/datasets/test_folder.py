@@ -171,7 +171,7 @@ def test_open_dataset_detects_the_layout_of_a_folder(root, tmp_path, official):
     (root / "voc").mkdir()
     base = write_voc(root / "voc")
     assert repr(open_dataset(root / "voc", "val")) == "<PASCAL VOC 2012, val: 2 of 2 images>"
-    add_classes(base, *(f"class {label}" for label in range(21)))  # then it is not PASCAL's
+    add_classes(base, *(f"class {label}" for label in range(21)))  # with a list of classes it is not PASCAL's dataset
     opened = open_dataset(root / "voc", "val")
     assert isinstance(opened, FolderDataset) and opened.classes[20] == "class 20"
 

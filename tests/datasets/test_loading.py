@@ -1,4 +1,4 @@
-"""Batches do not depend on workers, and a stream can be gone on with."""
+"""Batches do not depend on the number of workers, and the stream can be resumed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from densefield.datasets.transforms import Augmentation, augment  # noqa: E402
 from densefield.errors import InputError  # noqa: E402
 from densefield.scenes.scene import SceneDataset  # noqa: E402
 
-# From Python 3.12 on a fork beside threads is warned of; torch starts its workers so where it is the default.
+# Python 3.12 and newer warn about forks of processes with threads, which torch's workers are on Linux.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 SCENES = SceneDataset(5, size=(96, 96), object_classes=3, seed=20231)
@@ -65,7 +65,7 @@ class TestTraining:
 
     @pytest.mark.parametrize("workers", [0, 2])
     def test_padding_marks_pixels_beyond_the_image(self, workers):
-        """Scenes have no void of their own. Images scaled to 56 pixels or more are not padded."""
+        """Scenes have no void labels. Images scaled to 56 pixels or more are not padded."""
         how = Augmentation((48, 56), scales=(0.3, 0.65))
         batches = list(islice(training_batches(SCENES, how, 3, seed=77, workers=workers), 4))
         for batch in batches:
@@ -85,10 +85,10 @@ class TestTraining:
         assert all(same(one, two) for one, two in zip(alone, helped, strict=True))
 
     def test_a_resumed_stream_equals_the_uninterrupted_one(self):
-        whole = list(islice(training_batches(SCENES, HOW, 2, seed=9), 8))
+        full = list(islice(training_batches(SCENES, HOW, 2, seed=9), 8))
         for stop in (1, 3, 5):
-            rest = training_batches(SCENES, HOW, 2, seed=9, start=whole[stop - 1].position)
-            assert all(same(one, two) for one, two in zip(whole[stop:], islice(rest, 8 - stop), strict=True))
+            rest = training_batches(SCENES, HOW, 2, seed=9, start=full[stop - 1].position)
+            assert all(same(one, two) for one, two in zip(full[stop:], islice(rest, 8 - stop), strict=True))
 
     def test_augmentation_differs_from_epoch_to_epoch(self):
         first, second = islice(training_batches(SCENES, HOW, 5, seed=9), 2)

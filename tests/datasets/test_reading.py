@@ -1,4 +1,4 @@
-"""Images of any kind become colours, masks of labels become labels, and all else is named with the cure."""
+"""Images of any kind are read as colours and masks as labels; errors name the file and what to do."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_errors_name_a_mask_of_another_size_and_both_sizes(tmp_path):
 
 def test_a_photo_is_rotated_to_fit_its_mask(tmp_path):
     exif = Image.Exif()
-    exif[0x0112] = 6  # to be turned by a quarter, clockwise
+    exif[0x0112] = 6  # display rotated by 90 degrees clockwise
     image = save(tmp_path / "photo.png", COLOURS, exif=exif)
     standing = save(tmp_path / "standing.png", np.zeros((3, 2), np.uint8))
     lying = save(tmp_path / "lying.png", np.zeros((2, 3), np.uint8))

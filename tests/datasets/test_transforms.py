@@ -63,13 +63,13 @@ class TestScaledCrop:
             ((33, 40), -10, -6, (50, 50)),
         ]:
             image, labels = scaled_crop(PHOTO, label, Window(scaled, top, left, size), FILL)
-            whole = np.asarray(Image.fromarray(PHOTO).resize(scaled[::-1], Image.Resampling.BILINEAR)).astype(int)
-            whole_label = np.asarray(Image.fromarray(label).resize(scaled[::-1], Image.Resampling.NEAREST))
+            full = np.asarray(Image.fromarray(PHOTO).resize(scaled[::-1], Image.Resampling.BILINEAR)).astype(int)
+            full_labels = np.asarray(Image.fromarray(label).resize(scaled[::-1], Image.Resampling.NEAREST))
             first, second = max(-top, 0), max(-left, 0)
-            part = whole[max(top, 0) : top + size[0], max(left, 0) : left + size[1]]
+            part = full[max(top, 0) : top + size[0], max(left, 0) : left + size[1]]
             here = (slice(first, first + part.shape[0]), slice(second, second + part.shape[1]))
             assert np.abs(image[here] - part).max() <= 1  # Pillow's weights are rounded to 22 bits, and so are sums
-            part_label = whole_label[max(top, 0) : top + size[0], max(left, 0) : left + size[1]]
+            part_label = full_labels[max(top, 0) : top + size[0], max(left, 0) : left + size[1]]
             assert np.array_equal(labels[here], part_label)
             outside = np.ones(size, bool)
             outside[here] = False
@@ -77,7 +77,7 @@ class TestScaledCrop:
 
     @pytest.mark.parametrize("index", range(24))
     def test_inside_is_the_rectangle_without_padding(self, index):
-        """No label of the sample is void, so padding is where labels are; some crops are mirrored, some not padded."""
+        """No label of the sample is void, so void labels mark padding; some crops are mirrored, some not padded."""
         seen = augment(colour_coded_sample(), Augmentation((50, 60), (0.5, 1.5), jitter=0, fill=FILL), 17, 0, index)
         expected = np.full((50, 60), False)
         top, bottom, left, right = seen.inside or (0, 50, 0, 60)
@@ -108,7 +108,7 @@ class TestRandomness:
         sample.labels[...] = np.arange(28)
         augmentation = Augmentation((20, 28), (1, 1), jitter=0)
         swapped = [augment(sample, augmentation, 3, 0, index).labels[0, 0] == 27 for index in range(200)]
-        assert 65 < sum(swapped) < 135  # five deviations to either side
+        assert 65 < sum(swapped) < 135  # within five standard deviations
         assert not any(
             augment(sample, Augmentation((20, 28), (1, 1), mirror=False), 3, 0, index).labels[0, 0] == 27
             for index in range(20)
@@ -148,7 +148,7 @@ class TestColours:
         colours = grey + saturation * (colours - grey)
         colours = grey.mean() + contrast * (colours - grey.mean())
         error = jitter_colours(PHOTO, *factors) - np.clip(colours, 0, 255)
-        # Rounding to whole colours gives ½; ties of the grey, which rint sends to even, at most one colour more.
+        # Rounding to integers gives ½; ties of the grey, which rint rounds to even, at most one step more.
         assert np.abs(error).max() <= 1.5 and np.mean(np.abs(error) <= 0.51) > 0.97
 
     def test_factors_of_one_change_nothing(self):

@@ -1,4 +1,4 @@
-"""PASCAL VOC 2012 is read as it is published, whole or in part."""
+"""PASCAL VOC 2012 is read in its published layout, complete or in part."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_train_aug_is_train_and_the_images_of_sbd_without_val(voc_root, caplog):
     write_sbd(voc_root)
     dataset = VOC2012(voc_root, "train_aug")
     assert dataset.ids == (*TRAIN, *EXTRA) and caplog.records == []
-    for sample in dataset:  # VOC's own masks where it has them
+    for sample in dataset:  # VOC's own masks have precedence
         assert np.array_equal(sample.labels, labels_of(sample.id, "sbd" if sample.id in EXTRA else "voc"))
 
 

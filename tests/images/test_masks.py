@@ -1,4 +1,4 @@
-"""A mask's form is told by its file."""
+"""The form of a mask is detected from its file."""
 
 from __future__ import annotations
 
@@ -249,14 +249,14 @@ def test_several_pictures_in_one_file_raise(tmp_path):
 @pytest.mark.parametrize("name", ["mask.npy", "mask.npz"])
 def test_arrays_with_damaged_bytes_raise_only_input_errors(save, name):
     path = save(SOFT, name)
-    whole = path.read_bytes()
+    content = path.read_bytes()
     rng = np.random.default_rng(40127)
     messages = []
     for _ in range(300):
-        damaged = bytearray(whole)
-        for place in rng.integers(0, min(len(whole), 130), 3):
+        damaged = bytearray(content)
+        for place in rng.integers(0, min(len(content), 130), 3):
             damaged[place] = rng.integers(256)
-        path.write_bytes(damaged[: rng.integers(1, len(whole) + 1)])
+        path.write_bytes(damaged[: rng.integers(1, len(content) + 1)])
         try:
             read_mask(path)
         except InputError as error:

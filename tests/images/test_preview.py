@@ -12,7 +12,7 @@ from densefield.images import preview as module
 from densefield.images.palette import CONTOUR, OPACITY, outlined_overlay, voc_palette
 from densefield.images.preview import CHANGED, FRAME, Panel, densest_window, draw_preview, panel_grid
 
-LARGEST = 2600  # pixels of a side of the whole picture
+LARGEST = 2600  # maximum height and width of the picture in pixels
 
 
 @pytest.fixture
@@ -55,13 +55,13 @@ def test_labels_are_colours_over_the_image_with_contours_between_them():
     expected = (1 - OPACITY) * photo[5:, 25:] + OPACITY * palette[2]
     assert abs(picture[5:, 25:] - expected).max() <= 0.5 + 1e-3  # rounding, and single precision
     before[:4] = -1
-    assert np.array_equal(outlined_overlay(photo, before, palette)[:3], photo[:3])  # unknown: bare
+    assert np.array_equal(outlined_overlay(photo, before, palette)[:3], photo[:3])  # unknown pixels
 
 
 def test_the_palette_of_the_mask_is_used_and_completed_by_that_of_voc(grids):
     photo, before, after = scene(30, 40)
     after[:, 35:] = 1
-    draw_preview(photo, before, after, np.array([[0, 0, 0], [10, 20, 30]], np.uint8))  # knows label 1, but not 2
+    draw_preview(photo, before, after, np.array([[0, 0, 0], [10, 20, 30]], np.uint8))  # a palette without label 2
     refined = grids[0][0][2].picture
     scale = len(refined) // 30
     for column, colour in ((38, (10, 20, 30)), (30, voc_palette()[2])):
@@ -137,7 +137,7 @@ def test_a_small_change_is_in_the_middle_of_the_zoomed_part():
     changed = np.zeros((400, 500), bool)
     changed[200:203, 300:305] = True
     rows, columns = densest_window(changed)
-    # The parts that are tried begin an eighth of their size apart.
+    # Candidate windows are an eighth of their size apart.
     assert abs((rows.start + rows.stop) / 2 - 201.5) <= 10 and abs((columns.start + columns.stop) / 2 - 302.5) <= 12.5
 
 

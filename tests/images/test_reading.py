@@ -64,7 +64,7 @@ def test_sixteen_bits_are_scaled_to_255_and_keep_their_fractions(tmp_path, suffi
 
 
 def test_sixteen_bits_per_colour_are_read(tmp_path):
-    """Pillow cannot write these, so the file is put together here."""
+    """Pillow cannot write such a file, so it is assembled here."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
@@ -81,16 +81,16 @@ def test_other_colour_spaces_become_rgb(tmp_path, mode):
     Image.new("RGB", (4, 3), (200, 30, 90)).convert(mode).save(tmp_path / "a.jpg", quality=100)
     image = read_image(tmp_path / "a.jpg")
     assert image.shape == (3, 4, 3)
-    assert abs(image.astype(int) - (200, 30, 90)).max() <= 6  # JPEG rounds
+    assert abs(image.astype(int) - (200, 30, 90)).max() <= 6  # JPEG is lossy
 
 
 class TestExif:
-    """A photo whose pixels are stored lying, 5 rows and 7 columns, and shown standing."""
+    """A photo stored in landscape, 5 rows and 7 columns, and displayed in portrait."""
 
     @pytest.fixture
     def photo(self, tmp_path):
         exif = Image.Exif()
-        exif[0x0112] = 6  # turn by 90 degrees clockwise to show
+        exif[0x0112] = 6  # display rotated by 90 degrees clockwise
         Image.fromarray(COLOURS).save(tmp_path / "a.png", exif=exif)
         return tmp_path / "a.png"
 
@@ -117,8 +117,8 @@ def test_errors_name_the_file(tmp_path):
         read_image(tmp_path / "text.png")
     with pytest.raises(InputError, match="cannot be read"):
         read_image(tmp_path)
-    Image.fromarray(np.zeros((64, 64, 3), np.uint8) + COLOURS[0, 0]).save(tmp_path / "whole.bmp")
-    (tmp_path / "half.bmp").write_bytes((tmp_path / "whole.bmp").read_bytes()[:900])
+    Image.fromarray(np.zeros((64, 64, 3), np.uint8) + COLOURS[0, 0]).save(tmp_path / "content.bmp")
+    (tmp_path / "half.bmp").write_bytes((tmp_path / "content.bmp").read_bytes()[:900])
     with pytest.raises(InputError, match=r"half\.bmp cannot be read"):
         read_image(tmp_path / "half.bmp")
     Image.fromarray(np.zeros((2, 2), np.float32)).save(tmp_path / "float.tif")
@@ -131,23 +131,23 @@ def test_errors_name_the_file(tmp_path):
 
 def test_suffixes_are_those_that_pillow_reads():
     assert {".png", ".jpg", ".jpeg", ".tif", ".webp"} <= IMAGE_SUFFIXES
-    assert ".pdf" not in IMAGE_SUFFIXES  # which it only writes
+    assert ".pdf" not in IMAGE_SUFFIXES  # which Pillow only writes
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg", "tif", "bmp", "gif", "webp"])
 def test_pictures_with_damaged_bytes_raise_only_input_errors(tmp_path, suffix):
     path = tmp_path / f"a.{suffix}"
     Image.fromarray(np.kron(COLOURS, np.ones((4, 4, 1), np.uint8))).save(path)
-    whole = path.read_bytes()
+    content = path.read_bytes()
     rng = np.random.default_rng(52301)
     messages = []
     for _ in range(200):
-        damaged = bytearray(whole)
-        for place in rng.integers(0, min(len(whole), 400), 6):
+        damaged = bytearray(content)
+        for place in rng.integers(0, min(len(content), 400), 6):
             damaged[place] = rng.integers(256)
-        path.write_bytes(damaged[: rng.integers(len(whole) // 2, len(whole) + 1)])
+        path.write_bytes(damaged[: rng.integers(len(content) // 2, len(content) + 1)])
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow warns of some damage, and goes on
+            warnings.simplefilter("ignore")  # Pillow warns about some damage and continues
             try:
                 read_image(path)
             except InputError as error:

@@ -1,4 +1,4 @@
-"""JPEG files are read alike by either decoder."""
+"""JPEG files are read equally by both decoders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def photo(tmp_path):
 
 @pytest.fixture
 def decoder(monkeypatch):
-    """Stands in for simplejpeg: gives sevens of this size, or raises; `asked` is what it was given."""
+    """Replace simplejpeg by a fake that returns sevens of this size, or raises; `asked` lists its inputs."""
     fake = SimpleNamespace(size=(40, 56), asked=[])
 
     def decode_jpeg(content: bytes, colorspace: str) -> np.ndarray:
@@ -50,7 +50,7 @@ def test_colours_are_those_of_pillow(photo):
     pytest.importorskip("simplejpeg")
     colours = fast_jpeg(photo)
     assert colours.shape == (40, 56, 3) and colours.dtype == np.uint8 and colours.flags.writeable
-    # The decoders share libjpeg-turbo, but need not be of the same version: a colour may round otherwise.
+    # The decoders share libjpeg-turbo, but maybe in different versions, which may round colours differently.
     assert np.abs(colours.astype(int) - by_pillow(photo)).max() <= 1
     photo.write_bytes(photo.read_bytes()[:-2])
     assert fast_jpeg(photo) is None
@@ -81,9 +81,9 @@ def test_simplejpeg_respects_the_pixel_limit(photo, decoder, monkeypatch):
 
 
 def test_a_photo_that_needs_rotation_is_read_by_pillow(photo, decoder):
-    turned = Image.open(photo)
-    turned.getexif()[0x0112] = 6  # a quarter
-    turned.save(photo, exif=turned.getexif())
+    rotated = Image.open(photo)
+    rotated.getexif()[0x0112] = 6  # by 90 degrees
+    rotated.save(photo, exif=rotated.getexif())
     assert read_photo(photo, (40, 56)).shape == (40, 56, 3)
     colours = read_photo(photo, (56, 40))
     assert colours.shape == (56, 40, 3) and not (colours == 7).all()

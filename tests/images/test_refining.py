@@ -1,4 +1,4 @@
-"""Files are refined as arrays are; what fails is told, and the rest goes on."""
+"""Files are refined like arrays; failures are reported, and the rest continues."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_refining_a_pair_equals_refining_its_arrays(tmp_path, form):
     refined = refine_files(tmp_path / "photo.png", path, tmp_path / "out.npy", settings)
     assert refined.failures == [] and refined.outcomes[0].form == form
     assert np.array_equal(np.load(tmp_path / "out.npy"), expected)
-    assert not np.array_equal(expected.argmax(0), mask)  # something was there to refine
+    assert not np.array_equal(expected.argmax(0), mask)  # refinement changes something
 
 
 def test_settings_reach_refine(tmp_path, folders):
@@ -157,7 +157,7 @@ def test_an_interrupted_run_resumes_with_the_missing_results(folders):
     refined = refine_files(images, masks, out, SETTINGS, skip_existing=True)
     assert [outcome.pair.out.name for outcome in refined.outcomes] == ["3.png"] and len(refined.skipped) == 4
     assert (out / "1.png").read_bytes() == b"kept" and (out / "3.png").exists()
-    assert len(refine_files(images, masks, out, SETTINGS).outcomes) == 5  # and without it all is done again
+    assert len(refine_files(images, masks, out, SETTINGS).outcomes) == 5  # without it, all pairs are refined again
     assert labels_in(out / "1.png").shape == (18, 24)
 
 
@@ -197,7 +197,7 @@ def test_a_rotated_photo_accepts_masks_in_stored_and_displayed_orientation(tmp_p
         refined = refine_files(tmp_path / "photo.png", tmp_path / f"{name}.png", tmp_path / f"{name}-out.png", SETTINGS)
         assert refined.failures == []
     stored, shown = labels_in(tmp_path / "stored-out.png"), labels_in(tmp_path / "shown-out.png")
-    # The lattice is not quite the same for (x, y) and (y, x).
+    # The lattice differs slightly for (x, y) and (y, x).
     assert stored.shape == (18, 24) and shown.shape == (24, 18) and (np.rot90(stored, -1) != shown).mean() < 0.02
 
 
@@ -278,7 +278,7 @@ def test_high_label_numbers_need_no_memory_for_unused_ones(tmp_path):
 
 @pytest.mark.parametrize("brightest", [1, 255])
 def test_images_are_read_as_0_to_255_without_a_warning_about_their_range(tmp_path, brightest):
-    """Warnings are errors in these tests: a float image that goes up to 1 would be one."""
+    """Warnings are errors in tests: a float image with values up to 1 would raise."""
     photo, mask = scene(6329)
     deep = (photo[..., 0].astype(np.uint16) // 255 + 1) * 257 * brightest // 2
     Image.fromarray(deep.astype(np.uint16)).save(tmp_path / "photo.tif")

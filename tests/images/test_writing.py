@@ -1,4 +1,4 @@
-"""Results take the form of the mask, appear whole, and previews show what changed."""
+"""Results have the form of the mask, and are written atomically."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_an_indexed_picture_keeps_the_palette_of_the_mask(tmp_path, entries):
         assert picture.mode == "P" and np.array_equal(np.asarray(picture), BEST)
         colours = np.array(picture.getpalette("RGB")).reshape(-1, 3)
     assert np.array_equal(colours[:entries], palette)
-    assert np.array_equal(colours[entries:3], voc_palette()[entries:3])  # labels that the palette does not know
+    assert np.array_equal(colours[entries:3], voc_palette()[entries:3])  # labels beyond the mask's palette
 
 
 @pytest.mark.parametrize("value", [127, 128, 254, 255])

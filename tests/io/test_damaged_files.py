@@ -1,4 +1,4 @@
-"""Whatever bytes of a file are wrong, it is read or refused in one line that names it."""
+"""A damaged file is read, or raises an error of one line that names it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from densefield.io.messages import failure_line  # noqa: E402
 from densefield.runs.score_files import read_scores  # noqa: E402
 
 COPIES = 150  # of each file
-LIMIT = "1000000"  # pixels, so that a header that claims many of them costs no time
+LIMIT = "1000000"  # pixels, so that headers that claim many of them cost no time
 
 
 def saved(write, *arguments, **options) -> bytes:
@@ -53,7 +53,7 @@ def originals() -> dict[str, bytes]:
 
 
 def damaged(content: bytes, random: np.random.Generator) -> bytes:
-    """The bytes cut off, with bits flipped, or with others at the beginning or the end, where headers are."""
+    """The content truncated, with flipped bits, or with other bytes near the beginning or the end."""
     changed, how = bytearray(content), random.integers(5)
     if how == 0:
         return content[: random.integers(len(content))]
@@ -83,7 +83,7 @@ def test_a_damaged_file_is_read_or_raises_one_line(tmp_path, monkeypatch, name):
         path.write_bytes(damaged(content, random))
         for read in readers:
             try:
-                with warnings.catch_warnings():  # decoders warn of odd tags, and sums overflow for odd numbers
+                with warnings.catch_warnings():  # decoders warn about invalid tags, and sums may overflow
                     warnings.simplefilter("ignore")
                     read(path)
             except InputError as error:

@@ -1,4 +1,4 @@
-"""Downloads are whole and right, or an error says why not."""
+"""Downloads are complete and correct, or an error says why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files are complete or absent, and on the disk before they have their name."""
+"""Files are written completely or not at all, and synced before they are renamed."""
 
 from __future__ import annotations
 

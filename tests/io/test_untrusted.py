@@ -1,4 +1,4 @@
-"""Files that are hostile or huge are refused before memory is taken, and only decoders of known formats see them."""
+"""Malicious and huge files raise before memory is allocated, and only allowed decoders open files."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def png_of(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + rows + chunk(b"IEND", b"")
 
 
-def peak_of(refused) -> int:
-    """Bytes that Python and NumPy took at most while the call was refused."""
+def peak_of(call) -> int:
+    """Peak memory of Python and NumPy in bytes during a call that raises."""
     tracemalloc.start()
     try:
         with pytest.raises(InputError):
-            refused()
+            call()
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -172,10 +172,10 @@ def test_members_that_are_not_arrays_raise_one_line(tmp_path, content, reason):
 
 def test_encryption_and_unknown_compression_raise_one_line(tmp_path):
     npz(tmp_path / "a.npz", {"a.npy": npy((2,), bytes(8))})
-    whole = bytearray((tmp_path / "a.npz").read_bytes())
-    central = whole.index(b"PK\x01\x02")
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    central = content.index(b"PK\x01\x02")
     for place, value in ((8, 1), (10, 99)):  # the flag of encryption (RuntimeError), the method (NotImplementedError)
-        changed = bytearray(whole)
+        changed = bytearray(content)
         changed[central + place] = value
         (tmp_path / "a.npz").write_bytes(changed)
         with pytest.raises(InputError, match=r"a\.npz cannot be read as an array"):

@@ -14,7 +14,7 @@ from densefield.networks.adapter import as_network  # noqa: E402
 
 
 class Returning(nn.Module):
-    """A convolution whose scores are returned in some wrapping."""
+    """A convolution that returns its scores in a given form."""
 
     def __init__(self, wrap, stride=4):
         super().__init__()

@@ -49,7 +49,7 @@ def test_the_number_of_parameters_is_that_of_chen_et_al(fc6, millions):
 
 
 class Strided(nn.Module):
-    """VGG-16 without holes, as it was before: all five poolings have stride 2, and nothing is dilated."""
+    """The original strided VGG-16: all five poolings have stride 2, and nothing is dilated."""
 
     def __init__(self, other):
         super().__init__()
@@ -65,67 +65,67 @@ class Strided(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def holes():
+def atrous():
     torch.manual_seed(55021)
     network = DeepLabVGG16(3, "7x7", **FEW).double().eval()
     with torch.no_grad():
-        for parameter in network.parameters():  # biases are zero at first, with which padding would go unnoticed
+        for parameter in network.parameters():  # initial biases are zero, which would hide wrong padding
             if parameter.ndim == 1:
                 parameter.uniform_(-0.1, 0.3)
-        network.top.weight.normal_()  # small at first: differences would be, too
+        network.top.weight.normal_()  # initial weights are small, and so would be differences
     return network
 
 
-# A pixel further than this from the border has a score that no padding reaches: the sum of what the convolutions and
-# poolings of each stage see to one side, times their stride, and fc6's three positions at stride 32.
+# Scores of pixels further than this from the border do not depend on padding: the sum of the reach of the convolutions
+# and poolings of each stage to one side, times their stride, and fc6's three positions at stride 32.
 REACH = (2 + 1) * 1 + (2 + 1) * 2 + (3 + 1) * 4 + (3 + 1) * 8 + (3 + 1) * 16 + 3 * 32
 
 
 @pytest.fixture(scope="module")
-def scored(holes):
+def scored(atrous):
     """An image, and the scores of its pixels 0, 8, 16, …"""
     image = torch.randn(1, 3, 536, 536, dtype=torch.float64, generator=torch.Generator().manual_seed(904423))
     with torch.no_grad():
-        return image, holes.coarse_scores(image)
+        return image, atrous.coarse_scores(image)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("down", range(4))
 @pytest.mark.parametrize("right", range(4))
-def test_the_atrous_network_equals_the_strided_one_on_shifted_images(holes, scored, down, right):
+def test_the_atrous_network_equals_the_strided_one_on_shifted_images(atrous, scored, down, right):
     image, dense = scored
     size = image.shape[2]
-    shifted = Strided(holes)(image[:, :, 8 * down :, 8 * right :])  # of pixels 8·down + 0, 32, 64, …
-    first, last = -(-REACH // 32), (size - 1 - REACH - 24) // 32  # those that see no border
+    shifted = Strided(atrous)(image[:, :, 8 * down :, 8 * right :])  # of pixels 8·down + 0, 32, 64, …
+    first, last = -(-REACH // 32), (size - 1 - REACH - 24) // 32  # positions that see no border
     assert last - first >= 2
     for row in range(first, last + 1):
         for column in range(first, last + 1):
             found = dense[0, :, 4 * row + down, 4 * column + right]
-            # The same sums of float64, though perhaps in another order.
+            # The same float64 sums, perhaps in another order.
             torch.testing.assert_close(found, shifted[0, :, row, column], rtol=1e-11, atol=1e-12)
     assert dense.std() > 0.01
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("size", [(1, 1), (33, 65), (97, 161)])
-def test_every_fourth_score_equals_the_strided_network_away_from_the_border(holes, size):
+def test_every_fourth_score_equals_the_strided_network_away_from_the_border(atrous, size):
     # Sizes 32n + 1, at which neither network has a position beyond the last pixel.
     image = torch.randn(2, 3, *size, dtype=torch.float64, generator=torch.Generator().manual_seed(118013))
     torch.testing.assert_close(
-        holes.coarse_scores(image)[:, :, ::4, ::4], Strided(holes)(image), rtol=1e-11, atol=1e-12
+        atrous.coarse_scores(image)[:, :, ::4, ::4], Strided(atrous)(image), rtol=1e-11, atol=1e-12
     )
 
 
 @torch.no_grad()
-def test_scores_move_with_the_image(holes):
+def test_scores_move_with_the_image(atrous):
     size, reach = 520, REACH + 8
     image = torch.randn(1, 3, size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(6110))
-    moved = holes(image[:, :, 8:, 16:])
-    whole = holes(image)[:, :, 8:, 16:]
+    moved = atrous(image[:, :, 8:, 16:])
+    full = atrous(image)[:, :, 8:, 16:]
     inner = (slice(None), slice(None), slice(reach, -reach), slice(reach, -reach))
-    assert whole[inner].numel() > 3000
+    assert full[inner].numel() > 3000
     # Bilinear weights of float64 pixel positions round to about 1e-13.
-    torch.testing.assert_close(moved[inner], whole[inner], rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(moved[inner], full[inner], rtol=1e-9, atol=1e-10)
 
 
 def test_fully_connected_layers_become_convolutions():
@@ -175,9 +175,9 @@ def test_decimation_keeps_evenly_spread_taps_and_channels(fc6, taps, channels):
 
 
 def test_taps_of_the_large_field_of_view_keep_their_places_in_the_full_filter():
-    whole, large = DeepLabVGG16(1, "7x7", **FEW).fc6, DeepLabVGG16(1, "large-fov", **FEW).fc6
+    full, large = DeepLabVGG16(1, "7x7", **FEW).fc6, DeepLabVGG16(1, "large-fov", **FEW).fc6
     offsets = [
-        [layer.dilation[0] * tap - layer.padding[0] for tap in range(layer.kernel_size[0])] for layer in (whole, large)
+        [layer.dilation[0] * tap - layer.padding[0] for tap in range(layer.kernel_size[0])] for layer in (full, large)
     ]
     assert offsets[1] == offsets[0][::3] == [-12, 0, 12]
 

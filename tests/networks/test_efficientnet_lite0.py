@@ -1,4 +1,4 @@
-"""The network, with the weights of the package, against a plain reading of its authors' definition."""
+"""EfficientNet-Lite0 with the weights of the package equals a plain implementation of its definition."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from densefield.errors import InputError  # noqa: E402
 from densefield.networks.efficientnet_lite0 import FEATURES, NORMALIZATION, Features, convolution, imagenet_weights  # noqa: E402
 from densefield.networks.weights import read_weights  # noqa: E402
 
-# Classes of ImageNet that are right for photos of scikit-image, the first of the network's answers among them.
+# Correct classes of ImageNet for photos of scikit-image.
 PHOTOS = {
     "chelsea.png": {281: "tabby", 282: "tiger cat", 285: "Egyptian cat"},
     "rocket.jpg": {657: "missile", 744: "projectile"},  # ImageNet has no space rocket
     "coffee.png": {967: "espresso"},
     "camera.png": {872: "tripod"},
-    "motorcycle_left.png": {665: "moped", 670: "motor scooter"},  # nor a motorcycle
+    "motorcycle_left.png": {665: "moped", 670: "motor scooter"},  # ImageNet has no motorcycle
 }
 
 
@@ -72,7 +72,7 @@ def photo(name, size):
 
 
 def same(x, kernel, stride):
-    """Padding by TensorFlow's rule: as much as is needed, and where that is odd, more at the end."""
+    """TensorFlow's "same" padding: if its total is odd, more at the end."""
     sides = []
     for n in (x.shape[3], x.shape[2]):
         total = max((-(-n // stride) - 1) * stride + kernel - n, 0)
@@ -150,7 +150,7 @@ def test_the_atrous_network_equals_the_strided_one(output_stride, size):
     strided = Features(output_stride=32).double().eval()
     dense = Features(output_stride).double().eval()
     for module in strided.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):  # offsets, so that padding does not go unnoticed
+        if isinstance(module, torch.nn.BatchNorm2d):  # offsets, so that wrong padding shows
             module.bias.uniform_(-0.5, 0.5)
     dense.load_state_dict(strided.state_dict())
     image = torch.randn(1, 3, *size, dtype=torch.float64)
@@ -160,8 +160,8 @@ def test_the_atrous_network_equals_the_strided_one(output_stride, size):
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
 
-# A column further than this from the border is out of padding's reach: what each depthwise convolution sees to one
-# side, times its stride.
+# Columns further than this from the border do not depend on padding: the sum of the reach of the depthwise convolutions
+# to one side, times their stride.
 REACH = 1 + 2 + 2 + 4 + 8 + 16 + 8 + 2 * 16 + 3 * 32 + 32 + 3 * 64 + 32
 
 
@@ -174,7 +174,7 @@ def test_the_atrous_network_equals_the_strided_one_on_shifted_images():
             module.bias.uniform_(-0.5, 0.5)
     dense.load_state_dict(strided.state_dict())
     width = 1000
-    image = torch.randn(1, 3, 9, width, dtype=torch.float64)  # long and flat, so that its middle sees no border
+    image = torch.randn(1, 3, 9, width, dtype=torch.float64)  # long, so that its middle does not depend on padding
     first, last = -(-REACH // 32), (width - 1 - 24 - REACH) // 32
     scores = dense(image)
     for right in range(4):

@@ -37,7 +37,7 @@ def test_doubling_is_bilinear_at_first():
 def test_doubling_is_learnt():
     doubling = Doubling(2)
     doubling(torch.ones(1, 2, 3, 3), (6, 6))[:, 0].sum().backward()
-    assert doubling.transposed.weight.grad[1, 0].any()  # from label 1 to label 0, which is zero at first
+    assert doubling.transposed.weight.grad[1, 0].any()  # from class 1 to class 0, which is zero initially
 
 
 @torch.no_grad()
@@ -71,10 +71,10 @@ def test_scores_move_with_the_image(network):
             parameter.uniform_(-0.1, 0.3)
     network.top_pool3.weight.normal_()
     image = torch.randn(1, 3, 576, 576, dtype=torch.float64, generator=torch.Generator().manual_seed(6113))
-    moved, whole = network(image[:, :, 32:, 32:]), network(image)[:, :, 32:, 32:]
-    # Whatever padding reaches: 2 + 4 + 12 + 24 + 48 of the convolutions, 96 of fc6, 31 of the poolings, and then 31 of
+    moved, full = network(image[:, :, 32:, 32:]), network(image)[:, :, 32:, 32:]
+    # The reach of padding: 2 + 4 + 12 + 24 + 48 of the convolutions, 96 of fc6, 31 of the poolings, and then 31 of
     # the upsampling.
     reach = 2 + 4 + 12 + 24 + 48 + 96 + 31 + 31
     inner = (slice(None), slice(None), slice(reach, -reach), slice(reach, -reach))
-    assert whole[inner].numel() > 3000 and whole[inner].std() > 1e-3
-    torch.testing.assert_close(moved[inner], whole[inner], rtol=1e-11, atol=1e-12)
+    assert full[inner].numel() > 3000 and full[inner].std() > 1e-3
+    torch.testing.assert_close(moved[inner], full[inner], rtol=1e-11, atol=1e-12)

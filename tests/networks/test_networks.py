@@ -1,4 +1,4 @@
-"""What every network promises: scores at the image's own size, gradients, and errors that say what to do."""
+"""Requirements on every network: scores of the image's size, gradients, and errors that say what to do."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_scores_have_the_size_of_the_image(network, size):
 def test_images_of_a_batch_are_independent(ours):
     ours.eval()
     images = picture(3, 3, 20, 27)
-    # Threads may split a batch otherwise than one image: equal up to the rounding of float32 sums.
+    # Threads may split a batch differently from one image: equal up to the rounding of float32 sums.
     torch.testing.assert_close(ours(images)[1:2], ours(images[1:2]), rtol=1e-4, atol=1e-5)
 
 

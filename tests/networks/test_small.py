@@ -15,7 +15,7 @@ def test_scores_of_an_image_do_not_depend_on_its_batch():
     images = torch.randn(3, 3, 24, 32, generator=torch.Generator().manual_seed(977))
     with torch.no_grad():
         together, alone = network(images), torch.cat([network(image[None]) for image in images])
-    # Convolutions of one image and of three may add up in another order: a few roundings of numbers around 1.
+    # Convolutions of one image and of three may sum in another order: a few roundings of numbers around 1.
     assert torch.allclose(together, alone, atol=1e-5)
 
 
@@ -34,7 +34,9 @@ def test_scores_move_with_the_image():
     assert torch.allclose(still.roll(network.stride, dims=3)[..., inner, inner], moved[..., inner, inner], atol=1e-5)
 
 
-@pytest.mark.parametrize(("options", "says"), [({"width": 48}, "multiple of 32"), ({"norm": "layer"}, "batch, group")])
-def test_invalid_arguments_raise(options, says):
-    with pytest.raises(InputError, match=says):
+@pytest.mark.parametrize(
+    ("options", "message"), [({"width": 48}, "multiple of 32"), ({"norm": "layer"}, "batch, group")]
+)
+def test_invalid_arguments_raise(options, message):
+    with pytest.raises(InputError, match=message):
         small_network(num_classes=2, **options)

@@ -8,7 +8,7 @@ from densefield.networks.upsampling import resize, upsample_cells, upsample_poin
 
 
 def ramp(stride, offset, counts):
-    """Scores of a plane 2·row - 3·column + 1, taken where each coarse score lies."""
+    """Scores of the plane 2·row - 3·column + 1 at the places of the coarse scores."""
     rows, columns = (torch.arange(n, dtype=torch.float64) * stride + offset for n in counts)
     return (2 * rows[:, None] - 3 * columns + 1)[None, None]
 

@@ -1,4 +1,4 @@
-"""The weights of VGG-16 are fetched from where torchvision keeps them, here from a server on this machine."""
+"""The weights of VGG-16 are downloaded once, here from a local server."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def line(seed=11213):
 
 @pytest.fixture(params=["pth", "safetensors"])
 def saved(request, tmp_path):
-    """A file of weights, and what was written."""
+    """A file of weights, and its content."""
     state = line().state_dict()
     path = tmp_path / f"weights.{request.param}"
     if request.param == "pth":
@@ -73,7 +73,7 @@ def test_a_missing_file_raises(tmp_path):
 
 
 class Burglar:
-    """A pickle that writes a file when it is read without care."""
+    """A pickle that writes a file when it is unpickled without restrictions."""
 
     def __init__(self, path):
         self.path = path
@@ -93,7 +93,7 @@ def test_a_pickle_with_code_raises_and_runs_nothing(tmp_path, save):
 
 
 def no_word_of_torch(caught):
-    """Whether torch's advice, to read files of unknown origin without care, is nowhere in the traceback."""
+    """Whether the traceback lacks torch's advice to unpickle files without restrictions."""
     return "weights_only" not in "".join(traceback.format_exception(caught.value))
 
 

@@ -51,7 +51,7 @@ def test_files_do_not_depend_on_the_number_of_workers(tmp_path):
 
 
 def test_an_interrupted_run_is_resumed(tmp_path):
-    write_scenes(tmp_path / "whole", 6, **RECIPE)
+    write_scenes(tmp_path / "full", 6, **RECIPE)
 
     def stop(done: int, total: int) -> None:
         assert total == 6
@@ -60,12 +60,12 @@ def test_an_interrupted_run_is_resumed(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         write_scenes(tmp_path / "part", 6, **RECIPE, progress=stop)
-    assert not (tmp_path / "part" / "ImageSets").exists()  # the lists come last
+    assert not (tmp_path / "part" / "ImageSets").exists()  # the lists are written last
     (tmp_path / "part" / "SegmentationClass" / "scene_000001.png").unlink()
-    told = []
-    assert write_scenes(tmp_path / "part", 6, **RECIPE, progress=lambda *now: told.append(now)) == 4
-    assert told == [(3, 6), (4, 6), (5, 6), (6, 6)]
-    assert digests(tmp_path / "part") == digests(tmp_path / "whole")
+    calls = []
+    assert write_scenes(tmp_path / "part", 6, **RECIPE, progress=lambda *now: calls.append(now)) == 4
+    assert calls == [(3, 6), (4, 6), (5, 6), (6, 6)]
+    assert digests(tmp_path / "part") == digests(tmp_path / "full")
     assert write_scenes(tmp_path / "part", 6, **RECIPE) == 0
 
 

@@ -155,7 +155,7 @@ class TestDifficulty:
         assert (both[1:] / either[1:]).mean() < 0.2
 
     def test_borders_of_labels_are_edges_of_the_image(self, scenes):
-        """The step across a border is larger than within an object or the background, though not always."""
+        """The step across a border is larger than within an object or the background, in the median."""
         across, within = [], []
         for sample in scenes[:40]:
             colours = sample.image.astype(float)
@@ -166,7 +166,7 @@ class TestDifficulty:
         assert np.median(np.concatenate(across)) > 2.5 * np.median(np.concatenate(within))
 
     def test_a_crf_recovers_borders_that_a_coarse_mask_has_lost(self, scenes):
-        """Masks at an eighth of the resolution, as a network gives them, gain where labels meet."""
+        """Masks at an eighth of the resolution, like those of a network, become more accurate at borders."""
         from densefield import Bilateral, Spatial, refine
 
         kernels = [Spatial(1.5, weight=1), Bilateral(15, 12, weight=8)]
@@ -183,13 +183,13 @@ class TestDifficulty:
 
 
 def _bins(image: np.ndarray) -> np.ndarray:
-    """The colour of each pixel among 16 × 16 × 16."""
+    """The bin of each pixel's colour among 16 × 16 × 16."""
     coarse = (image >> 4).reshape(-1, 3).astype(np.intp)
     return coarse @ np.array([256, 16, 1])
 
 
 def _enlarged(values: np.ndarray, axis: int) -> np.ndarray:
-    """Eight times as many values along an axis, on lines between them."""
+    """Linear interpolation to eight times as many values along an axis."""
     count = values.shape[axis]
     at = np.clip((np.arange(8 * count) + 0.5) / 8 - 0.5, 0, count - 1)
     low = np.minimum(at.astype(int), count - 2)

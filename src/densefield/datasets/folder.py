@@ -1,4 +1,4 @@
-"""Datasets in folders, and opening whatever dataset a folder holds."""
+"""Datasets in folders, and opening a dataset by its layout."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def _refined(
     arguments = _arguments(mask, settings, threads)
     lowest, highest = (int(mask.values.min()), int(mask.values.max())) if mask.form == "labels" else (0, 0)
     count = settings.num_classes or highest + 1
-    if best_only and count > MANY_CLASSES and 0 <= lowest <= highest < count:  # else refine() says what is wrong
+    if best_only and count > MANY_CLASSES and 0 <= lowest <= highest < count:  # otherwise refine() raises
         compact, numbers = mask.renumbered()
         if len(numbers):
             arguments |= {**compact.unary(), "num_classes": max(len(numbers), 2)}
@@ -223,7 +223,7 @@ def _refined(
 def _check_memory(pair: Pair, mask: Mask, settings: RefineSettings) -> None:
     """Raise if the probabilities of the labels that occur, or of all classes for an array, exceed the limit."""
     if mask.values.ndim == 3:
-        return  # as large as what was read
+        return  # as large as the file's array
     labels = mask.labels()
     used = np.flatnonzero(np.bincount(labels[labels >= 0].ravel(), minlength=1))
     count = len(used)

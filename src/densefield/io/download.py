@@ -1,6 +1,6 @@
 """Downloads that resume, are limited in size, and are checked by SHA-256.
 
-Written by hand, since urllib neither resumes nor limits, and a dependency for one function is not worth it.
+Written by hand, since urllib does not resume or limit downloads, and a dependency for one function is not worth it.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def _check_settings(folder: Path, settings: _Settings) -> None:
             found = None
         if found != wanted:
             raise InputError(
-                f"{folder} holds other scenes: {path} says {found}, but {wanted} was asked for. Choose another "
+                f"{folder} holds other scenes: {path} says {found}, but {wanted} was requested. Choose another "
                 "folder, or the same settings."
             )
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
