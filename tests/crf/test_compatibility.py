@@ -9,13 +9,13 @@ from densefield import InputError, InputTypeError, Spatial
 from densefield.crf.compatibility import checked_weight, is_positive_semidefinite, mix
 
 
-def test_all_three_kinds_are_scores_of_the_same_matrix():
+def test_all_three_forms_of_a_weight_equal_their_matrix():
     values = np.random.default_rng(4_099).normal(size=(7, 3))
     assert np.allclose(mix(values, np.array(2.0)), values @ (2 * np.eye(3)))
     assert np.allclose(mix(values, np.array([1.0, 2.0, 3.0])), values @ np.diag([1.0, 2.0, 3.0]))
 
 
-def test_a_matrix_takes_to_each_label_what_all_labels_send():
+def test_a_matrix_mixes_the_messages_of_all_labels():
     mu = np.array([[0.0, 1.0], [2.0, 3.0]])
     assert mix(np.array([[10.0, 1.0]]), mu).tolist() == [[1.0, 23.0]]
 
@@ -28,7 +28,7 @@ def test_the_weight_is_a_copy_in_double_precision():
     assert checked_weight(2).shape == ()
 
 
-def test_a_matrix_that_is_symmetric_but_for_rounding_becomes_so():
+def test_a_matrix_that_is_symmetric_up_to_rounding_is_made_symmetric():
     random = np.random.default_rng(20_011)
     w = random.normal(size=(5, 5)).astype(np.float32)
     rounded = (w @ w.T) * (1 + 1e-7 * random.normal(size=(5, 5)))
@@ -54,7 +54,7 @@ def test_a_matrix_that_is_symmetric_but_for_rounding_becomes_so():
         ([[0.0, 1.0], [2.0, 0.0]], None, InputError, r"not symmetric.*Use \(w \+ w.T\) / 2"),
     ],
 )
-def test_what_is_no_weight_is_refused(weight, labels, error, message):
+def test_an_invalid_weight_is_rejected(weight, labels, error, message):
     with pytest.raises(error, match=message):
         checked_weight(weight, labels)
     if labels is None:
@@ -78,7 +78,7 @@ def test_what_is_no_weight_is_refused(weight, labels, error, message):
         (-np.eye(2), False),
     ],
 )
-def test_semidefinite_means_that_no_combination_scores_below_zero(mu, expected):
+def test_semidefinite_means_no_negative_quadratic_form(mu, expected):
     assert is_positive_semidefinite(np.array(mu)) is expected
 
 

@@ -72,7 +72,7 @@ def test_the_free_energy_never_rises(first_seed):
         assert_falls(steps, model, 8 * EPS)
 
 
-def test_the_parallel_update_rises_on_some_of_these_models():
+def test_the_parallel_update_raises_the_free_energy_of_some_models():
     rising = 0
     for seed in range(70_000, 70_400):
         model = random_model(seed)
@@ -88,14 +88,14 @@ def opposed() -> tuple[CRF, np.ndarray]:
     return crf, np.array([[[2.0, 0.0]], [[0.0, 2.0]]])
 
 
-def test_two_pixels_that_take_each_others_label_oscillate_without_it():
+def test_the_parallel_update_of_two_opposed_pixels_oscillates():
     crf, scores = opposed()
     energies = crf.solve(scores, energies=True).energies
     rises = np.diff(energies)
     assert (rises[0::2] > 1).all() and (rises[1::2] < -1).all()
 
 
-def test_the_same_two_pixels_descend_with_it():
+def test_convergent_inference_of_two_opposed_pixels_descends():
     crf, scores = opposed()
     solution = crf.solve(scores, convergent=True, energies=True, tolerance=1e-9)
     assert solution.converged
@@ -104,7 +104,7 @@ def test_the_same_two_pixels_descend_with_it():
     assert solution.energies[-1] < min(crf.solve(scores, energies=True).energies) - 1
 
 
-def test_where_pixels_count_among_their_own_neighbours_it_is_the_parallel_update():
+def test_with_self_interaction_it_equals_the_parallel_update():
     random = np.random.default_rng(16_103)
     scores, k = random.normal(size=(20, 3)), ExactFilter(random.normal(size=(20, 2)))
     couplings = [normalized(k.apply, "symmetric", np.array(4.0), np.ones((20, 1)))]
@@ -119,7 +119,7 @@ def converge(steps, tolerance: float) -> Step[np.ndarray] | None:
     return next((step for step in islice(steps, 3000) if step.residual <= tolerance), None)
 
 
-def test_what_it_converges_to_is_a_fixed_point_of_mean_field():
+def test_it_converges_to_a_fixed_point_of_mean_field():
     converged = 0
     for seed in range(70_400, 70_500):
         scores, couplings = random_model(seed)
@@ -134,7 +134,7 @@ def test_what_it_converges_to_is_a_fixed_point_of_mean_field():
     assert converged >= 90
 
 
-def test_weakly_coupled_models_have_one_fixed_point_and_both_ways_lead_to_it():
+def test_both_methods_reach_the_same_fixed_point_with_small_weights():
     for seed in range(70_500, 70_540):
         random = np.random.default_rng(seed)
         k = ExactFilter(random.normal(size=(15, 2)))
@@ -147,7 +147,7 @@ def test_weakly_coupled_models_have_one_fixed_point_and_both_ways_lead_to_it():
 @pytest.mark.parametrize("exclude_self", [False, True])
 @pytest.mark.parametrize("normalization", ["symmetric", "none"])
 @pytest.mark.parametrize("weight", [5.0, [1.0, 3.0, 0.5, 4.0], "matrix"])
-def test_it_falls_on_the_lattice(exclude_self, normalization, weight):
+def test_the_free_energy_falls_on_the_lattice(exclude_self, normalization, weight):
     random = np.random.default_rng(28_657)
     w = random.normal(size=(4, 4))
     weight = w @ w.T if weight == "matrix" else weight
@@ -195,7 +195,7 @@ def test_no_pixels_converge_at_once():
         (Spatial(2, weight=[[0, 1], [1, 0]]), "expects positive semi-definite weights"),
     ],
 )
-def test_kernels_without_the_promise_are_refused_at_once(kernel, message):
+def test_kernels_without_the_guarantee_are_rejected_immediately(kernel, message):
     scores = np.zeros((2, 3, 4))
     with pytest.raises(InputError, match=message):
         CRF([Spatial(1), kernel]).solve(scores, convergent=True)
@@ -204,13 +204,13 @@ def test_kernels_without_the_promise_are_refused_at_once(kernel, message):
     assert np.isfinite(CRF([Spatial(1), kernel]).solve(scores, damping=0.5).marginals).all()
 
 
-def test_the_operator_of_pydensecrf_is_refused_on_the_lattice():
+def test_the_operator_of_pydensecrf_is_rejected_on_the_lattice():
     scores = np.zeros((2, 3, 4))
     with pytest.raises(InputError, match=r"operator is 'pydensecrf'. Use operator='symmetric' or method='exact'"):
         CRF([Spatial(2)], operator="pydensecrf").solve(scores, convergent=True)
     CRF([Spatial(2)], operator="pydensecrf", method="exact").solve(scores, convergent=True)
 
 
-def test_damping_beside_it_is_refused():
+def test_damping_with_convergent_inference_is_rejected():
     with pytest.raises(InputError, match=r"damping is 0.5 with convergent=True.*leave one of them out"):
         CRF([Spatial(2)]).solve(np.zeros((2, 3, 4)), convergent=True, damping=0.5)

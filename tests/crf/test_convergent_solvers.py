@@ -99,7 +99,7 @@ def test_without_a_quadratic_term_it_is_the_softmax():
     )
 
 
-def test_single_precision_gives_the_nearest_single_precision():
+def test_float32_gives_the_correctly_rounded_solution():
     random = np.random.default_rng(6_353)
     c, d = random.normal(scale=9, size=(80, 5)).astype(np.float32), 4 * random.random((80, 1), np.float32)
     matrix, start = semidefinite(random, 5).astype(np.float32), np.full((80, 5), 0.2, np.float32)
@@ -110,7 +110,7 @@ def test_single_precision_gives_the_nearest_single_precision():
         assert np.allclose(found, exact, rtol=np.finfo(np.float32).eps, atol=0)
 
 
-def test_where_the_search_starts_does_not_matter():
+def test_the_solution_does_not_depend_on_the_start():
     random = np.random.default_rng(2_741)
     c, factors = random.normal(scale=4, size=(40, 5)), 20 * random.random((40, 1))
     matrix = semidefinite(random, 5)[None]
@@ -119,7 +119,7 @@ def test_where_the_search_starts_does_not_matter():
     assert np.allclose(*found, rtol=0, atol=1e-12)
 
 
-def test_batches_give_what_single_pixels_give(monkeypatch):
+def test_batches_equal_single_pixels(monkeypatch):
     random = np.random.default_rng(13_499)
     c, d = random.normal(scale=3, size=(70, 3)), 5 * random.random((70, 1))
     matrix, start = semidefinite(random, 3)[None], np.full((70, 3), 1 / 3)

@@ -114,7 +114,7 @@ def assert_same(crf: CRF, logits: Any, image: Any, expected: Any) -> None:
     assert (found.argmax(0) != logits.argmax(0)).mean() > 0.05  # it does something
 
 
-def test_a_new_layer_of_crfasrnn_comes_out_the_same_with_the_defaults(photo):
+def test_a_new_crfasrnn_layer_is_reproduced_with_the_defaults(photo):
     logits, bgr = some_logits(LABELS, HEIGHT, WIDTH), as_the_network_sees(photo)
     eye = np.eye(LABELS)
     expected = crfasrnn(logits, bgr, 3 * eye, 5 * eye, eye, adds=True, iterations=10, theta=(160, 3, 3))
@@ -124,7 +124,7 @@ def test_a_new_layer_of_crfasrnn_comes_out_the_same_with_the_defaults(photo):
 
 
 @pytest.mark.parametrize(("framework", "adds"), [("pytorch", True), ("keras", False), ("caffe", False)])
-def test_learnt_matrices_of_crfasrnn_come_out_the_same(photo, framework, adds):
+def test_learnt_crfasrnn_matrices_are_reproduced(photo, framework, adds):
     logits, bgr = some_logits(LABELS, HEIGHT, WIDTH), as_the_network_sees(photo)
     compat = symmetric(1) if adds else -symmetric(1)
     spatial, bilateral = (np.linalg.solve(symmetric(1), scale * symmetric(seed)) for scale, seed in ((3, 2), (5, 3)))
@@ -142,7 +142,7 @@ def test_learnt_matrices_of_crfasrnn_come_out_the_same(photo, framework, adds):
 
 
 @pytest.mark.parametrize("compat", [None, symmetric(5), symmetric(6) + np.array([[0.5], [-0.7], [0.2], [0.1]])])
-def test_monai_comes_out_the_same(photo, compat):
+def test_monai_is_reproduced(photo, compat):
     options = {
         "bilateral_weight": 1.5,
         "gaussian_weight": 0.7,
@@ -158,14 +158,14 @@ def test_monai_comes_out_the_same(photo, compat):
     assert_same(crf.replace(data_range=255), logits, photo, expected)  # the image as bytes
 
 
-def test_monai_comes_out_the_same_with_the_defaults(photo):
+def test_monai_is_reproduced_with_the_defaults(photo):
     logits, image = some_logits(LABELS, HEIGHT, WIDTH), photo / 255
     assert_same(from_monai(), logits, image, monai(logits, image))
     columns_first = from_monai().replace(axis_order="xy").marginals(logits, image)
     assert np.abs(columns_first - monai(logits, image)).max() > 100 * SAME  # the order of axes is what is tested
 
 
-def test_widths_per_axis_of_monai_are_rows_first_and_planes_before_them(photo):
+def test_widths_per_axis_of_monai_are_in_the_order_planes_rows_columns(photo):
     logits, image = some_logits(LABELS, HEIGHT, WIDTH), photo / 255
     options = {"bilateral_spatial_sigma": (4.0, 12.0), "gaussian_spatial_sigma": (1.5, 5.0)}
     assert_same(from_monai(**options), logits, image, monai(logits, image, **options))
@@ -175,7 +175,7 @@ def test_widths_per_axis_of_monai_are_rows_first_and_planes_before_them(photo):
     assert_same(from_monai(**options), logits, volume, monai(logits, volume, **options))
 
 
-def test_images_of_another_range_than_monais_usual_are_passed_as_they_are(photo):
+def test_images_of_any_range_are_passed_to_monai_unchanged(photo):
     logits, image = some_logits(LABELS, HEIGHT, WIDTH), photo.astype(np.float64)
     options = {"bilateral_color_sigma": 25.0}
     assert_same(from_monai(**options, data_range=255), logits, image, monai(logits, image, **options))
@@ -206,7 +206,7 @@ def test_weights_without_a_matrix_scale_the_columns(weights):
         np.testing.assert_allclose(found.reshape(LABELS, -1), expected, rtol=0, atol=1e-10)  # float64, another order
 
 
-def test_a_shift_of_columns_is_no_asymmetry():
+def test_a_shift_of_columns_is_not_an_asymmetry():
     shifted = symmetric(4) + np.array([0.3, -1.0, 2.0, 0.5])  # adds to a column the same for all labels
     logits, image, expected = exact_logits(np.eye(LABELS), shifted, adds=True)
     crf = from_crfasrnn(theta_alpha=9, theta_beta=50, spatial_weights=0.0, bilateral_weights=shifted)
@@ -214,7 +214,7 @@ def test_a_shift_of_columns_is_no_asymmetry():
     np.testing.assert_allclose(found.reshape(LABELS, -1), expected, rtol=0, atol=1e-10)  # float64, another order
 
 
-def test_asymmetry_is_left_out_with_a_warning():
+def test_asymmetry_is_removed_with_a_warning():
     turning = np.array([[0.0, 1.0, -1.0], [-1.0, 0.0, 1.0], [1.0, -1.0, 0.0]])  # of which no shift of columns is part
     with pytest.warns(InputWarning, match=r"the bilateral kernel is not symmetric.*leaves out 50% of its size"):
         crf = from_crfasrnn(bilateral_weights=np.sqrt(8) * np.eye(3) + turning)
@@ -230,7 +230,7 @@ def test_asymmetry_is_left_out_with_a_warning():
         ("pytorch", 1 - np.eye(3), "use framework='caffe' or 'keras'"),
     ],
 )
-def test_a_matrix_that_drives_equal_labels_apart_is_warned_of(framework, matrix, cure):
+def test_a_matrix_that_repels_equal_labels_gives_a_warning(framework, matrix, cure):
     with pytest.warns(InputWarning, match=cure) as caught:
         crf = from_crfasrnn(compatibility=matrix, framework=framework)
     assert [str(warning.message).split()[1] for warning in caught] == ["spatial", "bilateral"]
@@ -238,14 +238,14 @@ def test_a_matrix_that_drives_equal_labels_apart_is_warned_of(framework, matrix,
     assert np.mean(np.diagonal(crf.kernels[0].weight)) < np.mean(crf.kernels[0].weight)  # as asked, all the same
 
 
-def test_weights_that_repel_are_warned_of_without_a_matrix_too():
+def test_repelling_weights_give_a_warning_without_a_matrix():
     with pytest.warns(InputWarning, match="the spatial weights drive equal labels apart.*Check the signs"):
         from_crfasrnn(spatial_weights=-3.0)
     with pytest.warns(InputWarning, match="the bilateral weights.*positive entries of its matrix attract"):
         from_monai(bilateral_weight=-1.0)
 
 
-def test_torch_parameters_are_taken_as_they_are():
+def test_torch_parameters_are_accepted():
     torch = pytest.importorskip("torch")
     matrix = torch.nn.Parameter(2 * torch.eye(3))
     assert np.array_equal(from_crfasrnn(spatial_weights=matrix).kernels[0].weight, 2 * np.eye(3))
@@ -253,7 +253,7 @@ def test_torch_parameters_are_taken_as_they_are():
 
 
 @pytest.mark.parametrize("convert", [from_crfasrnn, from_monai])
-def test_the_module_made_of_a_converted_crf_gives_its_marginals(photo, convert):
+def test_a_module_from_a_converted_crf_has_its_marginals(photo, convert):
     torch = pytest.importorskip("torch")
     from densefield import DenseCRF
 
@@ -265,7 +265,7 @@ def test_the_module_made_of_a_converted_crf_gives_its_marginals(photo, convert):
     np.testing.assert_allclose(found, convert().marginals(logits, image), rtol=0, atol=SAME)
 
 
-def test_what_is_returned_can_be_saved_and_loaded(tmp_path):
+def test_a_converted_crf_can_be_saved_and_loaded(tmp_path):
     crf = from_crfasrnn(compatibility=np.eye(3), framework="pytorch", iterations=4)
     crf.save(tmp_path / "crf.toml")
     assert str(CRF.load(tmp_path / "crf.toml")) == str(crf)
@@ -295,6 +295,6 @@ def test_what_is_returned_can_be_saved_and_loaded(tmp_path):
         (from_monai, {"bilateral_color_sigma": -0.5}, InputError, "expected finite numbers above 0"),
     ],
 )
-def test_parameters_that_cannot_be_are_errors(convert: Any, options: Any, error: Any, message: str) -> None:
+def test_invalid_parameters_are_rejected(convert: Any, options: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         convert(**options)

@@ -36,7 +36,7 @@ def fields(crf: CRF) -> list[object]:
     ]
 
 
-def test_a_crf_comes_back_from_its_file_as_it_was(tmp_path):
+def test_a_saved_crf_is_loaded_unchanged(tmp_path):
     random = np.random.default_rng(60493)
     crf = CRF(
         [
@@ -65,7 +65,7 @@ def test_a_file_without_kernels_has_the_default_ones_and_an_empty_list_none(writ
     assert read_crf(write(crf_to_toml(CRF(())))).kernels == ()
 
 
-def test_options_that_are_not_in_the_file_are_given_and_others_are_overridden(write):
+def test_options_override_the_file(write):
     crf = read_crf(write("iterations = 4\nhalo = 1\n" + SPATIAL), iterations=9, method="exact", data_range=1.0)
     assert (crf.options.iterations, crf.options.halo, crf.options.method, crf.options.data_range) == (
         9,
@@ -75,19 +75,19 @@ def test_options_that_are_not_in_the_file_are_given_and_others_are_overridden(wr
     )
 
 
-def test_options_and_numbers_of_numpy_are_written_as_numbers(write):
+def test_numpy_numbers_are_written_as_numbers(write):
     crf = CRF([Spatial(np.float32(2.5), weight=np.int64(2))], iterations=np.int64(4), halo=np.int8(1))
     again = read_crf(write(crf_to_toml(crf)))
     assert (again.options.iterations, again.options.halo, fields(again)) == (4, 1, fields(crf))
 
 
-def test_how_images_are_passed_is_not_in_the_file():
+def test_the_file_does_not_hold_the_format_of_images():
     text = crf_to_toml(CRF(data_range=1.0, threads=1, method="exact"))
     assert not any(name in text for name in ("data_range", "threads", "method"))
 
 
 @pytest.mark.parametrize(("form", "shape"), [("potts", ()), ("per_label", (3,)), ("matrix", (3, 3))])
-def test_a_single_weight_is_spread_over_the_labels_where_their_number_is_known(write, form, shape):
+def test_a_single_weight_is_repeated_if_the_number_of_classes_is_known(write, form, shape):
     path = write(f"{SPATIAL}weight = 2.5\ncompatibility = '{form}'\n")
     assert np.shape(read_crf(path).kernels[0].weight) == ()
     weight = read_crf(path, num_classes=3).kernels[0].weight
@@ -97,7 +97,7 @@ def test_a_single_weight_is_spread_over_the_labels_where_their_number_is_known(w
     np.testing.assert_allclose(spread, single, atol=1e-6)  # float32, sums in another order
 
 
-def test_learnt_values_come_back_to_the_last_bit(tmp_path):
+def test_learnt_values_are_stored_exactly(tmp_path):
     torch = pytest.importorskip("torch", reason="parameters are torch's")
     from densefield.nn.dense_crf import DenseCRF
 
@@ -118,7 +118,7 @@ def test_learnt_values_come_back_to_the_last_bit(tmp_path):
             np.testing.assert_array_equal(again.values()[name], value)
 
 
-def test_values_that_were_not_learnt_are_written_as_they_were_given():
+def test_values_that_were_not_learnt_are_written_unchanged():
     pytest.importorskip("torch", reason="parameters are torch's")
     from densefield.nn.dense_crf import DenseCRF
 
@@ -162,7 +162,7 @@ def test_values_that_were_not_learnt_are_written_as_they_were_given():
         ("[[kernels", "is not TOML"),
     ],
 )
-def test_a_file_that_is_not_a_crf_is_refused_with_its_name_and_the_key(write, text, message):
+def test_an_invalid_file_is_rejected_with_its_name_and_the_key(write, text, message):
     path = write(text)
     with pytest.raises(InputError, match=message) as caught:
         read_crf(path)
@@ -182,7 +182,7 @@ def test_all_problems_of_a_file_are_listed_in_one_error(write):
     ]
 
 
-def test_weights_for_another_number_of_labels_are_refused_where_it_is_known(write):
+def test_weights_for_another_number_of_classes_are_rejected(write):
     path = write(SPATIAL + "weight = [1, 2]\n")
     assert read_crf(path, num_classes=2).kernels[0].weight == [1, 2]
     with pytest.raises(InputError, match=r"kernels\.0\.weight: .*for 2 labels, but there are 3"):
@@ -209,7 +209,7 @@ def test_a_file_is_replaced_completely_or_not_at_all(tmp_path, monkeypatch):
     assert read_crf(path).options.iterations == 3 and list(tmp_path.iterdir()) == [path]
 
 
-def test_without_tomli_python_3_10_is_told_what_to_install(write, monkeypatch):
+def test_without_tomli_on_python_3_10_the_error_says_what_to_install(write, monkeypatch):
     path = write(SPATIAL)
     monkeypatch.setattr("sys.version_info", (3, 10, 0))
     monkeypatch.setitem(sys.modules, "tomli", None)

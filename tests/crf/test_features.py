@@ -16,11 +16,11 @@ def test_positions_are_x_then_y_then_z_in_the_order_of_the_pixels():
         assert positions[np.ravel_multi_index((z, y, x), (2, 3, 4))].tolist() == [x, y, z]
 
 
-def test_points_without_a_grid_lie_on_a_line():
+def test_points_without_a_grid_have_one_coordinate():
     assert grid_positions((4,)).tolist() == [[0], [1], [2], [3]]
 
 
-def test_spacing_is_in_the_order_of_positions_and_loses_no_precision():
+def test_spacing_has_the_order_of_positions_and_full_precision():
     spacing = (0.1, 0.3, 1.7)
     positions = grid_positions((2, 3, 4), spacing)
     assert np.array_equal(positions, grid_positions((2, 3, 4)).astype(np.float64) * spacing)
@@ -33,19 +33,19 @@ def test_an_empty_grid_has_no_positions(shape):
 
 
 @pytest.mark.parametrize("spacing", [(1.0,), (1.0, 2.0, 3.0), 2.0, (1.0, 0.0), (1.0, -2.0), (1.0, np.nan), (np.inf, 1)])
-def test_spacing_that_is_not_one_positive_number_per_axis_is_refused(spacing):
+def test_spacing_that_is_not_one_positive_number_per_axis_is_rejected(spacing):
     with pytest.raises(InputError, match=r"spacing is .*, expected 2 numbers above 0, one per axis in the order x, y"):
         checked_spacing(spacing, 2)
 
 
 @pytest.mark.parametrize("spacing", ["wide", ("a", "b"), (1.0, None), [[1.0], [2.0, 3.0]]])
-def test_spacing_that_is_not_numbers_is_refused(spacing):
+def test_spacing_that_is_not_numbers_is_rejected(spacing):
     with pytest.raises(InputTypeError, match=r"spacing is .*, expected 2 numbers above 0"):
         checked_spacing(spacing, 2)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.float16, np.float32, np.float64])
-def test_channels_are_those_of_the_image_pixel_by_pixel(dtype):
+def test_channels_are_the_pixels_of_the_image(dtype):
     image = np.arange(2 * 3 * 4).reshape(2, 3, 4).astype(dtype)
     channels = image_channels(image, (2, 3))
     assert channels.dtype == dtype
@@ -85,12 +85,12 @@ def test_an_empty_image_keeps_its_channels(shape):
         (np.zeros((2, 3, 17)), InputError, f"has 17 channels, expected 1 to {MOST_CHANNELS}"),
     ],
 )
-def test_what_is_no_image_of_these_pixels_is_refused(image, error, message):
+def test_an_image_of_another_shape_or_type_is_rejected(image, error, message):
     with pytest.raises(error, match=message):
         image_channels(image, (2, 3))
 
 
-def test_only_what_kernels_compare_is_gathered():
+def test_only_features_that_kernels_use_are_gathered():
     image = np.zeros((2, 3, 3))
     assert set(pixel_features([Spatial(1)], (2, 3), image)) == set()
     assert set(pixel_features([Spatial(1), Bilateral(1, 1)], (2, 3), image)) == {"channel"}
@@ -108,7 +108,7 @@ def test_features_are_given_per_pixel_or_in_a_list():
 
 
 @pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8", "f8"])
-def test_features_of_many_digits_are_seen_from_the_first_of_them(dtype):
+def test_large_features_are_centred_before_they_are_rounded(dtype):
     depth = np.array([[2**24 + 3], [2**24 + 1], [2**24 + 8]], dtype)
     found = pixel_features([Custom("depth")], (3,), None, {"depth": depth})["depth"]
     assert found.astype(np.float32).ravel().tolist() == [0, -2, 5]
@@ -139,11 +139,11 @@ def test_features_of_many_digits_are_seen_from_the_first_of_them(dtype):
         ),
     ],
 )
-def test_features_that_do_not_fit_are_refused(features, error, message):
+def test_features_that_do_not_fit_are_rejected(features, error, message):
     with pytest.raises(error, match=message):
         pixel_features([Custom("depth")], (2, 3), None, features)
 
 
-def test_a_bilateral_kernel_without_an_image_is_refused():
+def test_a_bilateral_kernel_without_an_image_is_rejected():
     with pytest.raises(InputError, match="compares colours, but no image was given: pass image="):
         pixel_features([Bilateral(1, 1)], (2, 3))

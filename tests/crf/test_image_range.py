@@ -45,7 +45,7 @@ DEEP = IMAGE.astype(np.uint16) * 257
         ),
     ],
 )
-def test_images_of_another_range_are_warned_of(image, cure):
+def test_images_of_another_range_give_a_warning(image, cure):
     with pytest.warns(InputWarning, match=cure):
         refine(image, labels=MASK)
     with pytest.warns(InputWarning, match=cure):
@@ -68,17 +68,17 @@ def test_images_of_another_range_are_warned_of(image, cure):
         IMAGE.astype(np.uint16),
     ],
 )
-def test_images_that_may_be_in_0_to_255_are_not_warned_of(image):
+def test_images_that_may_be_in_0_to_255_give_no_warning(image):
     refine(image, labels=MASK)  # a warning is an error here
 
 
-def test_widths_that_fit_the_image_are_deliberate():
+def test_widths_that_fit_the_image_give_no_warning():
     for image, width in ((UNIT, 0.04), (NORMALISED, 0.2), (DEEP, 2570)):
         refine(image, labels=MASK, kernels=[Bilateral(60, width, weight=5)])
     refine(UNIT, labels=MASK, kernels=[Spatial(3)])  # which looks at no colours
 
 
-def test_the_warning_points_at_the_line_that_calls_and_comes_once():
+def test_the_warning_names_the_calling_line_and_comes_once():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         for _ in range(3):
@@ -110,13 +110,13 @@ def test_a_covariance_is_scaled_as_widths_are():
     assert np.allclose(scaled, covariance * factors * factors[:, None], rtol=1e-12)
 
 
-def test_a_range_for_another_number_of_channels_is_refused_by_its_name():
+def test_a_range_for_another_number_of_channels_is_rejected_by_name():
     with pytest.raises(InputError, match="data_range has 2 numbers, but the image has 3 channels"):
         refine(IMAGE, labels=MASK, data_range=[1, 2])
 
 
 @pytest.mark.parametrize("data_range", [0, -1, np.inf, [], [[1.0]]])
-def test_a_range_that_is_none_is_refused(data_range):
+def test_an_invalid_range_is_rejected(data_range):
     with pytest.raises(InputError, match=r"data_range is .*, expected a finite number above 0, or one per channel"):
         CRF(data_range=data_range)
 
@@ -133,7 +133,7 @@ def test_a_constant_alpha_channel_makes_no_difference():
     assert np.array_equal(refine(grey, labels=MASK), refine(IMAGE[..., 0], labels=MASK))
 
 
-def test_a_fourth_channel_that_varies_or_has_a_width_counts():
+def test_a_fourth_channel_that_varies_or_has_a_width_is_used():
     four = np.concatenate([IMAGE, IMAGE[..., :1] // 2], axis=2)
     assert not np.array_equal(refine(four, labels=MASK), refine(IMAGE, labels=MASK))
     opaque = np.concatenate([IMAGE, np.full((24, 32, 1), 255, np.uint8)], axis=2)
@@ -144,7 +144,7 @@ def test_a_fourth_channel_that_varies_or_has_a_width_counts():
 # Scores of another kind
 
 
-def test_probabilities_and_energies_in_place_of_scores_are_warned_of():
+def test_probabilities_and_energies_passed_as_scores_give_a_warning():
     p = np.random.default_rng(40063).dirichlet([1.0] * 3, (24, 32)).transpose(2, 0, 1)
     with pytest.warns(InputWarning, match="the scores are probabilities: they sum to one"):
         CRF().solve(p, IMAGE)

@@ -24,7 +24,7 @@ def test_a_kernel_has_a_name_and_parts(kernel, name, parts):
     assert list(kernel.widths_of_parts()) == parts
 
 
-def test_one_width_is_that_of_every_axis():
+def test_one_width_applies_to_every_axis():
     assert Spatial(4).shape(DIMENSIONS).tolist() == [4, 4]
     assert Spatial(4).shape({"position": 3}).tolist() == [4, 4, 4]
     assert Bilateral(40, 8).shape(DIMENSIONS).tolist() == [40, 40, 8, 8, 8]
@@ -37,7 +37,7 @@ def test_every_axis_may_have_its_own_width():
     assert Bilateral(40, (8, 9, 10)).shape(DIMENSIONS).tolist() == [40, 40, 8, 9, 10]
 
 
-def test_the_defaults_are_the_papers_kernel_of_weight_one():
+def test_the_default_weight_is_one():
     assert Spatial().weight == 1 and Spatial().normalization == "symmetric" and Spatial().covariance is None
 
 
@@ -49,7 +49,7 @@ def test_a_covariance_whitens():
     assert np.allclose(w.T @ w, np.linalg.inv(covariance), rtol=1e-12)
 
 
-def test_a_kernel_stays_what_it_was_when_it_was_made():
+def test_a_kernel_is_immutable():
     widths, weight = np.array([1.0, 1.0]), np.array([3.0, 2.0])
     crf = CRF([Spatial(widths, weight=weight)])
     scores = np.random.default_rng(5).normal(size=(2, 6, 7))
@@ -66,7 +66,7 @@ def solve(kernel: Kernel, features: np.ndarray, scores: np.ndarray) -> np.ndarra
     return CRF([kernel], method="exact").solve(scores, features={"here": features}).marginals
 
 
-def test_a_diagonal_covariance_is_its_widths():
+def test_a_diagonal_covariance_equals_widths():
     random = np.random.default_rng(7_919)
     features, scores = random.normal(size=(30, 3)), random.normal(size=(4, 30))
     widths = np.array([0.5, 1.0, 2.0])
@@ -75,7 +75,7 @@ def test_a_diagonal_covariance_is_its_widths():
     assert np.allclose(found, solve(Custom("here", widths, weight=6), features, scores), rtol=1e-13)
 
 
-def test_a_rotated_covariance_is_rotated_features():
+def test_a_rotated_covariance_rotates_features():
     random = np.random.default_rng(9_973)
     features, scores = random.normal(size=(30, 3)), random.normal(size=(4, 30))
     rotation = np.linalg.qr(random.normal(size=(3, 3)))[0]
@@ -86,7 +86,7 @@ def test_a_rotated_covariance_is_rotated_features():
     assert not np.allclose(found, solve(Custom("here", widths, weight=6), features, scores), atol=1e-3)
 
 
-def test_a_covariance_is_that_of_the_papers_formula():
+def test_a_covariance_matches_the_formula_of_the_paper():
     random = np.random.default_rng(12_347)
     image = random.random((3, 4, 3)) * 255
     root = random.normal(size=(5, 5)) * [2, 2, 50, 50, 50]
@@ -100,7 +100,7 @@ def test_a_covariance_is_that_of_the_papers_formula():
     assert np.allclose(coupling.smooth(np.eye(12)), expected, rtol=1e-9, atol=1e-12)
 
 
-def test_widths_divide_the_features_that_the_filter_sees():
+def test_features_are_divided_by_widths():
     coupling = CRF([Spatial((2, 4), normalization="none")], method="exact").problem(np.zeros((1, 3, 5))).pairwise[0]
     y, x = np.mgrid[:3, :5]
     features = np.stack([x / 2, y / 4], axis=-1).reshape(-1, 2)
@@ -108,20 +108,20 @@ def test_widths_divide_the_features_that_the_filter_sees():
 
 
 @pytest.mark.parametrize("sigma", [0, -1, np.inf, np.nan, [1, 0], [3, np.nan]])
-def test_widths_that_are_not_above_zero_and_finite_are_refused(sigma):
+def test_widths_that_are_not_positive_and_finite_are_rejected(sigma):
     for make in (Spatial, lambda s: Bilateral(s, 3), lambda s: Bilateral(3, s), lambda s: Custom("depth", s)):
         with pytest.raises(InputError, match=r"sigma(_xy|_rgb)? is .*expected finite numbers above 0"):
             make(sigma)
 
 
-def test_a_width_that_is_refused_is_called_by_its_name():
+def test_the_error_of_a_width_has_its_name():
     with pytest.raises(InputError, match=r"sigma_xy is 0.0, expected finite numbers above 0"):
         Bilateral(0, 10)
     with pytest.raises(InputError, match="sigma_rgb is nan, expected finite numbers above 0"):
         Bilateral(60, float("nan"))
 
 
-def test_widths_that_are_not_numbers_are_refused():
+def test_widths_that_are_not_numbers_are_rejected():
     with pytest.raises(InputTypeError, match="sigma is 'wide', expected a width, or one for each axis"):
         Spatial("wide")
     with pytest.raises(InputTypeError, match="sigma is None, expected a width"):
@@ -130,14 +130,14 @@ def test_widths_that_are_not_numbers_are_refused():
         Spatial(np.ones((2, 2)))
 
 
-def test_too_many_widths_are_refused_once_the_data_is_known():
+def test_too_many_widths_are_rejected_when_the_data_is_known():
     with pytest.raises(InputError, match="the bilateral kernel has 2 widths for channel, which has 3 numbers"):
         Bilateral(3, [4, 5]).shape(DIMENSIONS)
     with pytest.raises(InputError, match="the spatial kernel has 3 widths for position, which has 2 numbers"):
         CRF([Spatial([1, 2, 3])]).solve(np.zeros((2, 4, 5)))
 
 
-def test_a_normalisation_that_there_is_not_is_refused():
+def test_an_unknown_normalization_is_rejected():
     with pytest.raises(InputError, match="normalization is 'both', expected one of symmetric, after, before, none"):
         Spatial(3, normalization="both")
 
@@ -154,12 +154,12 @@ def test_a_normalisation_that_there_is_not_is_refused():
         ([[1.0, 0.0], [0.0, 0.0]], InputError, "covariance is not positive definite"),
     ],
 )
-def test_a_covariance_that_is_none_is_refused_at_once(covariance, error, message):
+def test_an_invalid_covariance_is_rejected_immediately(covariance, error, message):
     with pytest.raises(error, match=message):
         Spatial(covariance=covariance)
 
 
-def test_a_covariance_of_the_wrong_size_is_refused_once_the_data_is_known():
+def test_a_covariance_of_the_wrong_size_is_rejected_when_the_data_is_known():
     with pytest.raises(InputError, match=r"covariance has shape \(2, 2\), expected \(5, 5\) for position, channel"):
         Bilateral(covariance=np.eye(2)).shape(DIMENSIONS)
 
@@ -171,6 +171,6 @@ def test_a_feature_needs_a_name(name):
 
 
 @pytest.mark.parametrize("name", ["position", "channel", "spatial", "bilateral"])
-def test_a_name_that_is_taken_is_refused(name):
+def test_a_name_that_is_taken_is_rejected(name):
     with pytest.raises(InputError, match="a name that is taken: choose another"):
         Custom(name)

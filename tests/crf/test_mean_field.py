@@ -24,7 +24,7 @@ def random_model(seed: int, points: int = 12, labels: int = 3, strength: float =
     return random.normal(size=(points, labels)), couplings
 
 
-def test_the_update_is_the_papers_equation():
+def test_the_update_matches_the_equation_of_the_paper():
     random = np.random.default_rng(17_389)
     features, f, q = random.normal(size=(6, 2)), random.normal(size=(6, 3)), random.dirichlet(np.ones(3), 6)
     mu = random.normal(size=(3, 3))
@@ -39,7 +39,7 @@ def test_the_update_is_the_papers_equation():
             assert found[i, l] == pytest.approx(z, rel=1e-12)
 
 
-def test_the_update_changes_nothing_that_it_was_given():
+def test_the_update_does_not_change_its_arguments():
     f, couplings = random_model(3_121)
     q = np.full_like(f, 1 / 3)
     kept = f.copy(), q.copy()
@@ -59,7 +59,7 @@ def test_steps_are_updates_from_the_softmax_of_the_scores():
         last, q = q, np.exp(log_softmax(update(f, couplings, q)))
 
 
-def test_t_updates_are_the_first_t_steps():
+def test_t_iterations_are_the_first_t_steps():
     f, couplings = random_model(3_163)
     for count, step in enumerate(islice(mean_field_steps(f, couplings), 4)):
         assert np.array_equal(mean_field(f, couplings, count), step.log_q)
@@ -79,7 +79,7 @@ def test_damping_does_not_move_fixed_points():
     assert np.allclose(ends[0].q, ends[1].q, rtol=0, atol=1e-14)
 
 
-def test_damping_calms_what_oscillates():
+def test_damping_ends_oscillation():
     # Two pixels that each want the label which the other has not, and start alike.
     k = ExactFilter(np.zeros((2, 1)))
     model = (
@@ -92,7 +92,7 @@ def test_damping_calms_what_oscillates():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_scores_of_ten_thousand_make_no_nan(dtype):
+def test_scores_of_ten_thousand_give_no_nan(dtype):
     random = np.random.default_rng(3_217)
     scores = random.choice([-1e4, 1e4], size=(12, 3)).astype(dtype)
     k = ExactFilter(random.normal(size=(12, 2)).astype(dtype))
@@ -117,13 +117,13 @@ def test_a_single_label_is_certain():
         assert np.array_equal(step.q, np.ones((12, 1)))
 
 
-def test_no_pixels_do_not_change():
+def test_an_empty_image_has_a_residual_of_0():
     none = np.empty((0, 3))
     assert [step.residual for step in islice(mean_field_steps(none, []), 3)] == [np.inf, 0, 0]
     assert largest_change(none, none) == 0
 
 
-def test_log_softmax_is_its_formula_and_shifts_away():
+def test_log_softmax_matches_its_formula_and_is_shift_invariant():
     f = np.random.default_rng(3_251).normal(size=(20, 5))
     assert np.allclose(log_softmax(f), f - np.log(np.exp(f).sum(axis=1, keepdims=True)), rtol=1e-13)
     assert np.allclose(log_softmax(f + 100), log_softmax(f), rtol=0, atol=1e-13)

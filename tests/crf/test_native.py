@@ -127,7 +127,7 @@ def test_it_equals_the_reference_for_any_kernels(dimensions: tuple[int, ...]) ->
     check(bind_random(1000, 5, dimensions=dimensions), scores_of(5, 1000))
 
 
-def test_chunks_of_different_lattices_fit_into_each_other() -> None:
+def test_lattices_with_chunks_of_different_sizes_can_be_combined() -> None:
     # So many points are cut into 4 chunks in two dimensions, 8 in nine and 16 in sixteen, for 16-bit slots.
     check(bind_random(30000, 3, dimensions=(9, 2, 16)), scores_of(3, 30000), iterations=2)
 
@@ -182,7 +182,7 @@ def test_the_marginals_of_every_iteration_are_stored_by_tiles(points: int, label
     assert np.isfinite(states).all()  # including points beyond the last
 
 
-def test_residuals_are_those_of_the_steps() -> None:
+def test_residuals_equal_the_changes_of_the_steps() -> None:
     bounds, scores = bind_random(300, 4), scores_of(4, 300)
     residuals = np.empty(6, np.float32)
     native_mean_field(bounds, scores, 6, 2, residuals=residuals)
@@ -207,7 +207,7 @@ def test_a_tolerance_stops_at_the_same_iteration() -> None:
 
 
 @pytest.mark.parametrize("spread", [0.0, 1.0])
-def test_scores_may_be_enormous(spread: float) -> None:
+def test_scores_may_be_huge(spread: float) -> None:
     bounds, scores = bind_random(300, 5), 1e4 - np.float32(1e4 * spread) * random(5, 300, seed=4421)
     q, log_q = solve(bounds, scores)
     expected = reference(bounds, scores, 4)
@@ -247,7 +247,7 @@ def test_without_kernels_it_is_softmax() -> None:
     assert np.abs(q - np.exp(exact)).max() <= 5e-7
 
 
-def test_no_points_give_no_marginals() -> None:
+def test_an_empty_image_gives_empty_marginals() -> None:
     bounds = bind_random(0, 3)
     q = np.empty((3, 0), np.float32)
     assert native_mean_field(bounds, q, 5, 2, marginals=q.copy(), log_marginals=q.copy()) == 0

@@ -36,14 +36,14 @@ def dense(coupling: Pairwise[np.ndarray], count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_a_normalisation_is_its_formula(normalization):
+def test_each_normalization_matches_its_formula(normalization):
     k, matrix = points()
     coupling = normalized(k.apply, normalization, np.array(1.0), np.ones((25, 1)))
     assert np.allclose(dense(coupling, 25), dense_normalised(matrix, normalization), rtol=1e-13)
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_without_itself_a_pixel_has_a_zero_on_the_diagonal(normalization):
+def test_excluding_self_interaction_gives_a_zero_diagonal(normalization):
     k, matrix = points()
     coupling = normalized(k.apply, normalization, np.array(1.0), np.ones((25, 1)), k.diagonal())
     expected = dense_normalised(matrix, normalization)
@@ -53,7 +53,7 @@ def test_without_itself_a_pixel_has_a_zero_on_the_diagonal(normalization):
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("exclude_self", [False, True])
-def test_pixels_that_are_absent_are_as_if_they_were_not(normalization, exclude_self):
+def test_absent_pixels_have_no_effect(normalization, exclude_self):
     k, matrix = points()
     here = np.random.default_rng(5).random(25) > 0.4
     diagonal = k.diagonal() if exclude_self else None
@@ -68,7 +68,7 @@ def test_pixels_that_are_absent_are_as_if_they_were_not(normalization, exclude_s
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("exclude_self", [False, True])
-def test_where_nobody_is_present_nothing_is_sent(normalization, exclude_self):
+def test_without_present_pixels_messages_are_zero(normalization, exclude_self):
     k, _ = points()
     diagonal = k.diagonal() if exclude_self else None
     coupling = normalized(k.apply, normalization, np.array(1.0), np.zeros((25, 1)), diagonal)
@@ -76,7 +76,7 @@ def test_where_nobody_is_present_nothing_is_sent(normalization, exclude_self):
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_the_factors_are_the_same_on_both_sides_where_the_matrix_is_symmetric(normalization):
+def test_both_factors_are_equal_for_symmetric_normalization(normalization):
     k, _ = points()
     coupling = normalized(k.apply, normalization, np.array(1.0), np.ones((25, 1)))
     matrix = dense(coupling, 25)
@@ -84,7 +84,7 @@ def test_the_factors_are_the_same_on_both_sides_where_the_matrix_is_symmetric(no
 
 
 @pytest.mark.parametrize("mu", [np.array(2.0), np.array([1.0, 2.0, 3.0]), np.arange(9.0).reshape(3, 3)])
-def test_a_message_is_smoothed_then_mixed(mu):
+def test_a_message_is_filtered_then_multiplied_by_the_compatibility(mu):
     k, matrix = points()
     q = np.random.default_rng(8_627).dirichlet(np.ones(3), 25)
     full = mu if mu.ndim == 2 else mu * np.eye(3)

@@ -10,7 +10,7 @@ from densefield.crf.unary import unary
 from tests.support.two_halves import probabilities_of, two_halves
 
 
-def test_a_mask_is_drawn_to_the_edge():
+def test_a_mask_moves_to_the_edge_of_the_image():
     image, mask = two_halves()
     refined = refine(image, labels=mask)
     assert refined.shape == (2, 12, 16) and refined.dtype == np.float32
@@ -18,7 +18,7 @@ def test_a_mask_is_drawn_to_the_edge():
     assert np.allclose(refined.sum(axis=0), 1, atol=1e-6)
 
 
-def test_labels_probabilities_and_logits_that_say_the_same_give_the_same():
+def test_equivalent_labels_probabilities_and_logits_give_the_same():
     image, mask = two_halves()
     p = probabilities_of(mask)
     results = [
@@ -31,19 +31,19 @@ def test_labels_probabilities_and_logits_that_say_the_same_give_the_same():
         assert np.allclose(result, results[0], atol=1e-5)  # logits of either kind, rounded to single precision
 
 
-def test_it_is_a_crf_on_those_scores():
+def test_refine_equals_a_crf_on_the_scores():
     image, mask = two_halves()
     kernels = [Spatial(2, weight=1.5)]
     expected = CRF(kernels, iterations=3).solve(unary(labels=mask).scores, image).marginals
     assert np.array_equal(refine(image, labels=mask, kernels=kernels, iterations=3), expected)
 
 
-def test_a_grey_image_will_do():
+def test_a_grey_image_is_accepted():
     image, mask = two_halves()
     assert np.array_equal(refine(image[..., 0], labels=mask).argmax(0), image[..., 0] == 200)
 
 
-def test_a_mask_of_nothing_known_is_open_everywhere():
+def test_a_mask_of_void_pixels_gives_uniform_probabilities():
     image, mask = two_halves()
     assert np.allclose(refine(image, labels=np.full_like(mask, 255), void=255), 0.5, atol=1e-6)
 
@@ -51,18 +51,18 @@ def test_a_mask_of_nothing_known_is_open_everywhere():
 # Anything that is an array
 
 
-def test_booleans_are_a_mask():
+def test_boolean_masks_are_accepted():
     image, mask = two_halves()
     assert np.array_equal(refine(image, labels=mask == 1), refine(image, labels=mask))
 
 
-def test_one_foreground_probability_will_do():
+def test_a_foreground_probability_is_accepted():
     image, mask = two_halves()
     p = probabilities_of(mask).astype(np.float32)
     assert np.allclose(refine(image, probabilities=p[1]), refine(image, probabilities=p), atol=1e-6)  # 1 - p, rounded
 
 
-def test_pillow_images_and_tensors_are_arrays():
+def test_pillow_images_and_tensors_are_accepted():
     Image = pytest.importorskip("PIL.Image")
     torch = pytest.importorskip("torch")
     image, mask = two_halves()
@@ -86,7 +86,7 @@ class Wrapped:
         return self._values
 
 
-def test_whatever_has_the_array_protocol_is_an_array():
+def test_objects_with_the_array_protocol_are_accepted():
     image, mask = two_halves()
     assert np.array_equal(refine(Wrapped(image), labels=Wrapped(mask)), refine(image, labels=mask))
     p = probabilities_of(mask)
@@ -126,7 +126,7 @@ def test_ignored_pixels_may_hold_nan():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -9999.0, 65535.0, 1e9])
-def test_nothing_depends_on_what_ignored_pixels_hold(value):
+def test_values_of_ignored_pixels_have_no_effect(value):
     image, mask = two_halves()
     out = np.zeros(mask.shape, bool)
     out[2:5, 3:12] = True
@@ -140,7 +140,7 @@ def test_nothing_depends_on_what_ignored_pixels_hold(value):
 
 
 @pytest.mark.parametrize("given", ["labels", "probabilities"])
-def test_ignore_may_be_whatever_is_a_boolean_array(given):
+def test_ignore_may_be_any_boolean_array(given):
     torch = pytest.importorskip("torch")
     Image = pytest.importorskip("PIL.Image")
     image, mask = two_halves()
@@ -160,7 +160,7 @@ def test_ignore_may_be_whatever_is_a_boolean_array(given):
                 refine(pixels, **what, ignore=wrong)
 
 
-def test_masked_arrays_are_never_read_through_by_the_crf():
+def test_the_crf_rejects_masked_arrays():
     image, mask = two_halves()
     scores = np.log(probabilities_of(mask))
     with pytest.raises(InputTypeError, match=r"the scores are a masked array.*ignore="):
@@ -180,7 +180,7 @@ def test_spacing_stretches_the_kernels():
 # A CRF of one's own
 
 
-def test_a_crf_stands_in_for_kernels_and_iterations():
+def test_a_crf_replaces_kernels_and_iterations():
     image, mask = two_halves()
     crf = CRF([Spatial(2, weight=1.5)], iterations=3)
     assert np.array_equal(
@@ -299,7 +299,7 @@ HALF = np.full((2, 2, 3), 0.5)
         ({"logits": np.full((2, 2, 3), np.inf)}, InputError, "scores hold NaN or infinity at 12 of 12 places"),
     ],
 )
-def test_what_cannot_be_refined_is_refused(given, error, message):
+def test_invalid_arguments_are_rejected(given, error, message):
     with pytest.raises(error, match=message):
         refine(IMAGE, **given)
 
@@ -318,12 +318,12 @@ def test_what_cannot_be_refined_is_refused(given, error, message):
         (np.zeros((16, 24, 3), np.uint8), InputError, "The scores are smaller than the image: upsample them first"),
     ],
 )
-def test_what_is_no_image_is_refused(image, error, message):
+def test_an_image_of_the_wrong_type_is_rejected(image, error, message):
     with pytest.raises(error, match=message):
         refine(image, probabilities=HALF)
 
 
-def test_a_tensor_that_requires_a_gradient_is_refused_with_the_cure():
+def test_a_tensor_that_requires_gradients_is_rejected_with_the_cure():
     torch = pytest.importorskip("torch")
     with pytest.raises(InputTypeError, match=r"tensor.detach\(\).float\(\).cpu\(\).numpy\(\)"):
         refine(IMAGE, probabilities=torch.from_numpy(HALF).requires_grad_())

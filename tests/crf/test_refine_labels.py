@@ -21,7 +21,7 @@ def test_the_result_does_not_depend_on_the_number_of_a_label(label):
     assert refined.sum(axis=0) == pytest.approx(1, abs=1e-6)  # rounding; the other labels have none
 
 
-def test_absent_labels_make_no_difference():
+def test_absent_labels_have_no_effect():
     image, mask = two_halves()
     expected = refine(image, labels=mask)
     refined = refine(image, labels=mask, num_classes=21)
@@ -29,7 +29,7 @@ def test_absent_labels_make_no_difference():
     assert np.array_equal(refined[:2], expected) and not refined[2:].any()
 
 
-def test_labels_that_change_places_change_places_in_the_result():
+def test_permuted_labels_permute_the_result():
     image, mask = two_halves()
     three = mask.copy()
     three[:4, :4] = 2
@@ -45,7 +45,7 @@ def test_a_mask_of_one_label_stays_that_label():
 
 
 @pytest.mark.parametrize("rank", [1, 2])
-def test_weights_per_label_are_those_of_the_labels_that_occur(rank):
+def test_weights_per_label_are_selected_for_the_labels_in_the_mask(rank):
     image, mask = two_halves()
     rng = np.random.default_rng(20177)
     weight = rng.uniform(0.5, 2, 21) if rank == 1 else np.diag(rng.uniform(0.5, 2, 21)) - 0.1
@@ -67,7 +67,7 @@ def test_a_mask_of_0_and_a_grey_value_is_binary(value, dtype):
     assert np.array_equal(refine(image, labels=(mask * value).astype(dtype)), refine(image, labels=mask))
 
 
-def test_a_mask_of_0_and_a_grey_value_is_binary_beside_a_void_value_too():
+def test_a_mask_of_0_and_a_grey_value_is_binary_with_void_pixels_too():
     image, mask = two_halves()
     holes = mask * 255
     holes[3:6, 5:9] = 128
@@ -76,18 +76,18 @@ def test_a_mask_of_0_and_a_grey_value_is_binary_beside_a_void_value_too():
     assert np.array_equal(refine(image, labels=holes, void=128), refine(image, labels=expected, void=9))
 
 
-def test_a_mask_of_foreground_alone_is_binary_too():
+def test_a_mask_of_foreground_only_is_binary():
     image, mask = two_halves()
     assert np.array_equal(refine(image, labels=np.full_like(mask, 255)).argmax(0), np.ones_like(mask))
 
 
-def test_more_than_two_labels_make_255_unknown():
+def test_with_more_than_two_labels_255_is_void():
     image, mask = two_halves()
     refined = refine(image, labels=mask * 255, num_classes=21)
     assert refined.shape == (21, 12, 16) and (refined[0] == 1).all()  # 0 is the only label that is known
 
 
-def test_void_says_which_value_is_unknown():
+def test_void_sets_the_value_of_unknown_pixels():
     image, mask = two_halves()
     holes = mask.copy()
     holes[3:6, 5:9] = 255
@@ -98,7 +98,7 @@ def test_void_says_which_value_is_unknown():
     assert labelled.shape == (256, 12, 16) and labelled[255].any()
 
 
-def test_class_255_is_a_class_where_there_are_more_than_255():
+def test_with_more_than_255_classes_255_is_a_class():
     image, mask = two_halves()
     expected = refine(image, labels=mask)
     for count, labels in ((300, mask * 255), (None, np.where(mask == 1, 255, 256))):

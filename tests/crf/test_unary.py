@@ -9,38 +9,38 @@ from densefield.crf.unary import LEAST_PROBABILITY, kind_of_scores, scores_from_
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int32, np.uint64])
-def test_labels_of_any_integer_type_will_do(dtype):
+def test_labels_of_any_integer_type_are_accepted(dtype):
     mask = np.array([[0, 1, 1], [2, 0, 1]])
     assert np.array_equal(unary(labels=mask.astype(dtype)).scores, unary(labels=mask).scores)
 
 
-def test_the_labels_of_a_mask_share_what_confidence_leaves():
+def test_the_remaining_probability_is_shared_by_the_other_labels():
     found = unary(labels=np.array([[0, 2, 5, 255]]), num_classes=9)
     assert found.labels.tolist() == [0, 2, 5] and found.count == 9
     shares = np.exp(found.scores[:, 0])
     assert np.allclose(shares.T, [[0.7, 0.15, 0.15], [0.15, 0.7, 0.15], [0.15, 0.15, 0.7], [1 / 3] * 3], atol=1e-6)
 
 
-def test_the_number_of_labels_is_that_of_the_mask_but_at_least_two():
+def test_the_number_of_classes_is_that_of_the_mask_but_at_least_two():
     assert unary(labels=np.array([[0, 3]])).count == 4
     assert unary(labels=np.array([[0, 0]])).count == 2
     assert unary(labels=np.array([[0, 3]]), num_classes=9).count == 9
 
 
-def test_expanding_puts_marginals_where_their_labels_are():
+def test_expanded_marginals_are_at_the_indices_of_their_labels():
     found = unary(labels=np.array([[1, 3]]), num_classes=5)
     expanded = found.expand(np.array([[[0.25, 0.5]], [[0.75, 0.5]]], np.float32))
     assert expanded[:, 0].tolist() == [[0, 0], [0.25, 0.5], [0, 0], [0.75, 0.5], [0, 0]]
 
 
-def test_probabilities_of_zero_are_small_ones():
+def test_probabilities_of_zero_are_clipped():
     scores = scores_from_probabilities(np.array([[[0.0]], [[1.0]]]))
     assert np.allclose(scores[:, 0, 0], [np.log(LEAST_PROBABILITY), 0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("labels", [2, 21])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_probabilities_and_energies_are_told_from_scores(labels, dtype):
+def test_probabilities_and_energies_are_distinguished_from_scores(labels, dtype):
     scores = np.random.default_rng(51077).normal(0, 4, (labels, 40, 50))
     p = np.exp(scores) / np.exp(scores).sum(0)
     assert kind_of_scores(p.astype(dtype)) == "probabilities"

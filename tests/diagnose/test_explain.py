@@ -17,7 +17,7 @@ from tests.support.small_photo import HEIGHT, IMAGE, KERNELS, MASK, WIDTH, only_
 
 
 @pytest.mark.parametrize("labels", [2, 7, 21])
-def test_a_sane_photo_has_no_problem_whatever_form_the_scores_have(labels):
+def test_a_normal_photo_has_no_problem_for_any_form_of_scores(labels):
     logits = soft(rough(MASK), labels)
     for given in ({"logits": logits}, {"probabilities": softmax(logits)}, {"labels": rough(MASK)}):
         findings = explain(IMAGE, kernels=KERNELS, **given)
@@ -25,7 +25,7 @@ def test_a_sane_photo_has_no_problem_whatever_form_the_scores_have(labels):
         assert findings[-1].what.startswith("No problem found: ")
 
 
-def test_the_share_of_changed_pixels_is_that_of_refine():
+def test_the_fraction_of_changed_pixels_matches_refine():
     before = rough(MASK)
     after = refine(IMAGE, labels=before, kernels=KERNELS).argmax(0)
     share = float((before != after).mean())
@@ -35,7 +35,7 @@ def test_the_share_of_changed_pixels_is_that_of_refine():
     )
 
 
-def test_unknown_pixels_do_not_count_as_changed():
+def test_void_pixels_do_not_count_as_changed():
     mask = rough(MASK)
     mask[:, :25] = 255
     findings = explain(IMAGE, labels=mask, kernels=KERNELS)
@@ -45,7 +45,7 @@ def test_unknown_pixels_do_not_count_as_changed():
     assert findings[-1].what == f"No problem found: {percent(share)} of the pixels changed their label."
 
 
-def test_a_mask_that_is_right_already_is_told_so():
+def test_a_correct_mask_gives_no_problem():
     findings = explain(IMAGE, labels=MASK, kernels=[Bilateral(20, 12, weight=1)])
     assert [finding.severity for finding in findings] == ["note"]
     assert "0% of the pixels changed" in findings[0].what and "already follows" in findings[0].what
@@ -102,7 +102,7 @@ def test_no_iterations_are_found():
 # For a CRF of one's own
 
 
-def test_a_crf_a_tuned_file_and_a_module_are_explained_as_their_kernels_are(tmp_path):
+def test_a_crf_a_tuned_file_and_a_module_are_explained_like_their_kernels(tmp_path):
     torch = pytest.importorskip("torch")
     from densefield import CRF, DenseCRF
 
@@ -123,7 +123,7 @@ def test_a_crf_a_tuned_file_and_a_module_are_explained_as_their_kernels_are(tmp_
 # What it refuses, and how it looks
 
 
-def test_input_that_refine_refuses_is_refused_alike():
+def test_input_that_refine_rejects_is_rejected():
     with pytest.raises(InputError, match="exactly one"):
         explain(IMAGE, probabilities=softmax(soft(MASK)), labels=MASK)
     with pytest.raises(InputError, match="NaN"):
@@ -143,19 +143,19 @@ def test_an_image_of_one_pixel_is_found():
     assert "no neighbours" in found.what
 
 
-def test_grey_images_and_volumes_are_understood():
+def test_grey_images_and_volumes_are_explained():
     grey = IMAGE.mean(-1)
     assert problems(explain(grey, labels=rough(MASK), kernels=KERNELS)) == []
     volume = np.stack([grey, grey])
     assert problems(explain(volume, labels=np.stack([rough(MASK)] * 2), kernels=KERNELS)) == []
 
 
-def test_a_finding_prints_as_what_seen_and_cure():
+def test_a_finding_prints_what_seen_and_cure():
     text = str(explain(IMAGE, labels=MASK, kernels=KERNELS, iterations=0)[0])
     assert text == "problem: Inference makes no iteration.\n  seen: iterations = 0\n  cure: Use 5 iterations."
 
 
-def test_the_example_in_the_documentation_prints_what_it_shows(capsys):
+def test_the_example_in_the_documentation_prints_the_shown_output(capsys):
     page = (Path(__file__).parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
     code, shown = re.search(r"```python\n(.*?)```.*?```text\n(.*?)```", page, re.DOTALL).groups()
     exec(code, {})

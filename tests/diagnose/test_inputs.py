@@ -32,18 +32,18 @@ def test_colours_from_zero_to_one_are_found():
     assert problems(explain(IMAGE / 255, labels=rough(MASK), kernels=KERNELS, data_range=1)) == []
 
 
-def test_colours_from_zero_to_one_are_no_problem_for_widths_to_match():
+def test_colours_from_zero_to_one_are_no_problem_with_matching_widths():
     kernels = (Spatial(2, weight=2), Bilateral(20, 12 / 255, weight=3))
     assert problems(explain(IMAGE / 255, labels=rough(MASK), kernels=kernels)) == []
 
 
-def test_the_input_of_a_network_is_found_in_place_of_an_image():
+def test_normalised_network_input_passed_as_image_is_found():
     shifted = (IMAGE / 255 - 0.45) / 0.225
     found = first_problem(explain(shifted, labels=rough(MASK), kernels=KERNELS))
     assert "Pass the original image" in found.cure
 
 
-def test_bytes_of_a_tiny_range_are_found():
+def test_uint8_images_of_a_tiny_range_are_found():
     found = first_problem(explain(MASK, labels=rough(MASK), kernels=KERNELS))  # a mask in the image's place
     assert "ranges from 0 to 1," in found.numbers and "Check how the image was read" in found.cure
 
@@ -53,7 +53,7 @@ def test_an_image_of_one_colour_is_found():
     assert "one colour" in found.what and "every value is 7" in found.numbers
 
 
-def test_an_image_that_no_kernel_looks_at_is_not_judged():
+def test_an_image_that_no_kernel_uses_is_not_checked():
     assert problems(explain(np.full_like(IMAGE, 7), labels=rough(MASK), kernels=KERNELS[:1])) == []
 
 
@@ -95,13 +95,13 @@ def test_probabilities_passed_as_logits_are_found(labels):
 
 @pytest.mark.parametrize("labels", [2, 21])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_softmax_taken_twice_is_found(labels, dtype):
+def test_softmax_applied_twice_is_found(labels, dtype):
     twice = softmax(softmax(soft(rough(MASK), labels, 8))).astype(dtype)
     findings = explain(IMAGE, probabilities=twice, kernels=KERNELS)
     assert "softmax had been taken twice" in problems(findings)[0]
 
 
-def test_probabilities_that_are_merely_unsure_are_a_note():
+def test_nearly_uniform_probabilities_are_a_note():
     unsure = softmax(soft(rough(MASK), 2, 0.0) * np.float32(0.1))
     findings = explain(IMAGE, probabilities=unsure, kernels=KERNELS)
     assert next(f for f in findings if "nearly even" in f.what).severity == "note"
@@ -114,7 +114,7 @@ def test_energies_passed_as_logits_are_found(labels):
     assert "energies" in found.what and found.numbers == "exp(-logits) sums to one"
 
 
-def test_log_probabilities_are_not_taken_for_energies():
+def test_log_probabilities_are_not_reported_as_energies():
     assert problems(explain(IMAGE, logits=np.log(softmax(soft(rough(MASK)))), kernels=KERNELS)) == []
 
 
@@ -126,24 +126,24 @@ def test_a_binary_mask_is_a_note(value):
     assert findings[-1] == explain(IMAGE, labels=rough(MASK), kernels=KERNELS)[-1]
 
 
-def test_a_mask_of_0_and_255_where_255_is_said_to_be_unknown_is_found():
+def test_a_mask_of_0_and_255_with_255_as_void_is_found():
     found = explain(IMAGE, labels=255 * MASK, kernels=KERNELS, void=255)[0]
     assert found.severity == "problem" and "only 0 and 255" in found.what
     share = float(MASK.mean())
     assert percent(share) in found.numbers and percent(1 - share) in found.numbers
 
 
-def test_a_mask_that_knows_nothing_is_found():
+def test_a_mask_of_void_pixels_is_found():
     found = only_problem(explain(IMAGE, labels=np.full_like(MASK, 255), kernels=KERNELS, void=255))
     assert "Every pixel of the mask is unknown" in found.what
 
 
-def test_even_scores_are_found():
+def test_uniform_scores_are_found():
     found = only_problem(explain(IMAGE, logits=np.zeros((3, HEIGHT, WIDTH)), kernels=KERNELS))
     assert "No pixel prefers any label" in found.what
 
 
-def test_an_input_that_is_blank_already_is_found():
+def test_a_blank_input_is_found():
     found = only_problem(explain(IMAGE, labels=np.ones_like(MASK), kernels=KERNELS))
     assert "same label everywhere" in found.what and "label 1 is the only one at 1800 pixels" in found.numbers
     logits = np.stack([np.zeros(MASK.shape), np.full(MASK.shape, 3.0)])

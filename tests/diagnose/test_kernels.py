@@ -32,7 +32,7 @@ def test_an_image_of_16_bits_is_found():
     assert problems(explain(deep, labels=rough(MASK), kernels=KERNELS, data_range=65535)) == []
 
 
-def test_widths_in_pixels_of_a_small_photo_are_found_on_a_large_one():
+def test_widths_for_a_small_photo_are_found_on_a_large_one():
     image, mask = (np.kron(each, np.ones((40, 40) + (1,) * (each.ndim - 2), np.uint8)) for each in (IMAGE, rough(MASK)))
     found = explain(image, labels=mask)
     assert "small for an image of this size" in problems(found)[0]
@@ -51,7 +51,7 @@ def test_a_colour_width_beyond_the_range_of_colours_is_found():
     assert "all pixels count as alike" in only_problem(findings).what
 
 
-def test_reach_that_does_not_fit_the_resolution_is_a_note():
+def test_sigma_xy_that_does_not_fit_the_resolution_is_a_note():
     far = explain(IMAGE, labels=rough(MASK), kernels=[Bilateral(200, 12)])
     near = explain(np.repeat(IMAGE, 4, 1), labels=np.repeat(MASK, 4, 1), kernels=[Bilateral(1.9, 12)])
     assert "across the whole image" in far[0].what and far[0].severity == "note"
@@ -60,7 +60,7 @@ def test_reach_that_does_not_fit_the_resolution_is_a_note():
 
 
 @pytest.mark.parametrize("weight", [-1.0, [-1.0, -2.0], [[0.0, 1.0], [1.0, 0.0]]])
-def test_weights_that_repel_are_found(weight):
+def test_repelling_weights_are_found(weight):
     findings = explain(IMAGE, labels=rough(MASK), kernels=[Spatial(2, weight=weight)])
     assert "drives neighbours apart" in problems(findings)[0]
 
@@ -82,7 +82,7 @@ def test_overconfident_scores_are_found():
     assert "0% of the pixels changed" in findings[-1].what and "problems above" in findings[-1].what
 
 
-def test_weights_raised_as_the_doctor_says_make_pixels_movable():
+def test_weights_raised_as_suggested_let_pixels_change():
     kernels = (Spatial(2, weight=0.2), Bilateral(20, 12, weight=0.3))
     found = only_problem(explain(IMAGE, labels=rough(MASK), confidence=0.9, kernels=kernels))
     factor = float(found.cure.rsplit(" ", 1)[1].removesuffix("-fold."))
@@ -94,7 +94,7 @@ def test_weights_raised_as_the_doctor_says_make_pixels_movable():
 
 
 @pytest.mark.parametrize("kernel", [Spatial(3), Bilateral(20, 12), Bilateral(20, 12, weight=[1.0, 2.0])])
-def test_neighbours_are_counted_as_the_exact_sum_counts_them(kernel):
+def test_neighbours_are_counted_as_by_the_exact_sum(kernel):
     counts = neighbourhood(CRF([kernel]).problem(soft(MASK), IMAGE).pairwise[0], calibrate=True, threads=None)
     exact = CRF([kernel], method="exact").problem(soft(MASK), IMAGE).pairwise[0].filtering
     true = exact(np.ones((HEIGHT * WIDTH, 1), np.float32))[:, 0]
@@ -103,7 +103,7 @@ def test_neighbours_are_counted_as_the_exact_sum_counts_them(kernel):
 
 @pytest.mark.parametrize("weight", [1.5, [0.5, 1.5, 1.0], [[1.0, -0.5, 0.0], [-0.5, 1.0, 0.0], [0.0, 0.0, 0.2]]])
 @pytest.mark.parametrize("normalization", ["symmetric", "after", "before", "none"])
-def test_no_marginals_whatever_move_a_score_further_than_largest_message_says(weight, normalization):
+def test_no_marginals_change_a_score_by_more_than_the_largest_message(weight, normalization):
     kernels = [Bilateral(20, 12, weight=weight, normalization=normalization)]
     problem = CRF(kernels).problem(soft(MASK, 3), IMAGE)
     most = largest_message(kernels, problem)
@@ -116,6 +116,6 @@ def test_no_marginals_whatever_move_a_score_further_than_largest_message_says(we
     assert furthest == pytest.approx(most, rel=1e-5)  # and where all are of one mind it is reached
 
 
-def test_margins_are_the_best_less_the_second_best():
+def test_margins_are_the_best_minus_the_second_best():
     scores = np.array([[3.0, 1.0], [1.0, 1.0], [2.5, -4.0]])
     assert margins(scores).tolist() == [0.5, 0.0]

@@ -25,7 +25,7 @@ def labels_for(*shape: int, classes: int, void: float = 0.2, seed: int = 5023) -
     return torch.tensor(np.where(random.random(shape) < void, 255, labels))
 
 
-def test_it_is_the_sum_over_pixels_of_the_paper_written_out():
+def test_it_equals_the_sum_over_pixels_of_the_paper():
     log_q, labels = log_marginals(2, 3, 4, 5), labels_for(2, 4, 5, classes=3)
     total, pixels = 0.0, 0
     for b, r, c in np.ndindex(2, 4, 5):
@@ -39,7 +39,7 @@ def test_it_is_the_sum_over_pixels_of_the_paper_written_out():
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_of_a_softmax_it_is_the_cross_entropy_of_the_scores(reduction):
+def test_for_a_softmax_it_is_the_cross_entropy(reduction):
     scores = torch.tensor(np.random.default_rng(811).standard_normal((2, 4, 3, 6)))
     labels = labels_for(2, 3, 6, classes=4)
     loss = log_likelihood_loss(torch.log_softmax(scores, dim=1), labels, reduction=reduction)
@@ -48,13 +48,13 @@ def test_of_a_softmax_it_is_the_cross_entropy_of_the_scores(reduction):
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_its_gradient_is_that_of_finite_differences(reduction):
+def test_its_gradient_matches_finite_differences(reduction):
     log_q = (log_marginals(2, 3, 2, 3) - 0.1).requires_grad_()  # steps to either side stay logarithms below 0
     labels = labels_for(2, 2, 3, classes=3)
     assert torch.autograd.gradcheck(lambda each: log_likelihood_loss(each, labels, reduction=reduction), (log_q,))
 
 
-def test_its_gradient_by_the_marginals_is_equation_8():
+def test_its_gradient_with_respect_to_marginals_is_equation_8():
     q = log_marginals(1, 3, 4, 5).exp().requires_grad_()
     labels = labels_for(1, 4, 5, classes=3)
     (slope,) = torch.autograd.grad(log_likelihood_loss(q.log(), labels, reduction="sum"), q)
@@ -65,7 +65,7 @@ def test_its_gradient_by_the_marginals_is_equation_8():
     assert torch.allclose(slope, expected, rtol=1e-15, atol=0)
 
 
-def test_its_gradient_by_the_scores_is_predicted_minus_true_marginals():
+def test_its_gradient_with_respect_to_scores_is_predicted_minus_true_marginals():
     scores = torch.tensor(np.random.default_rng(64).standard_normal((1, 3, 4, 5)), requires_grad=True)
     labels = labels_for(1, 4, 5, classes=3, void=0.0)
     (slope,) = torch.autograd.grad(
@@ -91,7 +91,7 @@ def test_the_chain_rule_reaches_the_parameters_of_a_crf():
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_where_all_is_void_it_is_zero_with_a_gradient_of_zeros(reduction):
+def test_if_all_pixels_are_void_loss_and_gradient_are_zero(reduction):
     log_q = log_marginals(2, 3, 2, 2).requires_grad_()
     loss = log_likelihood_loss(log_q, torch.full((2, 2, 2), 255), reduction=reduction)
     loss.backward()
@@ -99,7 +99,7 @@ def test_where_all_is_void_it_is_zero_with_a_gradient_of_zeros(reduction):
     assert torch.equal(log_q.grad, torch.zeros_like(log_q))
 
 
-def test_void_pixels_do_not_matter_whatever_their_marginals():
+def test_marginals_of_void_pixels_have_no_effect():
     log_q = log_marginals(1, 2, 1, 3)
     log_q[0, :, 0, 2] = torch.tensor([-math.inf, 0.0], dtype=torch.float64)
     log_q.requires_grad_()
@@ -116,20 +116,20 @@ def test_an_impossible_true_label_has_an_infinite_loss():
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 7), (1, 3, 1, 1), (2, 3, 2, 3, 2), (0, 3, 4, 5), (1, 3, 0, 5)])
-def test_pixels_may_have_any_axes_and_there_may_be_none(shape):
+def test_marginals_may_have_any_axes_and_no_pixels(shape):
     labels = torch.zeros(shape[0], *shape[2:], dtype=torch.int64)
     loss = log_likelihood_loss(log_marginals(*shape), labels)
     assert loss.shape == () and bool(loss.isfinite())
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64"])
-def test_labels_may_be_any_whole_numbers(dtype):
+def test_labels_may_have_any_integer_type(dtype):
     log_q, labels = log_marginals(2, 3, 4, 5), labels_for(2, 4, 5, classes=3)
     assert torch.equal(log_likelihood_loss(log_q, labels.to(getattr(torch, dtype))), log_likelihood_loss(log_q, labels))
 
 
 @pytest.mark.parametrize(("dtype", "relative"), [("float16", 2e-3), ("bfloat16", 2e-2)])
-def test_half_precision_is_added_up_in_single_precision(dtype, relative):
+def test_half_precision_is_summed_in_float32(dtype, relative):
     log_q, labels = log_marginals(1, 3, 100, 100), labels_for(1, 100, 100, classes=3)
     loss = log_likelihood_loss(log_q.to(getattr(torch, dtype)), labels)
     assert loss.dtype == torch.float32
@@ -155,6 +155,6 @@ def test_half_precision_is_added_up_in_single_precision(dtype, relative):
         (torch.zeros(1, 2, 1, 1), torch.zeros(1, 1, 1).long(), {"reduction": "none"}, InputError, "mean, sum"),
     ],
 )
-def test_wrong_input_is_an_error_that_says_what_to_do(log_q, labels, options, error, message):
+def test_wrong_input_raises_and_says_what_to_do(log_q, labels, options, error, message):
     with pytest.raises(error, match=message):
         log_likelihood_loss(log_q, labels, **options)

@@ -24,13 +24,13 @@ def test_without_a_crf_the_marginals_are_the_softmax_of_the_scores():
     assert torch.equal(segmenter(photo()), torch.log_softmax(segmenter.scores(photo()), dim=1))
 
 
-def test_with_a_crf_they_are_those_of_the_crf_on_the_scores_and_the_colours():
+def test_with_a_crf_the_marginals_are_those_of_the_crf():
     network, crf = nn.Conv2d(3, 4, 1), DenseCRF(num_classes=4)
     assert torch.equal(Segmenter(network, crf)(photo()), crf(network(photo().float()), photo()))
 
 
 @pytest.mark.parametrize("crf", [None, DenseCRF(num_classes=4)])
-def test_the_network_gets_normalised_colours_and_the_crf_the_colours_themselves(crf):
+def test_the_network_gets_normalised_colours_and_the_crf_raw_colours(crf):
     network = nn.Conv2d(3, 4, 1)
     network.normalization = Normalization((10.0, 20.0, 30.0), (2.0, 4.0, 5.0))
     mean, std = (torch.tensor(values)[:, None, None] for values in network.normalization)
@@ -65,12 +65,12 @@ def test_scores_have_the_precision_of_the_network_and_marginals_at_least_single(
     assert segmenter.scores(photo()).dtype == dtype and segmenter(photo()).dtype == found
 
 
-def test_network_and_crf_have_as_many_labels():
+def test_network_and_crf_must_have_the_same_number_of_classes():
     with pytest.raises(InputError, match="scores 5 classes, but the CRF has 4"):
         Segmenter(small_network(num_classes=5), DenseCRF(num_classes=4))
 
 
 @pytest.mark.parametrize(("network", "crf"), [("vgg", None), (nn.Identity(), nn.Identity())])
-def test_what_is_no_network_or_crf_is_refused(network, crf):
+def test_arguments_that_are_not_a_network_or_crf_are_rejected(network, crf):
     with pytest.raises(InputTypeError, match="expected a"):
         Segmenter(network, crf)

@@ -40,20 +40,20 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return p / p.sum(axis=0)
 
 
-def test_without_updates_the_marginals_are_the_softmax_of_minus_the_energies():
+def test_without_iterations_the_marginals_are_the_softmax_of_negative_energies():
     u = energies()
     # A few roundings of single precision.
     np.testing.assert_allclose(np.array(full_crf().inference(0)), softmax(-u), atol=3e-7)
     np.testing.assert_array_equal(np.array(full_crf().inference(-2)), np.array(full_crf().inference(0)))
 
 
-def test_without_a_unary_all_labels_are_alike():
+def test_without_a_unary_all_labels_are_equally_probable():
     d = dcrf.DenseCRF2D(W, H, L)
     d.addPairwiseGaussian(3, 2)
     np.testing.assert_allclose(np.array(d.inference(3)), 1 / L, rtol=1e-6)
 
 
-def test_an_update_adds_the_message_of_the_exact_kernel_where_all_points_are_alike():
+def test_an_iteration_adds_the_exact_message_if_all_points_are_equal():
     # All features are equal, so K is a constant c times the matrix of ones; normalised, c is 1/N.
     u = energies()
     q = softmax(-u)
@@ -72,14 +72,14 @@ def test_an_update_adds_the_message_of_the_exact_kernel_where_all_points_are_ali
             np.testing.assert_allclose(np.array(d.inference(1)), softmax(message - u), atol=1e-6)
 
 
-def test_inference_is_the_readable_mean_field():
+def test_inference_equals_the_reference_mean_field():
     d = full_crf()
     expected = np.exp(mean_field(np.ascontiguousarray(-energies().T), d._terms, 4)).T
     # The native loop sums in another order.
     np.testing.assert_allclose(np.array(d.inference(4)), expected, atol=2e-6)
 
 
-def test_steps_in_place_are_inference():
+def test_in_place_steps_equal_inference():
     d = full_crf()
     q, tmp1, tmp2 = d.startInference()
     view = np.asarray(q)
@@ -88,7 +88,7 @@ def test_steps_in_place_are_inference():
     np.testing.assert_allclose(view, np.array(d.inference(4)), atol=1e-6)
 
 
-def test_a_step_begins_with_the_marginals_it_is_given():
+def test_a_step_starts_from_the_given_marginals():
     d = full_crf()
     q, tmp1, tmp2 = d.startInference()
     np.asarray(q)[...] = 1 / L
@@ -124,7 +124,7 @@ def test_constant_and_logistic_unaries():
     np.testing.assert_array_equal(np.array(short.inference(0)), np.array(logistic.inference(0)))
 
 
-def test_what_was_handed_over_can_be_changed_afterwards():
+def test_arguments_can_be_changed_afterwards():
     u, image, features = energies(), photo(), np.random.default_rng(2).random((2, N), dtype=np.float32)
     d = crf(u=u)
     d.addPairwiseBilateral(4, 30, image, 2)
@@ -134,7 +134,7 @@ def test_what_was_handed_over_can_be_changed_afterwards():
     np.testing.assert_array_equal(np.array(d.inference(2)), before)
 
 
-def test_any_layout_and_read_only_memory_will_do():
+def test_any_layout_and_read_only_memory_are_accepted():
     u, image = energies(), photo()
     frozen, flipped = u.copy(), np.asfortranarray(image)
     frozen.flags.writeable = False
@@ -146,7 +146,7 @@ def test_any_layout_and_read_only_memory_will_do():
     crf(u=memoryview(u)).setUnaryEnergy(d.inference(1))  # marginals are an array like any other
 
 
-def test_infinite_energy_rules_a_label_out():
+def test_an_infinite_energy_forbids_a_label():
     u = energies()
     u[1, 4] = np.inf
     d = crf(u=u)
@@ -166,7 +166,7 @@ def test_tiny_images(size):
     np.testing.assert_allclose(np.array(d.inference(3)), np.full((2, w * h), 0.5), rtol=1e-6)
 
 
-def test_it_can_be_subclassed():
+def test_the_classes_can_be_subclassed():
     class Named(dcrf.DenseCRF2D):
         def __init__(self, name):
             super().__init__(W, H, L)
@@ -235,13 +235,13 @@ FLOAT = np.ones((2, N), np.float32)
         (lambda: crf().stepInference(crf().inference(0), None, None), InputTypeError, "tmp1"),
     ],
 )
-def test_what_cannot_be_used_is_refused(wrong, error, words):
+def test_invalid_arguments_are_rejected(wrong, error, words):
     with pytest.raises(error, match=words) as caught:
         wrong()
     assert isinstance(caught.value, DensefieldError)
 
 
-def test_threads_are_taken_by_name_and_change_no_bit():
+def test_threads_is_a_keyword_and_does_not_change_results():
     image = np.random.default_rng(7411).integers(0, 256, (70, 80, 3), dtype=np.uint8)
     u = np.random.default_rng(7412).random((3, 5600), np.float32)
     results = []

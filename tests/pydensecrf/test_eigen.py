@@ -14,7 +14,7 @@ from densefield.pydensecrf.eigen import MatrixXf, VectorXf, matrixXf, vectorXf
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def test_numpy_takes_it_for_an_array_of_its_own_kind():
+def test_numpy_treats_a_buffer_as_an_array():
     q = matrixXf(VALUES)
     for array in (np.array(q), np.asarray(q), np.argmax(q, axis=0), np.exp(q), np.sum(q, axis=0), np.reshape(q, -1)):
         assert type(array) is np.ndarray
@@ -31,7 +31,7 @@ def test_asarray_shares_memory_and_array_does_not():
     assert np.asarray(q).tolist() == [[9, 1, 2], [3, 4, 5]]
 
 
-def test_it_has_memory_and_a_shape():
+def test_a_buffer_has_memory_and_a_shape():
     q = matrixXf(VALUES)
     memory = memoryview(q)
     assert (memory.shape, memory.format, memory.readonly, memory.tolist()) == ((2, 3), "f", False, VALUES.tolist())
@@ -39,18 +39,18 @@ def test_it_has_memory_and_a_shape():
     assert bytes(q) == VALUES.tobytes()
 
 
-def test_it_is_a_copy_of_what_it_was_made_from():
+def test_a_buffer_is_a_copy():
     values = VALUES.copy()
     q, v = matrixXf(values), vectorXf(values[0])
     values[...] = 0
     assert np.asarray(q).tolist() == VALUES.tolist() and np.asarray(v).tolist() == VALUES[0].tolist()
 
 
-def test_it_is_empty_where_nothing_is_given():
+def test_a_buffer_without_data_is_empty():
     assert (MatrixXf().shape, VectorXf().shape) == ((0, 0), (0,))
 
 
-def test_it_survives_copying_and_pickling():
+def test_a_buffer_can_be_copied_and_pickled():
     q = matrixXf(VALUES)
     for other in (copy.copy(q), copy.deepcopy(q), pickle.loads(pickle.dumps(q))):
         assert isinstance(other, MatrixXf) and np.array_equal(other, VALUES)
@@ -66,6 +66,6 @@ def test_it_survives_copying_and_pickling():
         (lambda: vectorXf(None), InputTypeError),
     ],
 )
-def test_other_things_are_refused(wrong, error):
+def test_other_types_are_rejected(wrong, error):
     with pytest.raises(error, match="arr"):
         wrong()

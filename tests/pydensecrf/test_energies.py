@@ -40,7 +40,7 @@ def test_infinite_energies_exclude_labels() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, -np.inf])
-def test_nan_and_minus_infinity_are_refused(bad: float) -> None:
+def test_nan_and_minus_infinity_are_rejected(bad: float) -> None:
     with pytest.raises(InputError, match="hold NaN or minus infinity"):
         infer(np.array([[bad, 0.0], [0.0, 1.0]], np.float32))
 

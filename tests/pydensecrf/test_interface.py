@@ -29,12 +29,12 @@ def public_names(module: object) -> set[str]:
 @pytest.mark.parametrize(
     "theirs, ours", [(their_densecrf, our_densecrf), (their_eigen, our_eigen), (their_utils, our_utils)]
 )
-def test_every_public_name_is_there(theirs, ours):
+def test_every_public_name_exists(theirs, ours):
     assert public_names(theirs) <= public_names(ours)
 
 
 @pytest.mark.parametrize("name", ["DenseCRF", "DenseCRF2D", "ConstUnary", "LogisticUnary", "Unary"])
-def test_every_public_method_is_there(name):
+def test_every_public_method_exists(name):
     assert public_names(getattr(their_densecrf, name)) <= public_names(getattr(our_densecrf, name))
 
 
@@ -91,7 +91,7 @@ def made(m):
         lambda m: made(m).stepInference(*made(m).startInference()),
     ],
 )
-def test_what_they_take_we_take_and_return_alike(call):
+def test_what_pydensecrf_accepts_gives_the_same_result(call):
     assert type(call(our_densecrf)).__name__ == type(call(their_densecrf)).__name__
 
 
@@ -111,7 +111,7 @@ def test_what_they_take_we_take_and_return_alike(call):
     ],
     ids=repr,
 )
-def test_widths_that_they_take_give_the_same_marginals(sxy):
+def test_widths_that_pydensecrf_accepts_give_the_same_marginals(sxy):
     results = []
     for m in (their_densecrf, our_densecrf):
         d = made(m)
@@ -121,7 +121,7 @@ def test_widths_that_they_take_give_the_same_marginals(sxy):
     np.testing.assert_allclose(results[1], results[0], rtol=0, atol=1e-6)  # rounding of float32
 
 
-def test_a_kernel_constant_that_does_not_exist_has_no_effect_there_and_a_warning_here():
+def test_an_unknown_kernel_constant_has_no_effect_but_a_warning():
     theirs, ours = made(their_densecrf), made(our_densecrf)
     theirs.addPairwiseGaussian(3, 3, their_densecrf.NORMALIZE_SYMMETRIC)  # in the place of the kernel
     with pytest.warns(InputWarning, match="kernel is .*normalization= by name"):
@@ -137,7 +137,7 @@ def test_a_kernel_constant_that_does_not_exist_has_no_effect_there_and_a_warning
         lambda m: m.DenseCRF2D(W, H, L, 9, device=2),
     ],
 )
-def test_surplus_arguments_are_ignored_as_there_with_a_warning(make):
+def test_extra_arguments_are_ignored_with_a_warning(make):
     assert type(make(their_densecrf)).__name__ in ("DenseCRF", "DenseCRF2D")
     with pytest.warns(InputWarning, match="surplus arguments .*(9|device=2).* ignored"):
         crf = make(our_densecrf)
@@ -148,7 +148,7 @@ def test_surplus_arguments_are_ignored_as_there_with_a_warning(make):
 @pytest.mark.parametrize(
     "count", [0, 2, 2.9, -1, True, np.int64(2), np.float32(2), np.array(2)], ids=lambda count: repr(count)
 )
-def test_numbers_of_iterations_are_understood_alike(count):
+def test_numbers_of_iterations_are_interpreted_alike(count):
     results = []
     for m in (their_densecrf, our_densecrf):
         d = made(m)
@@ -212,7 +212,7 @@ def test_numbers_of_iterations_are_understood_alike(count):
         lambda m: made(m).addPairwiseBilateral(5, 6, IMAGE.tolist(), 3),
     ],
 )
-def test_what_they_refuse_we_refuse_with_the_same_class_of_error(call):
+def test_what_pydensecrf_rejects_raises_the_same_class_of_error(call):
     with pytest.raises(Exception) as theirs:  # noqa: PT011
         call(their_densecrf)
     with pytest.raises(theirs.type):

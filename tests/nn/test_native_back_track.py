@@ -160,13 +160,13 @@ def test_it_equals_autograd_for_any_kernels(dimensions: tuple[int, ...]) -> None
 
 
 @pytest.mark.slow
-def test_it_equals_autograd_where_chunks_of_lattices_differ() -> None:
+def test_it_equals_autograd_for_lattices_with_different_chunks() -> None:
     # So many points are cut into 4 chunks in two dimensions and 8 in eight, for 16-bit slots.
     check(30000, 3, dimensions=(8, 2), iterations=2)
 
 
 @pytest.mark.parametrize("iterations", [0, 1, 7])
-def test_it_equals_autograd_after_any_number_of_updates(iterations: int) -> None:
+def test_it_equals_autograd_after_any_number_of_iterations(iterations: int) -> None:
     check(200, 4, iterations=iterations)
 
 
@@ -179,7 +179,7 @@ def test_gradients_are_finite_where_marginals_are_certain() -> None:
 
 
 @pytest.mark.parametrize("exclude_self", [False, True])
-def test_only_what_is_wanted_is_computed_and_is_the_same(exclude_self: bool) -> None:
+def test_each_gradient_can_be_computed_alone(exclude_self: bool) -> None:
     bounds = bind_random(200, 4, exclude_self=exclude_self)
     scores, cotangent = random(4, 200, seed=71), random(4, 200, seed=907)
     to_scores, whole = backward(bounds, scores, cotangent)
@@ -199,7 +199,7 @@ def test_only_what_is_wanted_is_computed_and_is_the_same(exclude_self: bool) -> 
 
 
 @pytest.mark.parametrize(("points", "labels"), [(60000, 5), (9000, 40), (64, 3)])
-def test_the_number_of_threads_changes_no_bit(points: int, labels: int) -> None:
+def test_the_number_of_threads_does_not_change_results(points: int, labels: int) -> None:
     bounds = bind_random(points, labels, kinds=("matrix", "potts"))
     scores, cotangent = random(labels, points, seed=71), random(labels, points, seed=907)
     found = [backward(bounds, scores, cotangent, threads=threads) for threads in (1, 2, 3, 7)]
@@ -222,7 +222,7 @@ def test_it_equals_autograd_on_every_instruction_set(labels: int, simd: str, mon
     check(130, labels)
 
 
-def test_no_points_have_no_gradients() -> None:
+def test_an_empty_image_has_empty_gradients() -> None:
     bounds, nothing = bind_random(0, 3), np.empty((3, 0), np.float32)
     to_scores, (first, second) = backward(bounds, nothing, nothing)
     assert to_scores.shape == (3, 0)

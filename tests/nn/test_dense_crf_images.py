@@ -41,7 +41,7 @@ NORMALISED = (PHOTO - MEAN[:, None, None]) / DEVIATION[:, None, None]
         (NORMALISED, "looks like a network's normalised input"),
     ],
 )
-def test_colours_that_are_not_from_0_to_255_are_warned_of_once_at_the_users_line(image: Any, message: str) -> None:
+def test_colours_outside_0_to_255_give_one_warning_at_the_users_line(image: Any, message: str) -> None:
     crf = DenseCRF(3)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -64,7 +64,7 @@ class Network(torch.nn.Module):
         return self.crf(self.convolution(image), image)
 
 
-def test_within_a_network_the_warning_points_at_the_line_that_calls_the_crf() -> None:
+def test_in_a_network_the_warning_names_the_line_that_calls_the_crf() -> None:
     with pytest.warns(InputWarning) as caught:
         Network()(NORMALISED)
     code = Network.forward.__code__
@@ -86,13 +86,13 @@ def test_within_a_network_the_warning_points_at_the_line_that_calls_the_crf() ->
         (Segmenter(torch.nn.Conv2d(3, 3, 1), DenseCRF(3)), None),
     ],
 )
-def test_nothing_else_is_warned_of(crf: Any, image: Any) -> None:
+def test_other_images_give_no_warning(crf: Any, image: Any) -> None:
     """Warnings are errors here."""
     found = crf(PHOTO) if image is None else crf(SCORES, image)
     assert found.shape == SCORES.shape
 
 
-def test_the_width_that_counts_is_the_smallest_one_now() -> None:
+def test_the_warning_uses_the_smallest_current_width() -> None:
     crf = DenseCRF(3, [Bilateral(9, [200, 200, 200]), Bilateral(9, [200, 0.5, 200])])
     assert crf(SCORES, PHOTO / 255).shape == SCORES.shape
     crf.bilateral2.log_sigma.data += 3
@@ -100,7 +100,7 @@ def test_the_width_that_counts_is_the_smallest_one_now() -> None:
         crf(SCORES, PHOTO / 255)
 
 
-def test_compiled_modules_do_not_look() -> None:
+def test_compiled_modules_do_not_check_images() -> None:
     torch.compiler.reset()
     compiled = torch.compile(DenseCRF(3), backend="eager", fullgraph=True)
     assert compiled(SCORES, PHOTO / 255).shape == SCORES.shape
@@ -109,14 +109,14 @@ def test_compiled_modules_do_not_look() -> None:
 
 @pytest.mark.parametrize("data_range", [1.0, (1.0, 1.0, 1.0)])
 @pytest.mark.parametrize("method", ["lattice", "exact"])
-def test_a_range_of_1_gives_what_255_gives(data_range: Any, method: Any) -> None:
+def test_a_range_of_1_equals_a_range_of_255(data_range: Any, method: Any) -> None:
     """Colours over 255 are rounded in float32, which on a lattice moves numbers of some 10 by 1e-5."""
     expected = DenseCRF(3, KERNELS, method=method)(SCORES, PHOTO)
     found = DenseCRF(3, KERNELS, method=method, data_range=data_range)(SCORES, PHOTO / 255)
     assert torch.allclose(found, expected, rtol=0, atol=1e-4)
 
 
-def test_widths_stay_in_levels_and_gradients_are_those_by_them() -> None:
+def test_widths_and_their_gradients_stay_in_colour_levels() -> None:
     plain, ranged = (
         DenseCRF(3, KERNELS, method="exact").double(),
         DenseCRF(3, KERNELS, method="exact", data_range=[1, 2, 4]),
@@ -132,7 +132,7 @@ def test_widths_stay_in_levels_and_gradients_are_those_by_them() -> None:
 
 @pytest.mark.parametrize("order", ["xy", "yx"])
 @pytest.mark.parametrize("covariance", [False, True])
-def test_order_and_range_are_those_of_numpy(order: Any, covariance: bool) -> None:
+def test_axis_order_and_range_equal_the_numpy_crf(order: Any, covariance: bool) -> None:
     shape = np.diag([81.0, 25, 2500, 3600, 4900]) + 3
     kernels = [Spatial([2, 4], weight=2), Bilateral(covariance=shape, weight=3) if covariance else KERNELS[1]]
     crf = DenseCRF(3, kernels, axis_order=order, data_range=1)
@@ -156,7 +156,7 @@ def test_from_numpy_and_back_is_the_same_crf() -> None:
     assert DenseCRF.from_numpy(CRF([Spatial(2)]), 2, channels=1, axes=3).spatial.log_sigma.shape == (3,)
 
 
-def test_only_a_crf_for_numpy_can_be_taken_over() -> None:
+def test_from_numpy_takes_only_a_crf() -> None:
     with pytest.raises(InputTypeError, match=r"crf is a DenseCRF, expected a densefield\.CRF"):
         DenseCRF.from_numpy(DenseCRF(2), num_classes=2)
 
@@ -169,13 +169,13 @@ def test_only_a_crf_for_numpy_can_be_taken_over() -> None:
         ({"axis_order": "rc"}, "axis_order is 'rc', expected one of xy, yx"),
     ],
 )
-def test_ranges_and_orders_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_ranges_and_orders_are_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         DenseCRF(3, **options)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_constant_alpha_is_left_out(channels: int) -> None:
+def test_a_constant_alpha_channel_is_ignored(channels: int) -> None:
     crf = DenseCRF(3, [Spatial(2), Bilateral(9, 30, weight=3)], channels=channels)
     image = photo(2, channels, 9, 11)
     alpha = torch.full((2, 1, 9, 11), 255, dtype=torch.uint8)
@@ -190,12 +190,12 @@ def test_a_constant_alpha_is_left_out(channels: int) -> None:
         crf(scores, torch.cat([image / 255, torch.full((2, 1, 9, 11), 255.0)], 1))
 
 
-def test_four_channels_that_have_widths_are_four_channels() -> None:
+def test_four_channels_with_widths_are_used() -> None:
     crf = DenseCRF(3, [Bilateral(9, [30, 40, 50, 60])], channels=4)
     assert crf(SCORES, photo(1, 4, 9, 11)).shape == SCORES.shape
 
 
-def test_probabilities_in_place_of_scores_are_warned_of_once():
+def test_probabilities_passed_as_scores_give_one_warning():
     crf = DenseCRF(3)
     p = torch.rand(2, 3, 6, 7).softmax(1)
     image = torch.zeros(2, 3, 6, 7, dtype=torch.uint8)
@@ -208,7 +208,7 @@ def test_probabilities_in_place_of_scores_are_warned_of_once():
 
 @pytest.mark.parametrize("value", [float("nan"), -9999.0, 1e9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_nothing_depends_on_what_ignored_pixels_hold(value, dtype):
+def test_values_of_ignored_pixels_have_no_effect(value, dtype):
     generator = torch.Generator().manual_seed(5501)
     scores = torch.randn(2, 3, 8, 9, generator=generator, dtype=dtype)
     image = torch.randint(256, (2, 3, 8, 9), generator=generator).to(dtype)

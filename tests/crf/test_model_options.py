@@ -24,7 +24,7 @@ def test_rows_come_first_with_the_other_order():
     )
 
 
-def test_the_other_order_is_that_of_the_image_on_its_side():
+def test_the_other_order_equals_a_transposed_image():
     scores, image = scene()
     upright = CRF([Bilateral((3, 5), 40, weight=2)], axis_order="yx").marginals(scores, image)
     lying = CRF([Bilateral((3, 5), 40, weight=2)]).marginals(scores.swapaxes(1, 2), image.swapaxes(0, 1))
@@ -38,7 +38,7 @@ def test_the_exact_sum_does_not_depend_on_the_order():
     assert np.allclose(one, other, atol=1e-6)
 
 
-def test_an_unknown_order_is_refused():
+def test_an_unknown_order_is_rejected():
     with pytest.raises(InputError, match="axis_order is 'ij', expected one of xy, yx"):
         CRF(axis_order="ij")
 
@@ -89,7 +89,7 @@ def test_a_copy_has_the_options_that_are_not_replaced():
 # How it prints
 
 
-def test_a_crf_prints_what_matters():
+def test_the_repr_of_a_crf_has_kernels_and_changed_options():
     crf = CRF([Spatial(3, weight=np.eye(21)), Custom("depth", sigma=[0.1, 0.25])], method="exact", data_range=65535)
     assert repr(crf).splitlines() == [
         "CRF: 5 iterations, method 'exact', data_range 65535.0",
@@ -98,7 +98,7 @@ def test_a_crf_prints_what_matters():
     ]
 
 
-def test_a_solution_prints_what_matters():
+def test_the_repr_of_a_solution_has_shape_steps_and_convergence():
     scores, image = scene()
     crf = CRF([Spatial(2)], iterations=2, method="exact")
     assert repr(crf.solve(scores, image)).startswith(

@@ -41,7 +41,7 @@ SCORES, IMAGE = random(2, 3, 4, 5), colours(2, 3, 4, 5)
         ({"kernels": [Custom(feature="a"), Custom(feature="a", sigma=[1, 2])]}, "one by 1 widths and one by 2"),
     ],
 )
-def test_a_module_that_cannot_be_is_an_error(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_options_raise(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         DenseCRF(**{"num_classes": 3, **arguments})
 
@@ -89,7 +89,7 @@ def test_a_module_that_cannot_be_is_an_error(arguments: dict[str, Any], message:
         (list(SCORES), {"image": [IMAGE[0]]}, "list of 2, but image is a list of 1"),
     ],
 )
-def test_wrong_input_is_told_what_to_do(scores: Any, options: dict[str, Any], message: str) -> None:
+def test_wrong_input_raises_and_says_what_to_do(scores: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         DenseCRF(3)(scores, **options)
 
@@ -104,7 +104,7 @@ def test_wrong_input_is_told_what_to_do(scores: Any, options: dict[str, Any], me
         ([SCORES[0].numpy()], {"image": [IMAGE[0]]}, "a list with a ndarray in it"),
     ],
 )
-def test_input_of_the_wrong_type_is_told_what_to_do(scores: Any, options: dict[str, Any], message: str) -> None:
+def test_input_of_the_wrong_type_raises_and_says_what_to_do(scores: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputTypeError, match=message):
         DenseCRF(3)(scores, **options)
 
@@ -117,7 +117,7 @@ def test_a_missing_feature_is_named() -> None:
         crf(SCORES, features={"depth": IMAGE})
 
 
-def test_a_point_cloud_with_swapped_axes_is_told_which() -> None:
+def test_a_point_cloud_with_swapped_axes_is_recognised() -> None:
     crf = DenseCRF(4, [Custom(feature="xyz", sigma=[1.0] * 3)])
     scores, xyz = random(1, 4, 50), random(1, 3, 50, seed=3)
     with pytest.raises(InputError, match=r"for 50 labels.* The labels are the last axis: use scores.transpose\(1, 2\)"):
@@ -132,7 +132,7 @@ def test_a_point_cloud_with_swapped_axes_is_told_which() -> None:
         crf(scores, features={"xyz": xyz[0]})
 
 
-def test_the_lines_that_errors_recommend_work() -> None:
+def test_the_code_that_errors_recommend_works() -> None:
     scores, image = random(2, 3, 4, 5), colours(2, 3, 32, 40)
     large = torch.nn.functional.interpolate(scores, size=image.shape[-2:], mode="bilinear", align_corners=False)
     assert DenseCRF(3)(large, image).shape == (2, 3, 32, 40)
@@ -141,12 +141,12 @@ def test_the_lines_that_errors_recommend_work() -> None:
     assert DenseCRF(3)(SCORES[:1], torch.from_numpy(numpy_image).movedim(-1, 0)[None]).shape == (1, 3, 4, 5)
 
 
-def test_large_scores_are_not_taken_for_infinite_ones() -> None:
+def test_large_scores_are_not_reported_as_infinite() -> None:
     scores = torch.full((1, 2, 20, 20), 6e4, dtype=torch.float16)  # whose sum is infinite in half precision
     assert bool(DenseCRF(2)(scores, colours(1, 3, 20, 20)).isfinite().all())
 
 
-def test_features_that_cannot_be_computed_with_name_their_image_or_kernel():
+def test_errors_of_features_name_their_image_or_kernel():
     scores, image = torch.zeros(2, 2, 6, 7), torch.zeros(2, 3, 6, 7)
     image[:, :, 2:] = 200.0
     image[1, 0, 2, 3] = torch.nan

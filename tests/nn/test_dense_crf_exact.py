@@ -31,7 +31,7 @@ def moved(crf: Any) -> Any:
 
 
 @pytest.mark.parametrize("change", [None, "double", "bfloat16", "half"])
-def test_widths_and_weights_that_nobody_has_trained_are_exact(change: str | None) -> None:
+def test_untrained_widths_and_weights_are_exact(change: str | None) -> None:
     crf = DenseCRF(2, KERNELS)
     if change:
         getattr(crf, change)()
@@ -40,7 +40,7 @@ def test_widths_and_weights_that_nobody_has_trained_are_exact(change: str | None
         assert np.array_equal(given.weight, now.weight)
 
 
-def test_they_are_exact_after_a_round_trip_of_the_state_dict_and_a_reset() -> None:
+def test_untrained_values_are_exact_after_a_state_dict_round_trip_and_a_reset() -> None:
     crf, other = moved(DenseCRF(2, KERNELS)), DenseCRF(2, KERNELS)
     crf.load_state_dict(other.state_dict())
     assert crf.values()["spatial.sigma"].tolist() == [2.7, 3.1]
@@ -68,7 +68,7 @@ def test_state_dicts_hold_logarithms_of_widths_and_nothing_else() -> None:
     assert np.array_equal(trained.values()["spatial.sigma"], sigma)
 
 
-def test_gradients_are_those_by_the_logarithm() -> None:
+def test_gradients_are_with_respect_to_the_logarithm() -> None:
     """∂σ/∂log σ = σ, ∂W/∂lower = 1."""
     crf = moved(DenseCRF(2, KERNELS))
     spatial, covariance = crf.spatial, crf.spatial2

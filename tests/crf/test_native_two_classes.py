@@ -84,7 +84,7 @@ def test_residuals_of_a_start_that_does_not_sum_to_one_are_the_largest_change() 
 
 
 @pytest.mark.parametrize("spread", [1e4, 1e20, 1e38])
-def test_enormous_scores_make_no_nan(spread: float) -> None:
+def test_huge_scores_give_no_nan(spread: float) -> None:
     found = infer(potts(200), np.float32(spread) * random(2, 200, seed=9), 3)
     assert np.isfinite(found["marginals"]).all() and not np.isnan(found["log_marginals"]).any()
     assert np.minimum(found["marginals"], 1 - found["marginals"]).max() <= 1e-20

@@ -84,7 +84,7 @@ def test_forward_mode_is_an_error_not_a_silent_zero(frozen: bool) -> None:
         crf(torch.autograd.forward_ad.make_dual(scores, torch.ones_like(scores)))
 
 
-def test_a_module_used_for_inference_first_can_be_trained() -> None:
+def test_a_module_can_be_trained_after_inference() -> None:
     crf = DenseCRF(2)
     scores, image = random(1, 2, 4, 5), colours(1, 3, 4, 5)
     with torch.inference_mode():
@@ -134,7 +134,7 @@ def check_compiled(backend: str) -> None:
 
 
 @at_a_break
-def test_a_compiled_network_gives_what_an_eager_one_does() -> None:
+def test_a_compiled_network_equals_an_eager_one() -> None:
     check_compiled("aot_eager")
 
 
@@ -142,11 +142,11 @@ def test_a_compiled_network_gives_what_an_eager_one_does() -> None:
 @at_a_break
 @pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # the compiler's own imports use it
 @pytest.mark.skipif(not (shutil.which("c++") or shutil.which("g++")), reason="there is no C++ compiler")
-def test_a_network_compiled_to_native_code_gives_what_an_eager_one_does() -> None:
+def test_a_network_compiled_to_native_code_equals_an_eager_one() -> None:
     check_compiled("inductor")
 
 
-def test_all_of_the_module_but_the_reference_is_one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_module_compiles_to_one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     def stand_in(scores: Any, features: Any, shapes: Any, weights: Any, *_: Any) -> Any:
         """Uses every tensor that mean field would."""
         total = sum((s.sum() * w.sum()).sum() for s, w in zip(shapes, weights, strict=True))
@@ -174,7 +174,7 @@ def work(rank: int, folder: str) -> None:
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch was built without torch.distributed")
-def test_two_processes_find_the_gradients_of_one(tmp_path: Path) -> None:
+def test_two_processes_give_the_gradients_of_one(tmp_path: Path) -> None:
     torch.multiprocessing.spawn(work, args=(str(tmp_path),), nprocs=2)
     model = Network()
     _, expected = loss_and_gradients(model, model, colours(2, 3, 6, 7))

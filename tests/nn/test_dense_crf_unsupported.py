@@ -45,14 +45,14 @@ TRANSFORMS = {
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
-def test_transforms_of_torch_func_are_refused(crf: Any, transform: str) -> None:
+def test_transforms_of_torch_func_are_rejected(crf: Any, transform: str) -> None:
     with pytest.raises(
         NotImplementedError, match=r"does not support torch\.func .*Use backward\(\) or torch\.autograd"
     ):
         TRANSFORMS[transform](crf)
 
 
-def test_transforms_by_parameters_are_refused_and_leave_nothing_behind() -> None:
+def test_transforms_of_parameters_are_rejected_and_leave_no_state() -> None:
     module = DenseCRF(3)
     parameters = dict(module.named_parameters())
 
@@ -64,12 +64,12 @@ def test_transforms_by_parameters_are_refused_and_leave_nothing_behind() -> None
     assert torch.equal(loss(parameters), module(SCORES, IMAGE).sum())  # positions made under it would be dead by now
 
 
-def test_forward_mode_is_refused(crf: Any) -> None:
+def test_forward_mode_is_rejected(crf: Any) -> None:
     with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="Use reverse mode: backward"):
         crf(torch.autograd.forward_ad.make_dual(SCORES, SCORES))
 
 
-def test_second_derivatives_are_refused(crf: Any) -> None:
+def test_second_derivatives_are_rejected(crf: Any) -> None:
     scores = SCORES.clone().requires_grad_()
     (slope,) = torch.autograd.grad(crf(scores).square().sum(), scores, create_graph=True)
     with pytest.raises(NotImplementedError, match="densefield has no second derivatives"):
@@ -78,7 +78,7 @@ def test_second_derivatives_are_refused(crf: Any) -> None:
         torch.autograd.functional.hessian(lambda s: crf(s).square().sum(), SCORES)
 
 
-def test_several_cotangents_at_once_are_refused() -> None:
+def test_several_cotangents_at_once_are_rejected() -> None:
     scores = SCORES.clone().requires_grad_()
     log_q = DenseCRF(3)(scores, IMAGE)
     with pytest.raises(NotImplementedError, match=r"one cotangent at a time: .* without is_grads_batched=True"):
@@ -96,37 +96,37 @@ class Network(torch.nn.Module):
         return self.crf(self.convolution(image / 255), image)
 
 
-def test_scripting_is_refused() -> None:
+def test_scripting_is_rejected() -> None:
     for module in (DenseCRF(3), Network()):
         with pytest.raises(NotImplementedError, match=r"does not support torch\.jit\.script\. Use torch\.export"):
             torch.jit.script(module)
 
 
-def test_tracing_is_refused() -> None:
+def test_tracing_is_rejected() -> None:
     for module, arguments in ((DenseCRF(3), (SCORES, IMAGE)), (Network(), (IMAGE,))):
         with pytest.raises(NotImplementedError, match=r"does not support torch\.jit\.trace\. Use torch\.export"):
             torch.jit.trace(module, arguments)
 
 
-def test_the_older_exporter_to_onnx_is_refused(tmp_path: Any) -> None:
+def test_the_older_exporter_to_onnx_is_rejected(tmp_path: Any) -> None:
     with pytest.raises(NotImplementedError, match=r"cannot be exported to ONNX.*Export the network alone"):
         torch.onnx.export(Network(), (IMAGE,), tmp_path / "network.onnx", dynamo=False)
 
 
-def test_the_newer_exporter_to_onnx_is_refused(tmp_path: Any) -> None:
+def test_the_newer_exporter_to_onnx_is_rejected(tmp_path: Any) -> None:
     pytest.importorskip("onnxscript", reason="the newer exporter needs it")
     with pytest.raises(torch.onnx.errors.OnnxExporterError, match="cannot be exported to ONNX"):
         torch.onnx.export(Network(), (IMAGE,), tmp_path / "network.onnx", dynamo=True)
 
 
-def test_export_under_the_flag_of_the_newer_exporter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_under_the_flag_of_the_newer_exporter_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """It sets the flag and calls torch.export."""
     monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
     with pytest.raises(NotImplementedError, match="cannot be exported to ONNX"):
         torch.export.export(Network(), (IMAGE,))
 
 
-def test_what_the_errors_recommend_works() -> None:
+def test_the_remedies_of_the_errors_work() -> None:
     module, scores = DenseCRF(3, [Spatial(2), Bilateral(9, 50)]), SCORES.clone().requires_grad_()
     expected = module(scores, IMAGE)
     (slope,) = torch.autograd.grad(expected[:, 0].sum(), scores, retain_graph=True)
@@ -145,7 +145,7 @@ def test_what_the_errors_recommend_works() -> None:
     torch.compiler.reset()
 
 
-def test_filters_refuse_transforms_too() -> None:
+def test_filters_reject_transforms() -> None:
     from densefield import LatticeFilter, apply_filter, gaussian_filter
 
     x, v = torch.rand(5, 2), torch.rand(5, 1)

@@ -53,13 +53,13 @@ def compare(crf: Any, dtype: Any, place: Any, tolerance: float) -> None:
 
 
 @pytest.mark.parametrize("place", [MIDDLE, CORNER])
-def test_inside_the_padding_marginals_and_gradients_are_those_of_the_image_alone(place: Any) -> None:
+def test_ignored_padding_changes_neither_marginals_nor_gradients(place: Any) -> None:
     """Positions in the padded image are larger, which moves differences of float64 by 1e-15."""
     compare(DenseCRF(3, KERNELS, method="exact").double(), torch.float64, place, 1e-11)
 
 
 @pytest.mark.parametrize(("halo", "tolerance"), [(0, 0.04), (1, 0.004)])
-def test_on_a_lattice_they_are_nearly_those_of_the_image_alone(halo: int, tolerance: float) -> None:
+def test_ignored_padding_changes_lattice_results_little(halo: int, tolerance: float) -> None:
     """Vertices that only padding touches pass messages on between pixels of the image, as a halo does.
 
     Measured, of the largest number: 0.027 without a halo, 0.0017 with one. With padding that takes part log marginals
@@ -69,7 +69,7 @@ def test_on_a_lattice_they_are_nearly_those_of_the_image_alone(halo: int, tolera
 
 
 @pytest.mark.parametrize("exclude_self", [False, True])
-def test_a_batch_has_one_lattice_of_positions_whatever_is_ignored(
+def test_a_batch_shares_one_spatial_lattice_with_any_ignore_mask(
     exclude_self: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Any] = []
@@ -91,7 +91,7 @@ def test_a_batch_has_one_lattice_of_positions_whatever_is_ignored(
     assert torch.equal(found, expected)  # an image with nothing to ignore among them
 
 
-def test_a_mask_that_ignores_nothing_changes_nothing() -> None:
+def test_an_empty_ignore_mask_changes_nothing() -> None:
     crf = DenseCRF(3, KERNELS)
     scores, image = random(2, 3, 12, 13).float(), 60 * random(2, 3, 12, 13, seed=2).abs().float()
     nothing = torch.zeros(2, 12, 13, dtype=torch.bool)

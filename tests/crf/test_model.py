@@ -17,7 +17,7 @@ from tests.support.crf_reference import NORMALIZATIONS, dense_marginals, exact, 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("exclude_self", [False, True])
-def test_it_is_mean_field_with_the_kernels_of_the_image(normalization, exclude_self):
+def test_a_crf_is_mean_field_with_the_kernels_of_the_image(normalization, exclude_self):
     scores, image = random_input(4, 5)
     y, x = np.mgrid[:4, :5]
     position = np.stack([x, y], axis=-1).reshape(20, 2)
@@ -93,7 +93,7 @@ def test_no_iterations_give_the_softmax():
     assert solution.iterations == 0 and solution.residuals == () and solution.converged is False
 
 
-def test_a_tolerance_stops_early_and_says_so():
+def test_a_tolerance_stops_early_and_reports_convergence():
     scores, image = random_input(5, 6)
     crf = exact(Spatial(2, weight=1), iterations=100)
     solution = crf.solve(scores, tolerance=1e-6)
@@ -131,7 +131,7 @@ def test_an_empty_image_gives_an_empty_solution(shape, exclude_self, options):
 
 
 @pytest.mark.parametrize("exclude_self", [False, True])
-def test_a_single_pixel_hears_itself_alone(exclude_self):
+def test_a_single_pixel_interacts_only_with_itself(exclude_self):
     scores, image = random_input(1, 1)
     kernels = Spatial(2, weight=1.5), Bilateral(3, 10, weight=0.5)
     expected = softmax(scores)
@@ -154,7 +154,7 @@ def test_a_single_label_is_certain():
 
 
 @pytest.mark.parametrize("options", [{}, {"convergent": True}, {"damping": 0.5}])
-def test_scores_of_ten_thousand_make_no_nan(options):
+def test_scores_of_ten_thousand_give_no_nan(options):
     scores, image = random_input(5, 6)
     for size in (1e4, -1e4):
         for crf in (CRF(), exact(), exact(exclude_self=True)):
@@ -174,7 +174,7 @@ def test_no_kernels_give_the_softmax():
     assert np.allclose(CRF([]).solve(scores).marginals, softmax(scores), atol=1e-6)
 
 
-def test_weights_per_label_and_matrices_are_taken_as_they_are():
+def test_weights_per_label_and_matrices_are_used_unchanged():
     scores, _ = random_input(4, 5)
     plain = exact(Spatial(2, weight=1.7)).solve(scores).marginals
     for weight in ([1.7] * 3, np.diag([1.7] * 3)):
@@ -185,7 +185,7 @@ def test_weights_per_label_and_matrices_are_taken_as_they_are():
     assert np.allclose(punished, rewarded, rtol=1e-11)
 
 
-def test_the_loop_of_solve_is_that_of_the_twin():
+def test_solve_equals_the_reference_loop():
     scores, image = random_input(9, 11)
     for exclude_self in (False, True):
         crf = CRF(exclude_self=exclude_self)
@@ -222,7 +222,7 @@ def same(first: Solution, second: Solution) -> bool:
 
 
 @pytest.mark.parametrize("method", ["lattice", "exact"])
-def test_what_is_kept_from_one_image_does_not_change_the_next(method):
+def test_caches_of_one_image_do_not_change_the_next(method):
     def fresh() -> CRF:
         return CRF([Spatial(2, weight=2), Spatial(4), Bilateral(4, 60, weight=3)], method=method)
 
@@ -249,7 +249,7 @@ def test_it_can_be_copied_and_pickled_after_use(twin):
 
 @pytest.mark.parametrize("method", ["lattice", "exact"])
 @pytest.mark.parametrize("covariance", [None, np.diag([0.09, 0.09, 0.09])])
-def test_points_far_from_the_origin_are_coupled_as_near_it(method, covariance):
+def test_results_do_not_depend_on_the_origin_of_points(method, covariance):
     """Millimetres on a map of the earth: eight digits, where float32 has seven."""
     random = np.random.default_rng(90_001)
     local = np.round(random.random((300, 3)) * 5, 3)

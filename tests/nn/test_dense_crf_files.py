@@ -15,8 +15,8 @@ from densefield import DenseCRF  # noqa: E402
 KERNELS = (Spatial([2.7, 3.1], weight=[0.1, 0.7]), Bilateral(61.3, [9.7, 10.1, 60], weight=[[0.3, -0.1], [-0.1, 0.7]]))
 
 
-def test_a_trained_module_comes_back_from_its_file(tmp_path: Path) -> None:
-    """Files have enough digits for the same parameters, which then stand for themselves: see test_layer_exact."""
+def test_a_saved_module_is_loaded_unchanged(tmp_path: Path) -> None:
+    """Files have enough digits for the same parameters, which then stand for themselves: see test_dense_crf_exact."""
     crf = DenseCRF(2, KERNELS, iterations=7, halo=1, axis_order="yx", threads=1)
     for parameter in crf.parameters():
         parameter.data += 0.1
@@ -37,7 +37,7 @@ def test_numpy_and_torch_read_the_same_file(tmp_path: Path) -> None:
         assert np.array_equal(one.shape(dimensions), two.shape(dimensions)) and np.array_equal(one.weight, two.weight)
 
 
-def test_options_that_are_not_in_the_file_are_given(tmp_path: Path) -> None:
+def test_options_complete_the_file(tmp_path: Path) -> None:
     CRF([Bilateral(9, 20)]).save(tmp_path / "crf.toml")
     crf = DenseCRF.load(tmp_path / "crf.toml", 3, adjoint="recompute", channels=1, axes=3, threads=1, data_range=65535)
     assert (crf.adjoint, crf.channels, crf.axes, crf.options.threads, crf.options.data_range) == (
@@ -50,7 +50,7 @@ def test_options_that_are_not_in_the_file_are_given(tmp_path: Path) -> None:
     assert crf.bilateral.log_sigma.shape == (4,)
 
 
-def test_a_file_for_another_number_of_labels_is_refused(tmp_path: Path) -> None:
+def test_a_file_for_another_number_of_classes_is_rejected(tmp_path: Path) -> None:
     DenseCRF(2, KERNELS).save(tmp_path / "crf.toml")
     with pytest.raises(InputError, match="2 labels"):
         DenseCRF.load(tmp_path / "crf.toml", num_classes=3)

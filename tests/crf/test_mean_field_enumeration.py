@@ -67,7 +67,7 @@ def random_model(shape: tuple[int, int, int], strength: float, seed: int) -> tup
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_free_energy_is_the_divergence_less_log_z(shape):
+def test_the_free_energy_is_the_divergence_minus_log_z(shape):
     random = np.random.default_rng(10_271)
     for seed in range(8_000, 8_006):
         crf, *data = random_model(shape, 2.0, seed)
@@ -84,7 +84,7 @@ def test_the_free_energy_is_the_divergence_less_log_z(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_mean_field_ends_nearer_to_the_model_than_it_began(shape):
+def test_mean_field_reduces_the_divergence_from_the_model(shape):
     crf, *data = random_model(shape, 0.3, 8_111)
     listed = Listed(crf.problem(*data))
     solution = crf.solve(*data, tolerance=1e-12, energies=True)
@@ -96,7 +96,7 @@ def test_mean_field_ends_nearer_to_the_model_than_it_began(shape):
     assert divergence < 0.05
 
 
-def test_the_error_of_mean_field_falls_with_the_square_of_the_coupling():
+def test_the_error_of_mean_field_is_quadratic_in_the_weights():
     # Mean field keeps the first order of log p in the coupling, so marginals differ in the second: half of it, a
     # quarter of the error.
     def error(strength: float) -> float:
@@ -121,7 +121,7 @@ def test_a_model_without_kernels_is_solved_exactly():
     assert solution.energies[-1] == pytest.approx(-listed.log_z, abs=1e-12)
 
 
-def test_a_single_pixel_is_solved_exactly_where_it_sends_itself_nothing():
+def test_a_single_pixel_without_self_interaction_is_solved_exactly():
     crf, *data = random_model((3, 1, 1), 5.0, 8_419)
     expected = Listed(crf.problem(*data)).marginals
     assert np.allclose(crf.solve(*data).marginals.reshape(3, 1).T, expected, rtol=0, atol=1e-14)

@@ -55,7 +55,7 @@ WIDTHS = (3.3, 0.7, 21.0, 0.013)
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(9,), (20, 30), [20, 30], np.array([4, 5, 6]), (2, 0), (3, 4, 5, 2)], ids=str)
-def test_positions_are_those_of_pydensecrf(theirs, shape, kind):
+def test_positions_equal_those_of_pydensecrf(theirs, shape, kind):
     sdims = KINDS[kind](WIDTHS[: len(shape)])
     assert_same(ours.create_pairwise_gaussian(sdims, shape), theirs.create_pairwise_gaussian(sdims, shape))
 
@@ -76,7 +76,7 @@ CHANNEL_WIDTHS = [13, 0.05, np.float64(0.05), np.float32(7), True, (), (0.05,), 
 
 @pytest.mark.parametrize("name", IMAGES)
 @pytest.mark.parametrize("chdim", [-4, -3, -2, -1, 0, 1, 2, 3, 4, np.int64(2), True])
-def test_whatever_pydensecrf_runs_gives_its_numbers_and_what_it_fails_at_is_our_error(theirs, name, chdim):
+def test_valid_calls_give_the_numbers_of_pydensecrf_and_others_raise(theirs, name, chdim):
     runs = 0
     counts = [KINDS[kind](WIDTHS[:count]) for count in (1, 2, 3, 4) for kind in ("tuple", "float64", "columns")]
     for sdims, schan in itertools.product([*counts, ()], CHANNEL_WIDTHS):
@@ -107,7 +107,7 @@ def test_a_width_may_differ_from_pixel_to_pixel(theirs):
         (((25, 25), (0.05, 0.05), IMAGE, 0), "schan has 2 widths for the 11 channels"),
     ],
 )
-def test_what_is_not_scaled_is_warned_of(arguments, words):
+def test_unscaled_features_give_a_warning(arguments, words):
     with pytest.warns(InputWarning, match=words):
         features = ours.create_pairwise_bilateral(*arguments)
     assert np.isfinite(features).all()
@@ -136,6 +136,6 @@ def test_what_is_not_scaled_is_warned_of(arguments, words):
         (lambda: ours.create_pairwise_bilateral((2, 3), 7, IMAGE.astype(str), 2), InputTypeError, "img"),
     ],
 )
-def test_odd_input_is_refused(wrong, error, words):
+def test_invalid_input_is_rejected(wrong, error, words):
     with pytest.raises(error, match=words):
         wrong()

@@ -182,7 +182,7 @@ def test_a_script_runs_unchanged(tmp_path, name):
 
 
 @pytest.mark.parametrize("photo, annotation", [("im1", "anno1"), ("im2", "anno2"), ("im3", "anno3")])
-def test_annotated_photos_of_pydensecrf_come_out_alike(shared, tmp_path, photo, annotation):
+def test_annotated_photos_of_pydensecrf_are_reproduced(shared, tmp_path, photo, annotation):
     pytest.importorskip("PIL")
     folder = shared / "data" / "pydensecrf-examples"
     assert_runs_alike(

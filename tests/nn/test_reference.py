@@ -48,7 +48,7 @@ def exact(scores: Any, features: Any, shape: Any, weight: Any, **options: Any) -
 @pytest.mark.parametrize("exclude_self", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_every_gradient_is_that_of_finite_differences(normalization: str, masked: bool, exclude_self: bool) -> None:
+def test_every_gradient_matches_finite_differences(normalization: str, masked: bool, exclude_self: bool) -> None:
     present = torch.tensor([[1.0, 1.0, 0.0, 1.0, 1.0]]) if masked else None
     options = {"normalizations": [normalization], "present": present, "exclude_self": exclude_self}
     assert torch.autograd.gradcheck(lambda *leaves: projected(*leaves, **options), small_model())
@@ -60,7 +60,7 @@ def test_gradients_reach_every_form_of_shape_and_weight(weight: str, shape: str)
     assert torch.autograd.gradcheck(projected, small_model(weight, shape))
 
 
-def test_gradients_of_a_batch_with_one_kernel_shared_and_one_of_each_item() -> None:
+def test_gradients_of_a_batch_with_a_shared_and_an_individual_kernel() -> None:
     scores, own, widths, weight = small_model(batch=2)
     shared = random(1, 5, 1, seed=5).requires_grad_()
 
@@ -79,7 +79,7 @@ def test_gradients_of_a_batch_with_one_kernel_shared_and_one_of_each_item() -> N
     assert torch.autograd.gradcheck(both, (scores, own, widths, weight, shared))
 
 
-def test_the_normalisation_has_a_derivative_of_its_own() -> None:
+def test_the_gradient_includes_the_derivative_of_the_normalization() -> None:
     """The classic mistake: D = K·1 held fixed. Were it constant, these gradients would be equal."""
     found = []
     for fixed in (False, True):
@@ -183,7 +183,7 @@ def test_the_torch_lattice_is_near_the_exact_sum_forward_and_backward(dtype: Any
         assert float(found / true) == pytest.approx(1, abs=0.05)  # measured: 1.001 and 0.986
 
 
-def test_a_kernel_that_all_items_share_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shared_kernel_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     built = []
 
     class Counting(reference_torch.ExactFilter):  # type: ignore[misc, name-defined]
@@ -204,7 +204,7 @@ def test_a_kernel_that_all_items_share_is_built_once(monkeypatch: pytest.MonkeyP
         assert torch.equal(whole[item], alone)
 
 
-def test_lattices_are_calibrated_only_where_nothing_normalises(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lattices_are_calibrated_only_without_normalization(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     class Noting(reference_torch.TorchLatticeFilter):  # type: ignore[misc, name-defined]
@@ -220,12 +220,12 @@ def test_lattices_are_calibrated_only_where_nothing_normalises(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 5), (2, 3, 0)])
-def test_nothing_gives_nothing(shape: tuple[int, ...]) -> None:
+def test_empty_input_gives_empty_output(shape: tuple[int, ...]) -> None:
     features = random(1, shape[2], 2)
     assert exact(random(*shape), features, torch.ones(2), torch.tensor(1.0)).shape == shape
 
 
-def test_one_pixel_with_nobody_else_keeps_its_scores() -> None:
+def test_a_single_pixel_without_self_interaction_keeps_its_scores() -> None:
     scores = random(1, 3, 1)
     log_q = exact(scores, random(1, 1, 2), torch.ones(2), torch.tensor(4.0), exclude_self=True)
     assert torch.allclose(log_q, scores.log_softmax(1), rtol=0, atol=1e-14)

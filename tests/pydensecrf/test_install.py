@@ -24,7 +24,7 @@ def python(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProc
     )
 
 
-def test_every_way_of_importing_gives_ours():
+def test_every_form_of_import_gives_the_drop_in():
     code = """
 import sys
 import densefield.pydensecrf
@@ -46,7 +46,7 @@ print(dcrf.DenseCRF.__module__, unary_from_labels.__module__, pydensecrf.eigen._
     ]
 
 
-def test_it_refuses_to_hide_a_package_that_is_in_use():
+def test_install_rejects_an_imported_pydensecrf():
     code = """
 import sys, types
 sys.modules["pydensecrf"] = types.ModuleType("pydensecrf")
@@ -76,7 +76,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_script_runs_under_it(project):
+def test_a_script_runs_with_the_drop_in(project):
     result = python("-m", "densefield.pydensecrf", "code/script.py", "3", "--flag", cwd=project)
     assert result.returncode == 3, result.stderr
     facts, module = result.stdout.splitlines()
@@ -85,7 +85,7 @@ def test_a_script_runs_under_it(project):
     assert Path(facts.split("|")[4]).samefile(project / "code")
 
 
-def test_a_script_finds_what_it_finds_under_python_itself(project):
+def test_a_script_has_the_environment_of_plain_python(project):
     pytest.importorskip("pydensecrf", reason="pydensecrf is not installed: pip install 'densefield[peers]'")
     plain = python("code/script.py", "0", "x y", cwd=project)
     under_ours = python("-m", "densefield.pydensecrf", "code/script.py", "0", "x y", cwd=project)
@@ -107,7 +107,7 @@ def test_a_script_finds_what_it_finds_under_python_itself(project):
         (["-m", "email"], 1, "no module named email.__main__"),
     ],
 )
-def test_without_a_script_it_says_how_it_is_used(tmp_path, arguments, code, words):
+def test_without_a_script_the_usage_is_printed(tmp_path, arguments, code, words):
     result = python("-m", "densefield.pydensecrf", *arguments, cwd=tmp_path)
     assert result.returncode == code
     assert words in (result.stderr if code else result.stdout)
@@ -120,7 +120,7 @@ def facts_of_a_package(*options: str, cwd: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("form", [["-m", "tool"], ["-m", "tool.part"], ["-mtool"]], ids=" ".join)
-def test_a_module_finds_what_it_finds_under_python_itself(tmp_path, form):
+def test_a_module_has_the_environment_of_plain_python(tmp_path, form):
     pytest.importorskip("pydensecrf", reason="pydensecrf is not installed: pip install 'densefield[peers]'")
     probe = PROBE.replace("sibling", "tool.sibling").replace("__file__,", "__file__, __package__, __spec__.name,")
     for name, text in {"__init__": "", "__main__": probe, "part": probe, "sibling": "GREETING = 'hello'\n"}.items():
@@ -131,7 +131,7 @@ def test_a_module_finds_what_it_finds_under_python_itself(tmp_path, form):
     assert facts_of_a_package("-m", "densefield.pydensecrf", *form, cwd=tmp_path) == plain
 
 
-def test_a_folder_with_a_main_program_runs_as_under_python_itself(project):
+def test_a_folder_with_a_main_program_runs_as_in_plain_python(project):
     pytest.importorskip("pydensecrf", reason="pydensecrf is not installed: pip install 'densefield[peers]'")
     (project / "code" / "script.py").rename(project / "code" / "__main__.py")
     plain = python("code", "0", cwd=project)
@@ -142,14 +142,14 @@ def test_a_folder_with_a_main_program_runs_as_under_python_itself(project):
     assert (project / folder).samefile(expected[4])  # relative in one, absolute in the other
 
 
-def test_an_error_inside_a_module_is_its_own(project):
+def test_an_error_inside_a_module_is_shown_unchanged(project):
     (project / "code" / "broken.py").write_text("import absent_dependency\n", encoding="utf-8")
     result = python("-m", "densefield.pydensecrf", "-m", "broken", cwd=project / "code")
     assert result.returncode == 1
     assert result.stderr.strip().endswith("ModuleNotFoundError: No module named 'absent_dependency'")
 
 
-def test_an_error_in_the_script_is_its_own(project):
+def test_an_error_in_the_script_is_shown_unchanged(project):
     (project / "code" / "broken.py").write_text("raise KeyError('mine')\n", encoding="utf-8")
     result = python("-m", "densefield.pydensecrf", "code/broken.py", cwd=project)
     assert result.returncode == 1

@@ -103,7 +103,7 @@ def test_it_equals_the_reference_for_every_normalisation(normalization: str, mas
 
 @pytest.mark.parametrize("normalization", get_args(Normalization))
 @pytest.mark.parametrize("mean_field", [native, reference])
-def test_pixels_that_take_no_part_leave_the_gradients_of_shapes_alone(mean_field: Any, normalization: str) -> None:
+def test_ignored_pixels_do_not_affect_the_gradients_of_shapes(mean_field: Any, normalization: str) -> None:
     """However many there are: here they are all where a pixel is already, so that the lattices stay the same."""
     dtype = torch.float32 if mean_field is native else torch.float64
     f, position, colour, *rest = (leaf.to(dtype) for leaf in model(shared=False))
@@ -128,7 +128,7 @@ def test_it_equals_the_reference_for_other_options(options: dict[str, Any]) -> N
     check(model(), **options)
 
 
-def test_without_updates_only_scores_have_a_gradient() -> None:
+def test_without_iterations_only_scores_have_a_gradient() -> None:
     log_q, (slope, *others) = run(native, model(), iterations=0)
     scores = model()[0].double().requires_grad_()
     truth = scores.log_softmax(1)
@@ -140,7 +140,7 @@ def test_without_updates_only_scores_have_a_gradient() -> None:
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("learnt", [NAMES, NAMES[:1], NAMES[3:]])
-def test_recomputed_marginals_give_the_same_bits_as_kept_ones(learnt: tuple[str, ...], masked: bool) -> None:
+def test_recomputed_and_stored_marginals_give_the_same_gradients(learnt: tuple[str, ...], masked: bool) -> None:
     present = (random(BATCH, POINTS, seed=6) > -0.8).float() if masked else None
     options: Any = {"learnt": learnt, "present": present}
     log_q, stored = run(native, model(), adjoint="store", **options)
@@ -171,14 +171,14 @@ def test_marginals_are_recomputed_for_one_image_at_a_time(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("threads", [2, 3, 5])
-def test_the_number_of_threads_changes_no_bit(threads: int) -> None:
+def test_the_number_of_threads_does_not_change_results(threads: int) -> None:
     log_q, slopes = run(native, model(), threads=1)
     same, others = run(native, model(), threads=threads)
     assert torch.equal(log_q, same)
     assert all(torch.equal(one, other) for one, other in zip(slopes, others, strict=True))
 
 
-def test_only_what_is_learnt_is_differentiated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frozen_parameters_are_not_differentiated(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     native_back_track = native_torch.native_back_track
 
@@ -200,7 +200,7 @@ def test_only_what_is_learnt_is_differentiated(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_nothing_is_kept_where_nothing_is_differentiated(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_differentiation_nothing_is_stored(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     states: list[Any] = []
     native_mean_field = native_torch.native_mean_field
 
@@ -223,7 +223,7 @@ def test_nothing_is_kept_where_nothing_is_differentiated(mode: Any, monkeypatch:
 
 
 @pytest.mark.parametrize(("images", "points"), [(0, 5), (2, 0)])
-def test_nothing_gives_nothing(images: int, points: int) -> None:
+def test_empty_input_gives_empty_output(images: int, points: int) -> None:
     scores = torch.zeros(images, 3, points, requires_grad=True)
     features = torch.zeros(1, points, 2, requires_grad=True)
     widths, weight = torch.ones(2, requires_grad=True), torch.tensor(1.0, requires_grad=True)

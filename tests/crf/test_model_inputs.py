@@ -31,7 +31,7 @@ IMAGE = np.zeros((3, 4, 3), np.uint8)
         ({"threads": "all"}, InputTypeError, "threads is 'all', expected an integer or None"),
     ],
 )
-def test_options_that_make_no_crf_are_refused_at_once(options, error, message):
+def test_invalid_options_are_rejected_immediately(options, error, message):
     with pytest.raises(error, match=message):
         CRF(**options)
 
@@ -58,7 +58,7 @@ def test_options_that_make_no_crf_are_refused_at_once(options, error, message):
     ],
 )
 @pytest.mark.parametrize("method", ["lattice", "exact"])
-def test_what_is_no_score_is_refused(scores, error, message, method):
+def test_invalid_scores_are_rejected(scores, error, message, method):
     for call in ("solve", "steps", "problem"):
         with pytest.raises(error, match=message):
             getattr(CRF([Spatial(2)], method=method), call)(scores)
@@ -90,21 +90,21 @@ def test_what_is_no_score_is_refused(scores, error, message, method):
     ],
 )
 @pytest.mark.parametrize("method", ["lattice", "exact"])
-def test_what_does_not_fit_the_scores_is_refused(given, error, message, method):
+def test_arguments_that_do_not_fit_the_scores_are_rejected(given, error, message, method):
     for call in ("solve", "steps", "problem"):
         with pytest.raises(error, match=message):
             getattr(CRF([Bilateral(2, 3)], method=method), call)(SCORES, **given)
 
 
 @pytest.mark.parametrize("damping", [-0.1, 1.0, 2, np.nan, np.inf, "much", None, True])
-def test_damping_outside_zero_to_one_is_refused(damping):
+def test_damping_outside_zero_to_one_is_rejected(damping):
     for call in ("solve", "steps"):
         with pytest.raises(InputError, match=r"damping is .*expected a number from 0 \(no damping\) to below 1"):
             getattr(CRF([Spatial(2)]), call)(SCORES, damping=damping)
 
 
 @pytest.mark.parametrize("tolerance", [0, -1e-3, np.nan, np.inf, "tight", True])
-def test_a_tolerance_that_is_not_above_zero_is_refused(tolerance):
+def test_a_tolerance_that_is_not_positive_is_rejected(tolerance):
     with pytest.raises(InputError, match=r"tolerance is .*expected a finite number above 0, or None"):
         CRF([Spatial(2)]).solve(SCORES, tolerance=tolerance)
 
@@ -118,19 +118,19 @@ def test_damping_and_tolerance_may_be_numbers_of_numpy():
     "weight, message",
     [([1.0, 2.0, 3.0], r"shape \(3,\), which is for 3 labels, but there are 2"), (np.eye(3), "for 3 labels")],
 )
-def test_weights_for_other_labels_are_refused_when_the_scores_come(weight, message):
+def test_weights_for_another_number_of_labels_are_rejected_with_the_scores(weight, message):
     crf = CRF([Spatial(2, weight=weight)])
     with pytest.raises(InputError, match=message):
         crf.solve(SCORES)
 
 
-def test_features_that_are_too_many_for_a_lattice_are_refused():
+def test_too_many_features_for_a_lattice_are_rejected():
     features: dict[str, Any] = {"many": np.zeros((3, 4, 17))}
     with pytest.raises(InputError, match="17 dimensions"):
         CRF([Custom("many")]).solve(SCORES, features=features)
 
 
-def test_a_refused_image_leaves_the_crf_as_it_was():
+def test_a_rejected_image_does_not_change_the_crf():
     crf = CRF([Spatial(2), Bilateral(2, 3)])
     before = crf.solve(SCORES, IMAGE).marginals
     with pytest.raises(InputError, match="no image was given"):

@@ -64,13 +64,13 @@ def test_an_image_may_be_a_field_of_packed_records() -> None:
     assert np.array_equal(CRF(PHOTO).marginals(SCORES, records["colour"]), CRF(PHOTO).marginals(SCORES, IMAGE))
 
 
-def test_one_number_may_stand_for_all() -> None:
+def test_a_broadcast_number_is_accepted() -> None:
     scores, image = np.broadcast_to(np.float32(1), (3, 6, 7)), np.broadcast_to(np.uint8(9), (6, 7, 3))
     assert np.allclose(CRF(PHOTO).marginals(scores, image), 1 / 3, rtol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(1, 1_000_000), (1_000_000, 1)])
-def test_a_line_of_a_million_pixels_is_an_image(shape: tuple[int, int]) -> None:
+def test_an_image_may_be_one_row_of_a_million_pixels(shape: tuple[int, int]) -> None:
     scores = np.random.default_rng(88).standard_normal((2, *shape)).astype(np.float32)
     q = CRF([Spatial(4, weight=3, normalization="after")], iterations=1).marginals(scores)
     taps = np.exp(-0.5 * (np.arange(-24, 25) / 4) ** 2)
@@ -80,7 +80,7 @@ def test_a_line_of_a_million_pixels_is_an_image(shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("width", [1e6, 1e10, 1e15])
-def test_widths_far_larger_than_the_image_make_all_pixels_neighbours(width: float) -> None:
+def test_widths_far_larger_than_the_image_connect_all_pixels(width: float) -> None:
     crf = CRF([Spatial(width, weight=3, normalization="after")], iterations=1)
     q = crf.marginals(SCORES)
     expected = softmax(SCORES + 3 * softmax(SCORES).mean((1, 2), keepdims=True))
@@ -88,7 +88,7 @@ def test_widths_far_larger_than_the_image_make_all_pixels_neighbours(width: floa
 
 
 @pytest.mark.parametrize("width", [1e-3, 1e-6])
-def test_widths_far_smaller_than_a_pixel_make_it_its_own_only_neighbour(width: float) -> None:
+def test_widths_far_smaller_than_a_pixel_leave_self_interaction_only(width: float) -> None:
     q = CRF([Spatial(width, weight=3, normalization="after")], iterations=1).marginals(SCORES)
     assert np.allclose(q, softmax(SCORES + 3 * softmax(SCORES)), rtol=0, atol=1e-6)
 
@@ -110,7 +110,7 @@ def test_widths_too_small_for_the_keys_of_a_lattice_are_an_error(kernel: Any) ->
         (Spatial(covariance=1e-90 * np.eye(2)), IMAGE),
     ],
 )
-def test_features_beyond_single_precision_are_an_error_that_says_so(kernel: Any, image: Any, method: Any) -> None:
+def test_features_beyond_float32_raise(kernel: Any, image: Any, method: Any) -> None:
     with pytest.raises(InputError, match=rf"the {kernel.name} kernel divides .* beyond the range of float32.* widths"):
         CRF([kernel], method=method).marginals(SCORES, image)
 

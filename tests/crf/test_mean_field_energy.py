@@ -10,7 +10,7 @@ from densefield.crf.mean_field import free_energy
 from densefield.crf.pairwise import normalized
 
 
-def test_it_is_its_formula():
+def test_the_free_energy_matches_its_formula():
     random = np.random.default_rng(23_029)
     features, f, q = random.normal(size=(9, 2)), random.normal(size=(9, 3)), random.dirichlet(np.ones(3), 9)
     mu = random.normal(size=(3, 3))
@@ -25,14 +25,14 @@ def test_it_is_its_formula():
     assert free_energy(q, np.log(q), f, couplings) == pytest.approx(expected, rel=1e-13)
 
 
-def test_a_label_that_is_ruled_out_adds_nothing():
+def test_a_forbidden_label_adds_nothing():
     q = np.array([[1.0, 0.0], [0.5, 0.5]])
     with np.errstate(divide="ignore"):
         log_q = np.log(q)
     assert free_energy(q, log_q, np.zeros((2, 2)), []) == pytest.approx(-np.log(2), rel=1e-15)
 
 
-def test_many_pixels_in_single_precision_are_added_in_double():
+def test_many_float32_pixels_are_summed_in_float64():
     q = np.full((300_000, 1), 1.0, np.float32)
     f = np.full((300_000, 1), 0.1, np.float32)
     exact = -300_000 * float(np.float32(0.1))

@@ -95,7 +95,7 @@ def test_energies_for_labels_and_pairs_of_labels_act_with_the_same_sign(photos, 
 
 
 @pytest.mark.parametrize("kernel", ["CONST_KERNEL", "DIAG_KERNEL", "FULL_KERNEL"])
-def test_every_kind_of_kernel_gives_the_same(kernel):
+def test_every_kind_of_kernel_gives_the_same_marginals(kernel):
     random = np.random.default_rng(5501)
     features = random.normal(0, 1, (4, 500)).astype(np.float32)
     energies = random.normal(0, 1, (3, 500)).astype(np.float32)
@@ -108,7 +108,7 @@ def test_every_kind_of_kernel_gives_the_same(kernel):
     assert np.abs(results[1] - results[0]).max() < 1e-5
 
 
-def test_steps_are_the_same_one_by_one(photos):
+def test_single_steps_give_the_same_marginals(photos):
     energies = smooth_energies(5, seed=7321)
     runs = []
     for crf in (theirs, ours):

@@ -55,7 +55,7 @@ def test_unary_from_softmax(theirs, options, dtype):
         assert_same(ours.unary_from_softmax(p, **options), theirs.unary_from_softmax(p, **options))
 
 
-def test_the_old_names_give_the_numbers_of_the_new_ones_and_say_so_in_the_log(theirs, caplog):
+def test_deprecated_names_give_the_same_numbers_and_a_log_entry(theirs, caplog):
     for name, arguments in [
         ("compute_unary", (LABELS, 5)),
         ("compute_unary", (LABELS, 5, 0.8)),
@@ -69,13 +69,13 @@ def test_the_old_names_give_the_numbers_of_the_new_ones_and_say_so_in_the_log(th
         assert name in caplog.records[0].getMessage()
 
 
-def test_without_clipping_a_probability_of_nought_is_an_infinite_energy_and_numpy_warns():
+def test_without_clipping_a_probability_of_0_is_an_infinite_energy():
     with pytest.warns(RuntimeWarning, match="divide by zero"):
         energies = ours.unary_from_softmax(np.array([[1.0], [0.0]]), clip=None)
     assert energies.tolist() == [[0.0], [np.inf]]
 
 
-def test_unsigned_labels_may_be_unsure():
+def test_unsigned_labels_may_contain_unsure():
     signed = ours.unary_from_labels(LABELS, 5, 0.7)
     np.testing.assert_array_equal(ours.unary_from_labels(LABELS.astype(np.uint8), 5, 0.7), signed)
 
@@ -98,6 +98,6 @@ def test_unsigned_labels_may_be_unsure():
         (lambda: ours.unary_from_softmax(PROBABILITIES, scale=1.5), InputError, "scale"),
     ],
 )
-def test_odd_input_is_refused(wrong, error, words):
+def test_invalid_input_is_rejected(wrong, error, words):
     with pytest.raises(error, match=words):
         wrong()

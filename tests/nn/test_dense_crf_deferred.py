@@ -29,7 +29,7 @@ def empty() -> Any:
         return DenseCRF(2, KERNELS)
 
 
-def test_parameters_on_the_meta_device_are_an_error_that_says_what_to_do() -> None:
+def test_parameters_on_the_meta_device_raise_and_say_what_to_do() -> None:
     crf = empty()
     with pytest.raises(InputError, match=r"spatial\.log_sigma is on the meta device .*to_empty.*reset_parameters"):
         crf(SCORES, IMAGE)
@@ -39,7 +39,7 @@ def test_parameters_on_the_meta_device_are_an_error_that_says_what_to_do() -> No
 
 
 @pytest.mark.parametrize("cure", ["reset_parameters", "assign"])
-def test_what_the_error_says_helps(cure: str) -> None:
+def test_the_remedy_of_the_error_works(cure: str) -> None:
     whole, crf = DenseCRF(2, KERNELS), empty()
     if cure == "assign":
         for parameter in whole.parameters():
@@ -81,13 +81,13 @@ def test_a_parameter_that_is_not_finite_is_named(name: str, value: float, messag
         crf(SCORES.to(dtype), IMAGE)
 
 
-def test_a_weight_that_has_fallen_to_zero_is_none_of_them() -> None:
+def test_a_weight_of_zero_is_accepted() -> None:
     crf = DenseCRF(2, [Spatial(3)])
     crf.spatial.log_weight.data.fill_(-1e4)
     assert torch.allclose(crf(SCORES), SCORES.log_softmax(1), atol=1e-6)
 
 
-def test_looking_at_the_parameters_takes_less_than_a_millisecond() -> None:
+def test_checking_the_parameters_takes_less_than_a_millisecond() -> None:
     """About 40 µs, of the 20 ms and more that an image takes."""
     from densefield.nn.parameter_checks import check_devices, check_parameters
 
@@ -155,7 +155,7 @@ class TestInTransformers:
         assert not missing
         assert torch.equal(loaded(IMAGE), model(IMAGE))
 
-    def test_a_file_without_a_crf_leaves_it_at_its_initial_values_and_says_so(
+    def test_a_file_without_a_crf_keeps_initial_values_and_reports_missing_keys(
         self, model_class: Any, saved: Any
     ) -> None:
         loaded, missing = self.load_without(model_class, saved[1], "crf.")
@@ -165,9 +165,7 @@ class TestInTransformers:
             assert np.array_equal(value, expected[name]), name
 
     @pytest.mark.parametrize("start", ["crf.bilateral.log_sigma", "network.bias"])
-    def test_what_is_in_the_file_is_kept_where_something_else_is_missing(
-        self, model_class: Any, saved: Any, start: str
-    ) -> None:
+    def test_values_of_a_partial_file_are_loaded(self, model_class: Any, saved: Any, start: str) -> None:
         model, folder = saved
         loaded, missing = self.load_without(model_class, folder, start)
         assert missing == {start}
@@ -181,7 +179,7 @@ class TestInTransformers:
 
 
 @pytest.mark.parametrize(("name", "value"), [("log_sigma", 40.0), ("log_weight", 30.0), ("log_sigma", -800.0)])
-def test_parameters_beyond_what_gradients_hold_are_refused_by_name(name: str, value: float) -> None:
+def test_parameters_too_large_for_gradients_are_rejected_by_name(name: str, value: float) -> None:
     crf = DenseCRF(2)
     with torch.no_grad():
         getattr(crf.bilateral, name).fill_(value)
@@ -189,6 +187,6 @@ def test_parameters_beyond_what_gradients_hold_are_refused_by_name(name: str, va
         crf(torch.zeros(1, 2, 4, 5), torch.zeros(1, 3, 4, 5, dtype=torch.uint8))
 
 
-def test_scores_on_the_meta_device_are_refused() -> None:
+def test_scores_on_the_meta_device_are_rejected() -> None:
     with pytest.raises(InputError, match="the scores are on the meta device"):
         DenseCRF(2).to("meta")(torch.zeros(1, 2, 4, 5, device="meta"), torch.zeros(1, 3, 4, 5, device="meta"))

@@ -11,7 +11,7 @@ from tests.support.crf_reference import NORMALIZATIONS, dense_marginals, exact, 
 
 @pytest.mark.parametrize("exclude_self", [False, True])
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_ignored_pixels_are_as_if_they_were_not(exclude_self, normalization):
+def test_ignored_pixels_have_no_effect(exclude_self, normalization):
     scores, image = random_input(5, 6)
     ignore = np.random.default_rng(77_003).random((5, 6)) < 0.3
     y, x = np.mgrid[:5, :6]
@@ -24,7 +24,7 @@ def test_ignored_pixels_are_as_if_they_were_not(exclude_self, normalization):
     assert np.allclose(found[:, ignore], softmax(scores)[:, ignore], rtol=1e-12)
 
 
-def test_convergent_inference_ignores_them_too():
+def test_convergent_inference_ignores_pixels_too():
     scores, image = random_input(5, 6)
     ignore = np.random.default_rng(77_017).random((5, 6)) < 0.3
     crf = exact(exclude_self=True)
@@ -37,7 +37,7 @@ def test_convergent_inference_ignores_them_too():
 
 
 @pytest.mark.parametrize("options", [{}, {"convergent": True}])
-def test_an_image_of_which_everything_is_ignored_keeps_its_scores(options):
+def test_a_completely_ignored_image_keeps_its_scores(options):
     scores, image = random_input(5, 6)
     for normalization in ("symmetric", "none"):
         kernels = [Spatial(2, normalization=normalization), Bilateral(4, 60, normalization=normalization)]
@@ -47,7 +47,7 @@ def test_an_image_of_which_everything_is_ignored_keeps_its_scores(options):
             assert np.isfinite(found.energies).all()
 
 
-def test_ignoring_nothing_changes_nothing():
+def test_an_empty_ignore_mask_changes_nothing():
     scores, image = random_input(5, 6)
     for crf in (CRF(), exact()):
         nothing = crf.solve(scores, image, ignore=np.zeros((5, 6), bool)).marginals
@@ -64,7 +64,7 @@ def test_on_the_lattice_ignored_pixels_neither_send_nor_receive():
     assert np.allclose(found[:, ignore], softmax(scores)[:, ignore], atol=1e-6)
 
 
-def test_spacing_is_a_width_divided_by_it():
+def test_spacing_divides_widths():
     scores, image = random_input(3, 4, 5)
     spacing = (0.7, 1.3, 2.9)
     widths = 2 / np.array(spacing)
@@ -78,7 +78,7 @@ def test_spacing_is_a_width_divided_by_it():
     assert np.allclose(lattice[0].marginals, lattice[1].marginals, atol=1e-4)
 
 
-def test_a_cloud_of_points_is_compared_by_features_of_its_own():
+def test_point_clouds_use_custom_features():
     random = np.random.default_rng(60_013)
     scores = random.normal(size=(4, 30))
     xyz, normals = random.normal(size=(30, 3)), random.normal(size=(30, 3)).astype(np.float32)
@@ -91,7 +91,7 @@ def test_a_cloud_of_points_is_compared_by_features_of_its_own():
     assert np.allclose(found, dense_marginals(scores, pairs, 3), rtol=1e-11)
 
 
-def test_custom_features_on_a_grid_stand_beside_the_image():
+def test_custom_features_and_images_can_be_combined():
     scores, image = random_input(4, 5)
     depth = np.random.default_rng(60_017).random((4, 5, 1))
     crf = exact(Bilateral(3, 60, weight=2), Custom("depth", 0.2, weight=2))
@@ -113,7 +113,7 @@ def test_a_grey_image_is_an_image_of_one_channel():
         assert np.array_equal(crf.solve(scores, image[..., 0]).marginals, crf.solve(scores, image).marginals)
 
 
-def test_whole_and_floating_colours_are_the_same_colours():
+def test_integer_and_float_colours_give_the_same_result():
     scores, image = random_input(5, 6)
     whole = image.astype(np.uint8)
     for crf in (CRF(), exact()):

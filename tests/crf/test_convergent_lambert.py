@@ -10,7 +10,7 @@ from densefield.crf.convergent import lambert_of_exponential
 EPS = np.finfo(np.float64).eps
 
 
-def test_it_is_w_of_e_to_the_x_where_that_does_not_overflow():
+def test_it_equals_w_of_exp_x_without_overflow():
     special = pytest.importorskip("scipy.special")
     x = np.concatenate([np.linspace(-700, 700, 20_011), np.linspace(-3, 3, 5_003)])
     expected = special.lambertw(np.exp(x)).real
@@ -18,18 +18,18 @@ def test_it_is_w_of_e_to_the_x_where_that_does_not_overflow():
     assert (np.abs(lambert_of_exponential(x) - expected) <= 4 * EPS * (1 + np.abs(x)) * expected).all()
 
 
-def test_it_solves_its_equation_where_e_to_the_x_overflows():
+def test_it_solves_its_equation_where_exp_x_overflows():
     x = np.geomspace(700, 1e300, 4_001)
     w = lambert_of_exponential(x)
     assert (np.abs(w + np.log(w) - x) <= 4 * EPS * x).all()
 
 
-def test_far_below_zero_it_is_the_exponential_and_then_nothing():
+def test_far_below_zero_it_is_exp_x_and_then_0():
     x = np.array([-60.0, -745.0, -1e4, -1e300, -np.inf])
     assert np.array_equal(lambert_of_exponential(x), np.exp(x))
 
 
-def test_it_rises_without_a_seam():
+def test_it_is_monotonic_across_its_branches():
     x = np.linspace(-45, 45, 90_001)
     w = lambert_of_exponential(x)
     # Its derivative is ω/(1+ω); the steps are 1e-3 wide, and rounding of x leaves eps·|x| over each.

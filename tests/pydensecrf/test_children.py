@@ -101,21 +101,21 @@ def program(request, tmp_path: Path) -> list[str]:
     return ["script.py", *arguments]
 
 
-def test_without_it_children_have_the_real_package(program, tmp_path):
+def test_without_install_children_import_the_real_package(program, tmp_path):
     pytest.importorskip("pydensecrf", reason="pydensecrf is not installed: pip install 'densefield[peers]'")
     assert set(lines(*program, cwd=tmp_path)) == {"pydensecrf.densecrf"}
 
 
-def test_children_of_a_script_inherit_it(program, tmp_path):
+def test_children_of_a_script_inherit_the_drop_in(program, tmp_path):
     assert set(lines("-m", "densefield.pydensecrf", *program, cwd=tmp_path)) == {OURS}
 
 
-def test_children_of_a_module_inherit_it(program, tmp_path):
+def test_children_of_a_module_inherit_the_drop_in(program, tmp_path):
     arguments = ["-m", "script", *program[1:]]
     assert set(lines("-m", "densefield.pydensecrf", *arguments, cwd=tmp_path)) == {OURS}
 
 
-def test_children_of_a_program_that_calls_install_inherit_it(program, tmp_path):
+def test_children_of_a_program_that_calls_install_inherit_the_drop_in(program, tmp_path):
     script = tmp_path / "script.py"
     # Where only the parent calls it, not every worker that imports the script.
     call = "if __name__ == '__main__':\n    import densefield.pydensecrf\n    densefield.pydensecrf.install()\n"
@@ -123,7 +123,7 @@ def test_children_of_a_program_that_calls_install_inherit_it(program, tmp_path):
     assert set(lines(*program, cwd=tmp_path)) == {OURS}
 
 
-def test_the_path_that_children_had_before_comes_after_ours_and_is_not_repeated(tmp_path):
+def test_the_previous_path_of_children_follows_and_is_not_repeated(tmp_path):
     code = """
 import os, sys, densefield.pydensecrf as p
 before, first = list(sys.path), os.environ["PYTHONPATH"]
@@ -135,7 +135,7 @@ print(entries[1:] == [first], sys.path == [before[0], entries[0], *before[1:]], 
     assert lines("-c", code, cwd=tmp_path, env=environment) == ["True True True"]
 
 
-def test_a_child_without_densefield_has_the_package_that_it_has_otherwise(tmp_path):
+def test_a_child_without_densefield_imports_its_own_package(tmp_path):
     package = tmp_path / "elsewhere" / "pydensecrf"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("", encoding="utf-8")
@@ -150,7 +150,7 @@ subprocess.run([sys.executable, "-S", "-c", child], check=True, env={{**os.envir
     assert lines("-c", code, cwd=tmp_path) == ["another False"]
 
 
-def test_a_child_that_ignores_its_environment_does_not_inherit_it(tmp_path):
+def test_a_child_that_ignores_its_environment_does_not_inherit_the_drop_in(tmp_path):
     pytest.importorskip("pydensecrf", reason="pydensecrf is not installed: pip install 'densefield[peers]'")
     code = """
 import subprocess, sys, densefield.pydensecrf as p

@@ -61,7 +61,7 @@ def test_it_agrees_with_the_numpy_crf(method: Any, dtype: str, tolerance: float)
         assert np.allclose(found[index], expected, rtol=0, atol=tolerance)
 
 
-def test_the_initial_kernels_come_back_from_to_numpy() -> None:
+def test_to_numpy_returns_the_initial_kernels() -> None:
     kernels = every_kind_of_kernel(3)
     back = DenseCRF(3, kernels, iterations=7, exclude_self=True, halo=1).double().to_numpy()
     dimensions = {"position": 2, "channel": 3, "depth": 2}
@@ -85,7 +85,7 @@ def test_the_default_has_the_nine_parameters_of_the_paper() -> None:
     assert sum(parameter.numel() for parameter in crf.parameters()) == 9
 
 
-def test_values_are_in_units_of_their_own() -> None:
+def test_values_are_in_pixels_and_colour_levels() -> None:
     values = DenseCRF(3, every_kind_of_kernel(3)).values()
     assert list(values) == [
         "spatial.sigma",
@@ -115,7 +115,7 @@ def test_every_parameter_and_input_gets_a_gradient_in_its_own_dtype() -> None:
         assert bool(leaf.grad.isfinite().all()) and float(leaf.grad.abs().max()) > 0, name
 
 
-def test_gradients_of_the_parameters_are_those_of_finite_differences() -> None:
+def test_gradients_of_the_parameters_match_finite_differences() -> None:
     crf = DenseCRF(3, every_kind_of_kernel(3), method="exact", iterations=2).double()
     scores, image, depth = random(1, 3, 2, 3).double(), colours(1, 3, 2, 3).double(), random(1, 2, 2, 3).double()
     names, leaves = zip(*crf.named_parameters(), strict=True)
@@ -129,13 +129,13 @@ def test_gradients_of_the_parameters_are_those_of_finite_differences() -> None:
     assert torch.autograd.gradcheck(loss, leaves)
 
 
-def test_images_of_bytes_are_images() -> None:
+def test_uint8_images_are_accepted() -> None:
     crf = DenseCRF(3)
     image = colours(1, 3, 5, 6).round()
     assert torch.equal(crf(random(1, 3, 5, 6), image), crf(random(1, 3, 5, 6), image.to(torch.uint8)))
 
 
-def test_items_of_different_sizes_equal_one_by_one() -> None:
+def test_items_of_different_sizes_equal_single_items() -> None:
     crf = DenseCRF(2, [*PHOTO, Custom(feature="depth", sigma=1)])
     sizes = [(4, 5), (7, 3), (1, 1)]
     scores = [random(2, *size).requires_grad_() for size in sizes]
@@ -150,13 +150,13 @@ def test_items_of_different_sizes_equal_one_by_one() -> None:
     assert all(f.grad is not None for f in scores)
 
 
-def test_an_image_of_one_serves_the_whole_batch() -> None:
+def test_an_image_with_batch_size_1_is_shared_by_the_batch() -> None:
     crf = DenseCRF(2)
     scores, image = random(3, 2, 4, 5), colours(1, 3, 4, 5)
     assert torch.equal(crf(scores, image), crf(scores, image.expand(3, -1, -1, -1)))
 
 
-def test_ignored_pixels_keep_their_scores_and_send_nothing() -> None:
+def test_ignored_pixels_keep_their_scores_and_have_no_effect() -> None:
     crf = DenseCRF(2)
     scores, image = random(1, 2, 5, 6), colours(1, 3, 5, 6)
     ignore = torch.zeros(1, 5, 6, dtype=torch.bool)
@@ -178,7 +178,7 @@ def test_volumes_have_a_spacing() -> None:
     assert not np.allclose(found, crf(scores, image).detach().numpy(), atol=1e-3)
 
 
-def test_point_clouds_have_features_of_their_own() -> None:
+def test_point_clouds_have_custom_features() -> None:
     crf = DenseCRF(4, [Custom(feature="xyz", sigma=[0.5, 0.5, 0.5], weight=2)])
     scores, xyz = random(2, 4, 50), random(2, 3, 50, seed=3)
     found = crf(scores, features={"xyz": xyz}).detach().numpy()
@@ -187,7 +187,7 @@ def test_point_clouds_have_features_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
-def test_points_far_from_the_origin_are_coupled_as_near_it(dtype: Any) -> None:
+def test_results_do_not_depend_on_the_origin_of_points(dtype: Any) -> None:
     """Whole numbers of nine digits, where float32 has seven; and gradients go to them."""
     place = torch.as_tensor(np.random.default_rng(71).integers(0, 50, (1, 2, 40)))
     crf = DenseCRF(3, [Custom("place", (4.0, 4.0), weight=3)])
@@ -206,7 +206,7 @@ def test_points_far_from_the_origin_are_coupled_as_near_it(dtype: Any) -> None:
 
 @pytest.mark.parametrize(("shape", "spacing"), [((5,), None), ((3, 4), (0.7, 1.3)), ((2, 3, 4), (0.1, 0.2, 3.3))])
 @pytest.mark.parametrize("order", ["xy", "yx"])
-def test_positions_are_those_of_numpy(shape: Any, spacing: Any, order: Any) -> None:
+def test_positions_equal_those_of_the_numpy_crf(shape: Any, spacing: Any, order: Any) -> None:
     expected = sites.grid_positions(shape, spacing, order)
     assert np.array_equal(reference_torch.grid_positions(shape, spacing, order)[0].flatten(1).T.numpy(), expected)
 
@@ -243,14 +243,14 @@ def test_parameters_are_frozen_by_name() -> None:
 
 
 @pytest.mark.parametrize("patterns", [("bilateral.sigma",), ("*", "colour.*"), ()])
-def test_a_name_that_there_is_not_is_an_error_that_lists_those_there_are(patterns: tuple[str, ...]) -> None:
+def test_an_unknown_name_raises_and_lists_the_known_names(patterns: tuple[str, ...]) -> None:
     crf = DenseCRF(2)
     with pytest.raises(InputError, match=r"no parameter is called .*spatial\.log_sigma, spatial\.log_weight"):
         crf.freeze(*patterns)
     assert all(parameter.requires_grad for parameter in crf.parameters())
 
 
-def test_it_prints_labels_iterations_changed_options_and_a_line_for_each_kernel() -> None:
+def test_the_repr_has_classes_iterations_changed_options_and_kernels() -> None:
     kernels = [
         Spatial([3, 2.5], weight=np.linspace(1, 3, 21)),
         Bilateral(60, 10, weight=np.eye(21), normalization="after"),
@@ -293,7 +293,7 @@ def test_type_checkers_know_what_it_returns(tmp_path: Path) -> None:
     assert shown == ['Revealed type is "torch._tensor.Tensor"', 'Revealed type is "list[torch._tensor.Tensor]"']
 
 
-def test_no_pixels_and_no_items_are_no_error() -> None:
+def test_no_pixels_and_no_items_are_accepted() -> None:
     crf = DenseCRF(2)
     assert crf(random(0, 2, 4, 5), colours(0, 3, 4, 5)).shape == (0, 2, 4, 5)
     assert crf(random(1, 2, 0, 5), colours(1, 3, 0, 5)).shape == (1, 2, 0, 5)

@@ -72,7 +72,7 @@ def _eager_switching() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("adjoint", ["store", "recompute"])
-def test_bound_kernels_live_as_long_as_the_graph(adjoint: str) -> None:
+def test_kernels_live_as_long_as_the_graph(adjoint: str) -> None:
     inputs = leaves()
     log_q = mean_field(*inputs, adjoint=adjoint)
     loss = log_q.sum()
@@ -87,14 +87,14 @@ def test_bound_kernels_live_as_long_as_the_graph(adjoint: str) -> None:
     assert result.isfinite().all()
 
 
-def test_without_gradients_nothing_lives_on() -> None:
+def test_without_gradients_nothing_is_stored() -> None:
     with torch.no_grad():
         log_q = mean_field(*leaves())
     assert not bound_batch.live and not log_q.requires_grad
 
 
 @pytest.mark.parametrize("adjoint", ["store", "recompute"])
-def test_a_retained_graph_can_be_gone_through_again(adjoint: str) -> None:
+def test_a_retained_graph_can_be_differentiated_again(adjoint: str) -> None:
     inputs = leaves()
     log_q = mean_field(*inputs, adjoint=adjoint)
     once = gradients(log_q, inputs, retain_graph=True)
@@ -110,7 +110,7 @@ def test_second_derivatives_are_an_error_not_zero() -> None:
         slope.sum().backward()
 
 
-def test_several_graphs_do_not_take_each_others_kernels() -> None:
+def test_several_graphs_do_not_share_kernels() -> None:
     ours, theirs = leaves(seed=33), leaves(seed=99)
     first, second = mean_field(*ours), mean_field(*theirs)
     assert len(bound_batch.live) == 2
@@ -120,7 +120,7 @@ def test_several_graphs_do_not_take_each_others_kernels() -> None:
 
 
 @pytest.mark.parametrize("adjoint", ["store", "recompute"])
-def test_copies_of_what_the_graph_saves_give_the_same_gradients(adjoint: str) -> None:
+def test_copies_of_saved_tensors_give_the_same_gradients(adjoint: str) -> None:
     inputs = leaves()
     expected = gradients(mean_field(*inputs, adjoint=adjoint), inputs)
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.clone(), lambda tensor: tensor):
@@ -144,7 +144,7 @@ def test_checkpointing_gives_the_same_gradients(adjoint: str, reentrant: bool) -
 
 
 @pytest.mark.parametrize("test", ["test_schema", "test_autograd_registration", "test_faketensor"])
-def test_the_operators_are_what_torch_expects_of_one(test: str) -> None:
+def test_the_operators_pass_opcheck(test: str) -> None:
     """Not so test_aot_dispatch of the forward pass: it compares all results, and tickets are numbered."""
     spec = bound_batch.KernelSpec(("depth",), "symmetric")
     for needs in (True, False):
@@ -231,7 +231,7 @@ class Marginals(torch.utils.data.Dataset[Any]):
 
 @pytest.mark.skipif("fork" not in torch.multiprocessing.get_all_start_methods(), reason="processes do not fork here")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python 3.12 on, where other threads run
-def test_forked_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forked_workers_give_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Network(threads=2)
     items = Marginals(model)
     expected = [items[index] for index in range(4)]  # threads have run here before the fork
@@ -240,7 +240,7 @@ def test_forked_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         assert_equal(found, item)
 
 
-def test_two_python_threads_at_once_find_the_same() -> None:
+def test_two_concurrent_python_threads_give_the_same_result() -> None:
     problems = [leaves(images, points, seed=points) for images, points in ((2, 300), (1, 5000)) * 6]
     expected = [gradients(mean_field(*inputs), inputs) for inputs in problems]
     with ThreadPoolExecutor(2) as pool:
@@ -250,7 +250,7 @@ def test_two_python_threads_at_once_find_the_same() -> None:
 
 
 @pytest.mark.usefixtures("_eager_switching")
-def test_two_python_threads_share_a_crf_for_images_of_two_sizes() -> None:
+def test_two_python_threads_can_share_a_crf_for_images_of_two_sizes() -> None:
     crf = CRF([Spatial(2, weight=2)], iterations=1, threads=1)
     problems = [random(2, *size, seed=size[0]).numpy() for size in ((3, 4), (5, 2)) * 200]
     expected = [crf.marginals(scores) for scores in problems[:2]] * 200
@@ -260,7 +260,7 @@ def test_two_python_threads_share_a_crf_for_images_of_two_sizes() -> None:
 
 
 @pytest.mark.usefixtures("_eager_switching")
-def test_two_python_threads_share_a_module_for_images_of_two_sizes() -> None:
+def test_two_python_threads_can_share_a_module_for_images_of_two_sizes() -> None:
     module = DenseCRF(2, [Spatial(2, weight=2)], iterations=1, threads=1)
     problems = [random(1, 2, *size, seed=size[0]) for size in ((3, 4), (5, 2)) * 200]
     with torch.no_grad():
