@@ -56,12 +56,12 @@ def test_grey_values_are_labels(save):
 def test_grey_0_and_255_are_an_object(save, values):
     for num_classes in (None, 2):
         mask = read_mask(save(np.array(values, np.uint8)), num_classes=num_classes)
-        assert mask.form == "object" and (mask.values * 255).tolist() == values
+        assert mask.form == "binary" and (mask.values * 255).tolist() == values
 
 
 def test_bits_are_an_object(save):
     mask = read_mask(save(np.array([[True, False]])))
-    assert mask.form == "object" and mask.values.tolist() == [[1, 0]]
+    assert mask.form == "binary" and mask.values.tolist() == [[1, 0]]
 
 
 def test_grey_0_and_255_are_labels_if_there_are_more_than_two_classes(save):
@@ -161,7 +161,7 @@ def test_jpeg_raises_for_labels_but_not_for_soft_masks(save):
         ("mask.npy", LABELS[None], {}, r"uint8 of shape \(1, 2, 3\)"),
         ("mask.npy", LABELS, {"logits": True}, "holds labels"),
         ("mask.npy", SOFT, {"soft": True}, "is an array"),
-        ("mask.npy", SOFT, {"num_classes": 3}, "4 labels, but num_classes=3"),
+        ("mask.npy", SOFT, {"num_classes": 3}, "4 classes, but num_classes=3"),
         ("mask.png", LABELS, {"logits": True}, "is a picture"),
         ("mask.png", LABELS, {"logits": True, "soft": True}, "logits=True and soft=True"),
     ],
@@ -194,7 +194,7 @@ def test_errors_name_unreadable_files(tmp_path):
 @pytest.mark.parametrize("name", ["mask.png", "mask.tif", "mask.npy"])
 def test_binary_masks_follow_one_rule(save, value, name):
     mask = read_mask(save(np.array([[0, value, 0]], np.uint8), name))
-    assert mask.form == "object" and mask.foreground == value
+    assert mask.form == "binary" and mask.foreground == value
     assert mask.values.tolist() == [[0, 1, 0]] and mask.unary()["void"] is None
 
 
@@ -213,7 +213,7 @@ def test_the_value_of_unknown_pixels_can_be_chosen(save):
 
 def test_a_binary_mask_may_have_unknown_pixels_of_a_third_value(save):
     mask = read_mask(save(np.array([[0, 128, 255]], np.uint8)), void=128)
-    assert mask.form == "object" and mask.foreground == 255
+    assert mask.form == "binary" and mask.foreground == 255
     assert mask.labels().tolist() == [[0, -1, 1]] and mask.values[0, 1] == mask.unary()["void"]
 
 

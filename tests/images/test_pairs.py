@@ -27,7 +27,7 @@ def folders(tmp_path):
 
 def test_pairs_have_the_same_name_and_come_sorted(folders):
     images, masks, out = folders(["b.JPG", "a.1.png", "c.tif"], ["c.npz", "a.1.npy", "b.png"])
-    pairing = pair_up(images, masks, out, form="npy")
+    pairing = pair_up(images, masks, out, format="npy")
     assert pairing.pairs == (
         Pair(images / "a.1.png", masks / "a.1.npy", out / "a.1.npy"),
         Pair(images / "b.JPG", masks / "b.png", out / "b.npy"),
@@ -95,7 +95,7 @@ def test_missing_or_mismatched_inputs_raise(folders, tmp_path):
 def test_results_of_tiff_masks_are_tiff_unless_a_format_is_given(folders):
     images, masks, out = folders(["a.jpg", "b.jpg", "c.jpg", "d.jpg"], ["a.tif", "b.TIFF", "c.png", "d.npy"])
     assert [pair.out.name for pair in pair_up(images, masks, out).pairs] == ["a.tif", "b.TIFF", "c.png", "d.png"]
-    assert {pair.out.suffix for pair in pair_up(images, masks, out, form="tif").pairs} == {".tif"}
+    assert {pair.out.suffix for pair in pair_up(images, masks, out, format="tif").pairs} == {".tif"}
 
 
 def test_recursive_search_mirrors_subfolders_in_results(folders):

@@ -47,7 +47,7 @@ def labels_in(path: Path) -> np.ndarray:
         return np.asarray(picture)
 
 
-@pytest.mark.parametrize("form", ["labels", "probabilities", "logits", "object", "soft"])
+@pytest.mark.parametrize("form", ["labels", "probabilities", "logits", "binary", "soft"])
 def test_refining_a_pair_equals_refining_its_arrays(tmp_path, form):
     photo, mask = scene(6113)
     Image.fromarray(photo).save(tmp_path / "photo.png")
@@ -57,7 +57,7 @@ def test_refining_a_pair_equals_refining_its_arrays(tmp_path, form):
         mask[0, 0] = 2
         Image.fromarray(mask).save(path)
         expected = refine(photo, labels=mask, kernels=KERNELS)
-    elif form == "object":
+    elif form == "binary":
         Image.fromarray(mask * np.uint8(255)).save(path)
         expected = refine(photo, labels=mask, kernels=KERNELS)
     elif form == "soft":
@@ -229,7 +229,7 @@ def test_binary_masks_keep_their_two_values(tmp_path, value):
     Image.fromarray(photo).save(tmp_path / "photo.png")
     Image.fromarray(mask * np.uint8(value)).save(tmp_path / "mask.png")
     refined = refine_files(tmp_path / "photo.png", tmp_path / "mask.png", tmp_path / "out.png", SETTINGS)
-    assert refined.failures == [] and refined.outcomes[0].form == "object"
+    assert refined.failures == [] and refined.outcomes[0].form == "binary"
     expected = value * refine(photo, labels=mask, kernels=KERNELS).argmax(0)
     assert np.array_equal(labels_in(tmp_path / "out.png"), expected)
 

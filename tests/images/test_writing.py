@@ -49,7 +49,7 @@ def test_an_indexed_picture_keeps_the_palette_of_the_mask(tmp_path, entries):
 def test_a_binary_mask_keeps_its_foreground_value(tmp_path, value):
     for sixteen_bits, mode in ((False, "L"), (True, "I;16")):
         write_result(
-            tmp_path / "a.png", PROBABILITIES[:2], Mask("object", BEST, foreground=value, sixteen_bits=sixteen_bits)
+            tmp_path / "a.png", PROBABILITIES[:2], Mask("binary", BEST, foreground=value, sixteen_bits=sixteen_bits)
         )
         with Image.open(tmp_path / "a.png") as picture:
             assert picture.mode == mode

@@ -190,7 +190,7 @@ def refine_verb(
                     out,
                     settings,
                     preview=preview,
-                    form=None if format is None else format.value,
+                    format=None if format is None else format.value,
                     recursive=recursive,
                     mask_suffix=mask_suffix,
                     skip_existing=skip_existing,

@@ -104,10 +104,10 @@ def print_summary(refined: RefinedFiles, log: Path | None, flags: Mapping[str, s
 
 def _print_forms(refined: RefinedFiles) -> None:
     forms = [outcome.form for outcome in refined.outcomes]
-    objects, labels = forms.count("object"), forms.count("labels")
-    if objects and labels:
+    binary, labels = forms.count("binary"), forms.count("labels")
+    if binary and labels:
         print_message(
-            f"binary masks, such as 0/255: {objects}; masks of labels: {labels}. If all hold labels, pass their number "
+            f"binary masks, such as 0/255: {binary}; masks of labels: {labels}. If all hold labels, pass their number "
             "as --num-classes."
         )
     if "voc colours" in forms:

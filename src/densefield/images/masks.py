@@ -17,7 +17,7 @@ from densefield.images.reading import SIXTEEN_BITS, count_frames, open_image
 from densefield.io.untrusted import read_array
 from densefield.labels import VOID, Void, binary_foreground, void_value
 
-Form = Literal["indexed", "labels", "object", "voc colours", "colours", "soft", "probabilities", "logits"]
+Form = Literal["indexed", "labels", "binary", "voc colours", "colours", "soft", "probabilities", "logits"]
 
 ARRAYS = (".npy", ".npz")
 MAX_CLASSES = 1 << 16  # larger numbers are identifiers, not classes
@@ -32,7 +32,7 @@ class Mask:
     Parameters
     ----------
     form
-        "indexed" for a picture with a palette; "labels" for a grey picture or an array of integers; "object" for a
+        "indexed" for a picture with a palette; "labels" for a grey picture or an array of integers; "binary" for a
         binary mask such as 0/255, whose foreground is label 1; "soft" for a grey picture of the probability of label 1;
         "voc colours" for a picture in the colours of PASCAL VOC, with VOC's labels; "colours" for a picture in other
         colours, numbered in their order; "probabilities" or "logits" for an array of them.
@@ -43,7 +43,7 @@ class Mask:
     void
         The value of unknown pixels; None if every value is a label.
     foreground
-        The value of label 1 in a file of the form "object".
+        The value of label 1 in a file of the form "binary".
     sixteen_bits
         The picture has 16 bits per pixel.
 
@@ -152,7 +152,7 @@ def _array_mask(path: Path, logits: bool, num_classes: int | None, void: Void) -
         )
     if num_classes is not None and len(array) != num_classes:
         raise InputError(
-            f"{path} has shape {array.shape}, that is {len(array)} labels, but num_classes={num_classes} was given."
+            f"{path} has shape {array.shape}, that is {len(array)} classes, but num_classes={num_classes} was given."
         )
     return Mask("logits" if logits else "probabilities", array)
 
@@ -174,9 +174,9 @@ def _label_mask(
         return Mask("labels", values, void=unknown, sixteen_bits=sixteen_bits)
     binary = (values == foreground).astype(np.uint8)
     if known.size == values.size:
-        return Mask("object", binary, foreground=foreground, sixteen_bits=sixteen_bits)
+        return Mask("binary", binary, foreground=foreground, sixteen_bits=sixteen_bits)
     binary[values == unknown] = VOID
-    return Mask("object", binary, void=VOID, foreground=foreground, sixteen_bits=sixteen_bits)
+    return Mask("binary", binary, void=VOID, foreground=foreground, sixteen_bits=sixteen_bits)
 
 
 def _only_name(path: Path, names: list[str]) -> str:
@@ -218,7 +218,7 @@ def _picture_mask(path: Path, soft: bool, num_classes: int | None, void: Void) -
     if sixteen_bits and different.tolist() in ([0, 65535], [65535]):
         raise InputError(f"{path} has 16 bits and only the values {{0, 65535}}: save it with 8 bits, as 0 and 255.")
     if not greys.any() and (num_classes is None or num_classes <= 2) and void != 0:
-        return Mask("object", greys.astype(np.uint8), sixteen_bits=sixteen_bits)  # binary masks may be empty
+        return Mask("binary", greys.astype(np.uint8), sixteen_bits=sixteen_bits)  # binary masks may be empty
     return _label_mask(path, greys, num_classes, void, sixteen_bits)
 
 

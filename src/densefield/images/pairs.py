@@ -80,27 +80,12 @@ def pair_up(
     mask: Path,
     out: Path,
     preview: Path | None = None,
-    form: str | None = None,
+    format: str | None = None,
     *,
     recursive: bool = False,
     mask_suffix: str = "",
 ) -> Pairing:
-    """Pair an image with its mask, or all images of a folder with the masks of another.
-
-    Parameters
-    ----------
-    image, mask
-        Two files, or two folders. cat.jpg goes with cat.png.
-    out, preview
-        Files for two files, folders for two folders.
-    form
-        The format of a folder's results: "png", "tif", "npy" or "npz"; by default tif for tif masks, else png.
-    recursive
-        Search subfolders too; results are in subfolders of the same names.
-    mask_suffix
-        What is appended to an image's name in the name of its mask: with "_mask", cat.jpg goes with cat_mask.png, and
-        images and masks may be in one folder.
-    """
+    """Pair an image with its mask, or the images of a folder with their masks, as refine_files() describes."""
     for path in (image, mask):
         if not path.exists():
             raise InputError(f"there is no file or folder {path}.")
@@ -108,7 +93,7 @@ def pair_up(
         folder, file = (image, mask) if image.is_dir() else (mask, image)
         raise InputError(f"{folder} is a folder, but {file} is a file: expected two folders or two files.")
     if image.is_dir():
-        return _pair_folders(image, mask, out, preview, form, recursive, mask_suffix)
+        return _pair_folders(image, mask, out, preview, format, recursive, mask_suffix)
     if recursive or mask_suffix:
         given = "recursive=True" if recursive else f"mask_suffix={mask_suffix!r}"
         raise InputError(f"{given} is for folders, but {image} is a file: leave it out.")
@@ -122,10 +107,10 @@ def pair_up(
 
 
 def _pair_folders(
-    images: Path, masks: Path, out: Path, preview: Path | None, form: str | None, recursive: bool, mask_suffix: str
+    images: Path, masks: Path, out: Path, preview: Path | None, format: str | None, recursive: bool, mask_suffix: str
 ) -> Pairing:
-    if form is not None and f".{form}" not in FORMATS:
-        raise InputError(f"the format is {form!r}, expected one of {', '.join(f[1:] for f in FORMATS)}.")
+    if format is not None and f".{format}" not in FORMATS:
+        raise InputError(f"the format is {format!r}, expected one of {', '.join(f[1:] for f in FORMATS)}.")
     for folder in (out, preview):
         if folder is not None and folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file, but images and masks are folders: expected a folder.")
@@ -159,7 +144,7 @@ def _pair_folders(
             continue
         mask = of_mask[name][0]
         result = PurePosixPath(name).with_name(mask.stem)  # so that results can replace the masks
-        suffix = f".{form}" if form is not None else mask.suffix if mask.suffix.lower() in TIFF else ".png"
+        suffix = f".{format}" if format is not None else mask.suffix if mask.suffix.lower() in TIFF else ".png"
         shown = None if preview is None else preview / f"{result}.png"
         pairs.append(Pair(of_image[name][0], mask, out / f"{result}{suffix}", shown))
     if not pairs and not ambiguous:

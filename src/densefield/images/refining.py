@@ -102,7 +102,7 @@ def refine_files(
     settings: RefineSettings | None = None,
     *,
     preview: Path | None = None,
-    form: str | None = None,
+    format: str | None = None,
     recursive: bool = False,
     mask_suffix: str = "",
     skip_existing: bool = False,
@@ -117,10 +117,18 @@ def refine_files(
 
     Parameters
     ----------
-    image, mask, out, preview, form, recursive, mask_suffix
-        Those of `pair_up`.
+    image, mask
+        Two files, or two folders in which cat.jpg goes with cat.png.
+    out, preview
+        Where results and previews are written: files for two files, folders for two folders.
     settings
         How masks are read and refined.
+    format
+        The format of a folder's results: "png", "tif", "npy" or "npz"; by default tif for tif masks, else png.
+    recursive
+        Search subfolders too; results are in subfolders of the same names.
+    mask_suffix
+        The suffix of mask names: with "_mask", cat.jpg goes with cat_mask.png, also in the same folder.
     skip_existing
         Skip pairs whose result exists.
     threads
@@ -141,7 +149,7 @@ def refine_files(
     """
     settings = settings or RefineSettings()
     count = check_threads(threads)
-    pairing = pair_up(image, mask, out, preview, form, recursive=recursive, mask_suffix=mask_suffix)
+    pairing = pair_up(image, mask, out, preview, format, recursive=recursive, mask_suffix=mask_suffix)
     skipped = [pair for pair in pairing.pairs if skip_existing and pair.out.exists()]
     todo = sorted(set(pairing.pairs) - set(skipped), key=lambda pair: pair.out)
     if failed is not None:
@@ -234,7 +242,7 @@ def _check_memory(pair: Pair, mask: Mask, settings: RefineSettings) -> None:
 
 def _arguments(mask: Mask, settings: RefineSettings, threads: int | None) -> dict[str, Any]:
     """The arguments of `refine` and `explain` except the image."""
-    num_classes = 2 if mask.form == "object" and settings.num_classes is None else settings.num_classes
+    num_classes = 2 if mask.form == "binary" and settings.num_classes is None else settings.num_classes
     return {
         **mask.unary(),
         "num_classes": num_classes,

@@ -72,7 +72,7 @@ def _result_picture(
     if mask.form == "soft":
         return Image.fromarray(np.rint(probabilities[1] * 255).astype(np.uint8))
     labels = best_labels(probabilities, numbers)
-    if mask.form == "object":
+    if mask.form == "binary":
         return Image.fromarray((labels * mask.foreground).astype(np.uint16 if mask.sixteen_bits else np.uint8))
     count = len(probabilities) if numbers is None else int(numbers[-1]) + 1
     if count > MAX_CLASSES:
