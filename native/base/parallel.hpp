@@ -130,6 +130,11 @@ class PassQueues {
   Queue queues_[2];
 };
 
+// The number of threads for `tasks` tasks that each take longer than waking a thread, up to 50 µs.
+inline int worth_starting(int threads, std::int64_t tasks) {
+  return static_cast<int>(std::clamp<std::int64_t>(tasks, 1, threads));
+}
+
 // Runs body(worker) on up to `threads` threads, including the caller's, and returns when all have finished. The body
 // may throw nothing but Interrupted: allocate before the region. Fewer threads run if the system refuses one or is
 // busy. Throws Interrupted if the call is interrupted.

@@ -212,7 +212,7 @@ Lattice build_lattice(const Embedding& embedding, const FeatureSource& source, i
   if (source.points == 0) return lattice;
 
   const int corners = lattice.corners();
-  threads = worth_starting(threads, source.points);
+  threads = worth_starting(threads, source.points / 4096);
   if (source.points > std::numeric_limits<std::int32_t>::max() / corners)
     throw std::length_error("too many points for 32-bit indices");
   const Bounds bounds = take_features(lattice, source, kernels, threads);

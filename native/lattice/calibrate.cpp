@@ -181,7 +181,7 @@ float LatticeFilter::calibrate(GaussianSum<Real> gaussian_sum, int threads) cons
 
 float LatticeFilter::calibrated_magnitude(int threads) const {
   if (lattice_.points == 0) return 1;
-  threads = worth_starting(threads, lattice_.points);
+  threads = worth_starting(threads, lattice_.points / 4096);
   // In float32, coordinates up to 2¹⁴ cells are exact to a thousandth of a cell.
   return lattice_.code->span() < 1 << 14 ? calibrate(kernels_.gaussian_sum, threads)
                                          : calibrate(kernels_.gaussian_sum_wide, threads);

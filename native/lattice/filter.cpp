@@ -39,11 +39,9 @@ class Stopwatch {
 
 }  // namespace
 
-// Waking a thread takes up to 50 µs, which fewer numbers do not repay.
-int LatticeFilter::worth(int threads, Shape shape) const {
-  constexpr std::int64_t numbers = 1 << 15;
-  const std::int64_t most = std::min(lattice_.chunks(), shape.batch * shape.channels * lattice_.points / numbers);
-  return static_cast<int>(std::clamp<std::int64_t>(most, 1, threads));
+int LatticeFilter::useful_threads(int threads, Shape shape) const {
+  const std::int64_t tasks = shape.batch * shape.channels * lattice_.points / (1 << 15);
+  return worth_starting(threads, std::min(lattice_.chunks(), tasks));
 }
 
 // The last block of a row comes first: its padding spills into the next point's first channels, which are written
@@ -115,7 +113,7 @@ void LatticeFilter::apply(const float* values, float* out, Shape shape, bool adj
   WorkspacePool<Workspace>::Lease space(workspaces_);
   fit(*space, shape, false);
   std::deque<Queue> queues;
-  threads = worth(threads, shape);
+  threads = useful_threads(threads, shape);
   for (std::size_t i = 0; i < 2 * work.size(); ++i) queues.emplace_back(lattice_.chunks(), threads);
   float* local = space->local.data();
   float* rows = space->rows.data();
@@ -146,7 +144,7 @@ void LatticeFilter::gradients(const float* cotangent, const float* values, Shape
   fit(*space, shape, true);
   Buffer<float> slopes(static_cast<std::size_t>(points * corners));
   std::deque<Queue> queues;
-  threads = worth(threads, shape);
+  threads = useful_threads(threads, shape);
   for (std::size_t i = 0; i < 4 * work.size(); ++i) queues.emplace_back(lattice_.chunks(), threads);
   float* local = space->local.data();
   float* rows_values = space->rows.data();

@@ -88,7 +88,7 @@ class LatticeFilter {
   void diagonal_of(float* out, float magnitude, int threads) const;
   template <class Real>
   float calibrate(GaussianSum<Real> gaussian_sum, int threads) const;
-  int worth(int threads, Shape shape) const;
+  int useful_threads(int threads, Shape shape) const;
   std::vector<Block> blocks(Shape shape) const;
   void splat(const Worker& worker, Queue& queue, const Block& block, const float* values, float* local) const;
   void slice(const Worker& worker, Queue& queue, const Block& block, const float* rows, float* out) const;

@@ -68,11 +68,6 @@ struct Lattice {
   Chunk chunk(std::int64_t index) const;
 };
 
-// Waking a thread takes up to 50 µs, which fewer points do not repay.
-inline int worth_starting(int threads, std::int64_t points) {
-  return static_cast<int>(std::clamp<std::int64_t>(points / 4096, 1, threads));
-}
-
 // `halo`: rings of neighbours added around the vertices that points touch. Throws std::domain_error for features that
 // are not finite, std::overflow_error if keys overflow and std::length_error for more points than 32-bit indices
 // allow.

@@ -217,7 +217,7 @@ class PointMoments {
 void LatticeFilter::point_moments(const float* row_sums, const float* extra, const float* present, double factor,
                                   float magnitude, double* moments, int threads) const {
   if (lattice_.points == 0) return;
-  threads = worth(threads, {1, lattice_.corners()});
+  threads = useful_threads(threads, {1, lattice_.corners()});
   PointMoments pairs(*this, row_sums, extra, present, magnitude, threads);
   parallel(threads, [&](const Worker& worker) { pairs.run(worker); });
   pairs.finish(factor, moments);

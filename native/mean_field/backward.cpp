@@ -299,7 +299,7 @@ class Backward {
 void mean_field_backward(const std::vector<Coupling>& couplings, const Tiling& tiling, const BackwardTask& task,
                          const TileKernels& kernels, int threads) {
   if (tiling.points == 0) return;
-  threads = worth_starting(threads, tiling);
+  threads = tiling.useful_threads(threads);
   Backward backward(couplings, tiling, task, kernels, threads);
   parallel(threads, [&](const Worker& worker) { backward.run(worker); });
   backward.finish();

@@ -112,7 +112,7 @@ bool all_potts(const std::vector<Coupling>& couplings, const Tiling& tiling) {
 int mean_field(const std::vector<Coupling>& couplings, const Tiling& tiling, const Inference& task,
                const TileKernels& kernels, int threads) {
   if (tiling.points == 0) return 0;
-  threads = worth_starting(threads, tiling);
+  threads = tiling.useful_threads(threads);
   const bool potts = all_potts(couplings, tiling);
   if (task.rows.rows && !potts) throw std::invalid_argument("rows of scores need Potts kernels");
   const Tiling all_but_last(couplings, tiling.points, std::max(tiling.num_classes - 1, 1));

@@ -40,13 +40,10 @@ struct Tiling {
   std::int64_t plane_floats() const { return std::int64_t{num_classes} * kTile; }
   // Marginals of all points, as tiles in planes.
   std::int64_t state_floats() const { return tiles() * plane_floats(); }
+  int useful_threads(int threads) const {
+    return worth_starting(threads, std::min(units(), points * num_classes >> 14));
+  }
 };
-
-// Waking a thread takes up to 50 µs, which fewer numbers do not repay.
-inline int worth_starting(int threads, const Tiling& tiling) {
-  const std::int64_t most = std::min(tiling.units(), tiling.points * tiling.num_classes >> 14);
-  return static_cast<int>(std::clamp<std::int64_t>(most, 1, threads));
-}
 
 // Scores in rows; see score_rows.hpp.
 struct ScoreRows {

@@ -10,7 +10,7 @@ namespace {
 // Calls task(first point, points, planes of the tile) for every tile, on all threads.
 template <class Task>
 void for_all_tiles(const Tiling& tiling, int threads, const Task& task) {
-  threads = worth_starting(threads, tiling);
+  threads = tiling.useful_threads(threads);
   std::vector<Buffer<float>> planes(threads);
   parallel_for(threads, tiling.units(), [&](std::int64_t unit, int worker) {
     if (planes[worker].size() == 0) planes[worker] = Buffer<float>(static_cast<std::size_t>(tiling.plane_floats()));

@@ -14,7 +14,7 @@ namespace densefield {
 
 namespace {
 
-using Part = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;  // (points, columns), any strides
+using Table = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;  // (points, columns), any strides
 using Features = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 constexpr std::int64_t piece_points = 1 << 15;  // a multiple of kTile
@@ -30,18 +30,12 @@ void for_points(std::int64_t points, const PixelOrder* order, int threads, const
   });
 }
 
-void check(std::size_t points, const PixelOrder* order, int threads) {
-  if (order && static_cast<std::size_t>(order->num_pixels()) != points)
-    throw std::invalid_argument("the pixel order has another number of points");
-  if (threads < 1 || threads > 1024) throw std::invalid_argument("threads must be 1 to 1024");
-}
-
 template <class Number>
-void fill(const Part& part, const std::vector<float>& widths, const Features& out, std::int64_t offset,
+void fill(const Table& columns, const std::vector<float>& widths, const Features& out, std::int64_t offset,
           const PixelOrder* order, int threads) {
-  const auto* from = static_cast<const Number*>(part.data());
-  const std::int64_t point = part.stride(0), column = part.stride(1);
-  const auto points = static_cast<std::int64_t>(part.shape(0)), stride = static_cast<std::int64_t>(out.shape(1));
+  const auto* from = static_cast<const Number*>(columns.data());
+  const std::int64_t point = columns.stride(0), column = columns.stride(1);
+  const auto points = static_cast<std::int64_t>(columns.shape(0)), stride = static_cast<std::int64_t>(out.shape(1));
   float* to = out.data() + offset;
   for_points(points, order, threads, [&](std::int64_t read, std::int64_t written, std::int64_t count) {
     for (std::size_t c = 0; c < widths.size(); ++c)
@@ -51,36 +45,25 @@ void fill(const Part& part, const std::vector<float>& widths, const Features& ou
 }
 
 // out[:, offset + c] = columns[:, c] / widths[c], in pixel order if given.
-void fill_features(const Part& part, const std::vector<float>& widths, const Features& out, std::int64_t offset,
+void fill_features(const Table& columns, const std::vector<float>& widths, const Features& out, std::int64_t offset,
                    const PixelOrder* order, int threads) {
-  if (part.shape(1) != widths.size()) throw std::invalid_argument("one width per column");
-  if (out.shape(0) != part.shape(0) || offset < 0 || offset + part.shape(1) > out.shape(1))
-    throw std::invalid_argument("out has no room for the columns");
-  check(part.shape(0), order, threads);
-  if (part.dtype() == nb::dtype<std::uint8_t>())
-    fill<std::uint8_t>(part, widths, out, offset, order, threads);
-  else if (part.dtype() == nb::dtype<float>())
-    fill<float>(part, widths, out, offset, order, threads);
-  else if (part.dtype() == nb::dtype<double>())
-    fill<double>(part, widths, out, offset, order, threads);
+  require(columns.shape(1) == widths.size(), "one width per column");
+  require(out.shape(0) == columns.shape(0) && offset >= 0 && offset + columns.shape(1) <= out.shape(1),
+          "out has no room for the columns");
+  require(!order || static_cast<std::size_t>(order->num_pixels()) == columns.shape(0),
+          "the pixel order has another number of points");
+  check_threads(threads);
+  if (columns.dtype() == nb::dtype<std::uint8_t>())
+    fill<std::uint8_t>(columns, widths, out, offset, order, threads);
+  else if (columns.dtype() == nb::dtype<float>())
+    fill<float>(columns, widths, out, offset, order, threads);
+  else if (columns.dtype() == nb::dtype<double>())
+    fill<double>(columns, widths, out, offset, order, threads);
   else
     throw std::invalid_argument("columns must be uint8, float32 or float64");
 }
 
 using Flat = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-// Calls task(first, last) on pieces of an array; returns whether all return true.
-template <class Task>
-bool all_pieces(std::int64_t count, int threads, const Task& task) {
-  if (threads < 1 || threads > 1024) throw std::invalid_argument("threads must be 1 to 1024");
-  const std::int64_t piece = 1 << 18;
-  std::atomic<bool> good{true};
-  const ReleasedGil released;
-  parallel_for(threads, (count + piece - 1) / piece, [&](std::int64_t i, int) {
-    if (!task(i * piece, std::min((i + 1) * piece, count))) good.store(false, std::memory_order_relaxed);
-  });
-  return good;
-}
 
 // 0 · x is 0 unless x is NaN or infinite; sums of these products vectorise.
 bool finite(const float* values, std::int64_t first, std::int64_t last) {
@@ -95,9 +78,16 @@ bool finite(const float* values, std::int64_t first, std::int64_t last) {
 }
 
 bool all_finite(const Flat& values, int threads) {
-  const float* from = values.data();
-  return all_pieces(static_cast<std::int64_t>(values.shape(0)), threads,
-                    [&](std::int64_t first, std::int64_t last) { return finite(from, first, last); });
+  check_threads(threads);
+  const auto count = static_cast<std::int64_t>(values.shape(0));
+  const std::int64_t piece = 1 << 18;
+  std::atomic<bool> all{true};
+  const ReleasedGil released;
+  parallel_for(threads, (count + piece - 1) / piece, [&](std::int64_t i, int) {
+    if (!finite(values.data(), i * piece, std::min((i + 1) * piece, count)))
+      all.store(false, std::memory_order_relaxed);
+  });
+  return all;
 }
 
 // Uninitialised memory for (rows, columns) floats, from the cache of memory blocks.

@@ -7,6 +7,8 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <stdexcept>
+
 #include "base/interrupt.hpp"
 
 #if defined(__GLIBCXX__) && defined(__linux__)
@@ -80,6 +82,12 @@ class ReleasedGil {
   const Cancellation* cancellation_ = Cancellation::current();
   bool asks_no_more_ = false;
 };
+
+inline void require(bool holds, const char* message) {
+  if (!holds) throw std::invalid_argument(message);
+}
+
+inline void check_threads(int threads) { require(threads >= 1 && threads <= 1024, "threads must be 1 to 1024"); }
 
 // An array argument without conversion, which would write to a copy.
 inline auto array_arg(const char* name) { return nanobind::arg(name).noconvert(); }

@@ -20,30 +20,25 @@ using Numbers = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::
 using Moments = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Slope = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-void check_threads(int threads) {
-  if (threads < 1) throw std::invalid_argument("threads must be at least 1");
-}
-
 Shape shape_of(const LatticeFilter& filter, const Values& values) {
-  if (static_cast<std::int64_t>(values.shape(1)) != filter.lattice().points)
-    throw std::invalid_argument("values are for another number of points");
+  require(static_cast<std::int64_t>(values.shape(1)) == filter.lattice().points,
+          "values are for another number of points");
   return {static_cast<std::int64_t>(values.shape(0)), static_cast<std::int64_t>(values.shape(2))};
 }
 
 template <class A, class B>
 void check_same_shape(const A& a, const B& b) {
-  for (int axis = 0; axis < 3; ++axis)
-    if (a.shape(axis) != b.shape(axis)) throw std::invalid_argument("arrays differ in shape");
+  for (int axis = 0; axis < 3; ++axis) require(a.shape(axis) == b.shape(axis), "arrays differ in shape");
 }
 
 void check_points(const LatticeFilter& filter, const Numbers& numbers) {
-  if (static_cast<std::int64_t>(numbers.shape(0)) != filter.lattice().points)
-    throw std::invalid_argument("values are for another number of points");
+  require(static_cast<std::int64_t>(numbers.shape(0)) == filter.lattice().points,
+          "values are for another number of points");
 }
 
 Features features_of(const Points& points) {
   const bool is_double = points.dtype() == nb::dtype<double>();
-  if (!is_double && points.dtype() != nb::dtype<float>()) throw std::invalid_argument("points must be floats");
+  require(is_double || points.dtype() == nb::dtype<float>(), "points must be floats");
   return {points.data(), is_double, static_cast<std::int64_t>(points.shape(0))};
 }
 
@@ -51,16 +46,16 @@ std::unique_ptr<LatticeFilter> make_filter(const FeatureSource& source, int dime
                                            const std::vector<int>& axes, const std::vector<double>& taps,
                                            bool single_precision, int halo, int threads, const std::string& simd) {
   check_threads(threads);
-  if (dimension < 1 || dimension > max_dimension) throw std::invalid_argument("dimension must be 1 to 16");
-  if (source.is_double && single_precision) throw std::invalid_argument("single precision takes float32 points");
-  if (static_cast<int>(scale.size()) != dimension) throw std::invalid_argument("one scale per dimension");
-  if (axes.size() != taps.size()) throw std::invalid_argument("one tap per axis");
-  if (halo < 0 || halo > 8) throw std::invalid_argument("halo must be 0 to 8");
+  require(dimension >= 1 && dimension <= max_dimension, "dimension must be 1 to 16");
+  require(!source.is_double || !single_precision, "single precision takes float32 points");
+  require(static_cast<int>(scale.size()) == dimension, "one scale per dimension");
+  require(axes.size() == taps.size(), "one tap per axis");
+  require(halo >= 0 && halo <= 8, "halo must be 0 to 8");
   Embedding embedding{dimension, single_precision, {}};
   std::copy(scale.begin(), scale.end(), embedding.scale);
   std::vector<Pass> passes;
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i] < 0 || axes[i] > dimension) throw std::invalid_argument("axes must be 0 to dimension");
+    require(axes[i] >= 0 && axes[i] <= dimension, "axes must be 0 to dimension");
     passes.push_back({axes[i], static_cast<float>(taps[i])});
   }
   const LatticeKernels& chosen = kernels(simd).lattice;
@@ -107,9 +102,9 @@ void gradients(const LatticeFilter& filter, const Values& cotangent, const Value
   const Shape shape = shape_of(filter, values);
   check_same_shape(values, cotangent);
   check_same_shape(values, to_values);
-  if (static_cast<std::int64_t>(to_features.shape(0)) != filter.lattice().points ||
-      static_cast<int>(to_features.shape(1)) != filter.lattice().embedding.dimension)
-    throw std::invalid_argument("to_features must be (points, dimension)");
+  require(static_cast<std::int64_t>(to_features.shape(0)) == filter.lattice().points &&
+              static_cast<int>(to_features.shape(1)) == filter.lattice().embedding.dimension,
+          "to_features must be (points, dimension)");
   const ReleasedGil released;
   filter.gradients(cotangent.data(), values.data(), shape, to_values.data(), to_features.data(),
                    static_cast<float>(magnitude), threads);
@@ -123,7 +118,7 @@ void point_moments(const LatticeFilter& filter, const Numbers& row_sums, std::op
   if (extra) check_points(filter, *extra);
   if (present) check_points(filter, *present);
   const auto d = static_cast<std::size_t>(filter.lattice().embedding.dimension);
-  if (moments.shape(0) != d || moments.shape(1) != d) throw std::invalid_argument("moments must be (d, d)");
+  require(moments.shape(0) == d && moments.shape(1) == d, "moments must be (d, d)");
   const ReleasedGil released;
   filter.point_moments(row_sums.data(), extra ? extra->data() : nullptr, present ? present->data() : nullptr, factor,
                        static_cast<float>(magnitude), moments.data(), threads);
@@ -146,8 +141,7 @@ nb::ndarray<nb::numpy, nb::ro> features(const LatticeFilter& filter) {
 
 void diagonal(const LatticeFilter& filter, const Vector& out, double magnitude, int threads) {
   check_threads(threads);
-  if (static_cast<std::int64_t>(out.shape(0)) != filter.lattice().points)
-    throw std::invalid_argument("out is for another number of points");
+  require(static_cast<std::int64_t>(out.shape(0)) == filter.lattice().points, "out is for another number of points");
   const ReleasedGil released;
   filter.diagonal(out.data(), static_cast<float>(magnitude), threads);
 }

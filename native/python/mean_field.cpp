@@ -20,10 +20,6 @@ using Planes = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::c
 using PlanesOut = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Doubles = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
 
-void require(bool holds, const char* what) {
-  if (!holds) throw std::invalid_argument(what);
-}
-
 // One coupling with the Python objects it refers to.
 struct BoundCoupling {
   nb::object lattice;  // keeps the filter alive
@@ -63,7 +59,7 @@ struct Sizes {
 Sizes sizes_of(const Planes& scores, int iterations, int threads) {
   require(scores.shape(0) >= 1 && scores.shape(0) <= 1 << 20, "num_classes must be 1 to 2^20");
   require(iterations >= 0 && iterations <= 1 << 20, "iterations must be 0 to 2^20");
-  require(threads >= 1 && threads <= 1024, "threads must be 1 to 1024");
+  check_threads(threads);
   return {static_cast<std::int64_t>(scores.shape(1)), static_cast<int>(scores.shape(0))};
 }
 
@@ -131,7 +127,7 @@ struct BoundRows {
 
   void fill_scores(const PlanesOut& out, int threads, const std::string& simd) const {
     require_like_rows(out, "out must be (num_classes, points)");
-    require(threads >= 1 && threads <= 1024, "threads must be 1 to 1024");
+    check_threads(threads);
     const TileKernels& chosen = kernels(simd).tile;
     const ReleasedGil released;
     rows.fill_scores(chosen, threads, out.data());

@@ -14,14 +14,13 @@ using Order = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::c
 
 std::unique_ptr<PixelOrder> make_order(std::int64_t height, std::int64_t width) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  if (height < 0 || width < 0 || (height > 0 && width > most / height))
-    throw std::invalid_argument("height and width must be no less than 0, with fewer than 2^31 pixels");
+  require(height >= 0 && width >= 0 && (height == 0 || width <= most / height),
+          "height and width must be no less than 0, with fewer than 2^31 pixels");
   return std::make_unique<PixelOrder>(height, width);
 }
 
 void fill_indices(const PixelOrder& order, const Order& out) {
-  if (static_cast<std::int64_t>(out.shape(0)) != order.num_pixels())
-    throw std::invalid_argument("out must be (points,)");
+  require(static_cast<std::int64_t>(out.shape(0)) == order.num_pixels(), "out must be (points,)");
   std::int64_t* to = out.data();
   order.for_runs(0, order.num_pixels(), [&](const Run& run) {
     for (int i = 0; i < run.count; ++i) to[run.position + i] = run.pixel + i;
@@ -34,22 +33,21 @@ std::unique_ptr<BoundPixels> make_pixels(const Pixels& pixels, std::int64_t widt
                                          const std::vector<float>& position_widths,
                                          const std::vector<float>& channel_widths, nb::object order) {
   const auto points = static_cast<std::int64_t>(pixels.shape(0));
-  const PixelOrder* through = order.is_none() ? nullptr : nb::cast<const PixelOrder*>(order);
-  if (points > 0 && (width < 1 || width > points))
-    throw std::invalid_argument("width must be 1 to the number of points");
-  if (through && (through->num_pixels() != points || (points > 0 && through->width() != width)))
-    throw std::invalid_argument("the pixel order is of another image");
-  if (position_widths.size() != 2) throw std::invalid_argument("one width for x, one for y");
-  if (channel_widths.size() != pixels.shape(1)) throw std::invalid_argument("one width per channel");
-  return std::make_unique<BoundPixels>(BoundPixels{
-      pixels, order, PixelFeatures(points, width, position_widths, pixels.data(), channel_widths, through)});
+  const PixelOrder* given = order.is_none() ? nullptr : nb::cast<const PixelOrder*>(order);
+  require(points == 0 || (width >= 1 && width <= points), "width must be 1 to the number of points");
+  require(!given || (given->num_pixels() == points && (points == 0 || given->width() == width)),
+          "the pixel order is of another image");
+  require(position_widths.size() == 2, "one width for x, one for y");
+  require(channel_widths.size() == pixels.shape(1), "one width per channel");
+  return std::make_unique<BoundPixels>(
+      BoundPixels{pixels, order, PixelFeatures(points, width, position_widths, pixels.data(), channel_widths, given)});
 }
 
 void fill_features(const BoundPixels& pixels, const Features& out) {
   const PixelFeatures& features = pixels.features;
-  if (static_cast<std::int64_t>(out.shape(0)) != features.points() ||
-      static_cast<int>(out.shape(1)) != features.dimension())
-    throw std::invalid_argument("out must be (points, 2 + channels)");
+  require(static_cast<std::int64_t>(out.shape(0)) == features.points() &&
+              static_cast<int>(out.shape(1)) == features.dimension(),
+          "out must be (points, 2 + channels)");
   features.copy(0, features.points(), out.data());
 }
 

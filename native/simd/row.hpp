@@ -53,8 +53,7 @@ struct Row {
   }
 
   // this + factor * x
-  template <class Number>
-  Row plus(Number factor, const Row& x) const {
+  Row plus(Factor factor, const Row& x) const {
     return {multiply_add(x.head, factor, head), tail.plus(factor, x.tail)};
   }
 
@@ -123,10 +122,7 @@ struct Row<0> {
   }
   template <int H>
   void store_parts(float*, float*) const {}
-  template <class Number>
-  Row plus(Number, const Row&) const {
-    return {};
-  }
+  Row plus(Factor, const Row&) const { return {}; }
   Row operator+(const Row&) const { return {}; }
   Row operator*(const Row&) const { return {}; }
   float total() const { return 0; }

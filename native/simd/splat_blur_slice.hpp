@@ -103,7 +103,7 @@ void gather(Columns<const float> local, const std::int32_t* begin, const std::in
       if (at + ahead < end) prefetch_row<V>(local, slots[at + ahead]);
       sum = sum + load_row<V>(local, slots[at]);
     }
-    store_row<V>(Row<V>::zero().plus(factor, sum), rows, vertex);
+    store_row<V>(Row<V>::zero().plus(Factor(factor), sum), rows, vertex);
   }
 }
 
@@ -112,6 +112,7 @@ void gather(Columns<const float> local, const std::int32_t* begin, const std::in
 template <int V>
 void blur(Columns<float> rows, const std::int32_t* chain, std::int64_t first, std::int64_t last, float tap) {
   constexpr int ahead = 12;
+  const Factor weight(tap);
   Row<V> previous = Row<V>::zero();
   Row<V> current = previous;
   bool starts = true;
@@ -127,13 +128,13 @@ void blur(Columns<float> rows, const std::int32_t* chain, std::int64_t first, st
       current = load_row<V>(rows, vertex);
     }
     if (entry < 0) {
-      store_row<V>(current.plus(tap, previous), rows, vertex);
+      store_row<V>(current.plus(weight, previous), rows, vertex);
       starts = true;
       continue;
     }
     const std::int32_t following = chain[at + 1] ^ (chain[at + 1] >> 31);
     const Row<V> next = load_row<V>(rows, following);
-    store_row<V>(current.plus(tap, previous + next), rows, vertex);
+    store_row<V>(current.plus(weight, previous + next), rows, vertex);
     previous = current;
     current = next;
     starts = false;
@@ -165,7 +166,7 @@ template <int V>
 void scale(Columns<const float> rows, const float* factor, int stride, std::int64_t first, std::int64_t last,
            Columns<float> out) {
   for (std::int64_t vertex = first; vertex < last; ++vertex)
-    store_row<V>(Row<V>::zero().plus(factor[vertex * stride], load_row<V>(rows, vertex)), out, vertex);
+    store_row<V>(Row<V>::zero().plus(Factor(factor[vertex * stride]), load_row<V>(rows, vertex)), out, vertex);
 }
 
 template <int V>

@@ -64,9 +64,6 @@ using VectorType = typename VectorOf<Lanes>::type;
 using Vector = VectorType<kVectorLanes>;
 using Quad = VectorType<4>;
 
-template <class V>
-inline constexpr int kLanesOf = sizeof(V) / sizeof(float);
-
 // Unaligned, since rows start at any address.
 template <class V>
 inline V load(const float* from) {
@@ -80,29 +77,9 @@ inline void store(float* to, V value) {
   std::memcpy(to, &value, sizeof(V));
 }
 
-// sum + a·b, rounded once if the processor can. Explicit, since the compiler might fuse vectors but not single floats,
-// and a result would depend on its lane.
-template <class V>
-inline V multiply_add(V a, float b, V sum) {
-  return sum + a * b;
-}
-#if defined(__FP_FAST_FMAF)
-inline float multiply_add(float a, float b, float sum) { return __builtin_fmaf(a, b, sum); }
-#endif
-#if defined(DENSEFIELD_FMA_INTRINSICS)
-inline Quad multiply_add(Quad a, float b, Quad sum) { return _mm_fmadd_ps(a, _mm_set1_ps(b), sum); }
-#if defined(__AVX512F__)
-inline Vector multiply_add(Vector a, float b, Vector sum) { return _mm512_fmadd_ps(a, _mm512_set1_ps(b), sum); }
-inline Vector multiply_add_vectors(Vector a, Vector b, Vector sum) { return _mm512_fmadd_ps(a, b, sum); }
-inline Quad low_quad(Vector a) { return _mm512_castps512_ps128(a); }
-#else
-inline Vector multiply_add(Vector a, float b, Vector sum) { return _mm256_fmadd_ps(a, _mm256_set1_ps(b), sum); }
-inline Vector multiply_add_vectors(Vector a, Vector b, Vector sum) { return _mm256_fmadd_ps(a, b, sum); }
-inline Quad low_quad(Vector a) { return _mm256_castps256_ps128(a); }
-#endif
-#endif
-
-// A factor for vectors of several widths, broadcast to the widest register once.
+// multiply_add(a, factor, sum) is sum + factor · a, rounded once if the processor can. It is explicit, since the compiler
+// might fuse vectors but not single floats, and a result would depend on its lane. A Factor is broadcast to the widest
+// register once, for vectors of several widths.
 #if defined(DENSEFIELD_FMA_INTRINSICS)
 struct Factor {
 #if defined(__AVX512F__)
@@ -110,20 +87,28 @@ struct Factor {
 #else
   explicit Factor(float factor) : all(_mm256_set1_ps(factor)) {}
 #endif
-  float one() const { return all[0]; }
-
   Vector all;
 };
-inline Vector multiply_add(Vector a, Factor b, Vector sum) { return multiply_add_vectors(a, b.all, sum); }
-inline Quad multiply_add(Quad a, Factor b, Quad sum) { return _mm_fmadd_ps(a, low_quad(b.all), sum); }
-inline float multiply_add(float a, Factor b, float sum) { return multiply_add(a, b.one(), sum); }
 #if defined(__AVX512F__)
+inline Vector multiply_add(Vector a, Factor b, Vector sum) { return _mm512_fmadd_ps(a, b.all, sum); }
 inline VectorType<8> multiply_add(VectorType<8> a, Factor b, VectorType<8> sum) {
   return _mm256_fmadd_ps(a, _mm512_castps512_ps256(b.all), sum);
 }
+inline Quad multiply_add(Quad a, Factor b, Quad sum) { return _mm_fmadd_ps(a, _mm512_castps512_ps128(b.all), sum); }
+#else
+inline Vector multiply_add(Vector a, Factor b, Vector sum) { return _mm256_fmadd_ps(a, b.all, sum); }
+inline Quad multiply_add(Quad a, Factor b, Quad sum) { return _mm_fmadd_ps(a, _mm256_castps256_ps128(b.all), sum); }
 #endif
+inline float multiply_add(float a, Factor b, float sum) { return __builtin_fmaf(a, b.all[0], sum); }
 #else
 using Factor = float;
+template <class V>
+inline V multiply_add(V a, Factor b, V sum) {
+  return sum + a * b;
+}
+#if defined(__FP_FAST_FMAF)
+inline float multiply_add(float a, Factor b, float sum) { return __builtin_fmaf(a, b, sum); }
+#endif
 #endif
 
 }  // namespace densefield::DENSEFIELD_ISA
