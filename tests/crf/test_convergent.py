@@ -1,4 +1,4 @@
-"""Convergent inference: the free energy falls at every step."""
+"""Convergent inference: the free energy never rises."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def random_model(seed: int) -> Model:
 
 
 def size_of_terms(step: Step[np.ndarray], scores: np.ndarray, couplings: list[Pairwise[np.ndarray]]) -> float:
-    """What the free energy adds up, without signs: rounding is relative to this."""
+    """The sum of absolute terms of the free energy, to which rounding is relative."""
     terms = np.abs(step.q * step.log_q).sum() + np.abs(step.q * scores).sum()
     return float(terms + sum(np.abs(step.q * coupling.message(step.q)).sum() for coupling in couplings))
 
@@ -68,7 +68,7 @@ def test_the_free_energy_never_rises(first_seed):
         for step in steps:
             assert np.isfinite(step.log_q).all()
             assert np.abs(step.q.sum(axis=1) - 1).max() <= 16 * EPS
-        # Each of the sums over up to 40·6 terms is rounded in blocks; so are the solutions.
+        # Rounding of sums over up to 40·6 terms and of the solutions.
         assert_falls(steps, model, 8 * EPS)
 
 
@@ -83,7 +83,7 @@ def test_the_parallel_update_raises_the_free_energy_of_some_models():
 
 
 def opposed() -> tuple[CRF, np.ndarray]:
-    """Two pixels that attract each other more strongly than their scores part them."""
+    """Two pixels with different scores that attract each other strongly."""
     crf = CRF([Spatial(100, weight=10, normalization="none")], iterations=30, exclude_self=True, method="exact")
     return crf, np.array([[[2.0, 0.0]], [[0.0, 2.0]]])
 
@@ -127,7 +127,7 @@ def test_it_converges_to_a_fixed_point_of_mean_field():
         if step is not None:
             converged += 1
             z = update(scores, couplings, step.q)
-            # q solves its equation with the last q in the linear part, which moved by 1e-13, times the coupling.
+            # The linear part of the equation has the previous q, which changed by 1e-13.
             strength = max(np.abs(coupling.mu).max() for coupling in couplings)
             close = 1e-11 * (1 + strength)
             assert np.allclose(np.exp(log_softmax(z)), step.q, rtol=0, atol=close)
@@ -161,8 +161,8 @@ def test_the_free_energy_falls_on_the_lattice(exclude_self, normalization, weigh
     problem = crf.problem(3 * random.normal(size=(4, 12, 16)), image)
     model = problem.rows, problem.pairwise
     steps = list(islice(convergent_steps(*model), 60))
-    # The operator is symmetric and positive semi-definite; its sums are rounded in single precision, each once for
-    # the step and once for the energy.
+    # The operator is symmetric and positive semi-definite; its float32 sums are rounded for the step and for the
+    # energy.
     assert_falls(steps, model, 4 * EPS_SINGLE)
     levels = [free_energy(step.q, step.log_q, *model) for step in steps]
     assert levels[5] < levels[0] - 1

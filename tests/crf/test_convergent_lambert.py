@@ -1,4 +1,4 @@
-"""Lambert's W of an exponential."""
+"""The Lambert function W(eˣ)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_it_equals_w_of_exp_x_without_overflow():
     special = pytest.importorskip("scipy.special")
     x = np.concatenate([np.linspace(-700, 700, 20_011), np.linspace(-3, 3, 5_003)])
     expected = special.lambertw(np.exp(x)).real
-    # x has the rounding eps·|x|, and so ω up to as much relative to itself.
+    # The rounding eps·|x| of x is at most the relative error of ω.
     assert (np.abs(lambert_of_exponential(x) - expected) <= 4 * EPS * (1 + np.abs(x)) * expected).all()
 
 
@@ -32,6 +32,6 @@ def test_far_below_zero_it_is_exp_x_and_then_0():
 def test_it_is_monotonic_across_its_branches():
     x = np.linspace(-45, 45, 90_001)
     w = lambert_of_exponential(x)
-    # Its derivative is ω/(1+ω); the steps are 1e-3 wide, and rounding of x leaves eps·|x| over each.
+    # The derivative is ω/(1+ω) and the step 1e-3, with rounding eps·|x|.
     middle = lambert_of_exponential((x[1:] + x[:-1]) / 2)
     assert np.allclose(np.diff(w), 1e-3 * middle / (1 + middle), rtol=1e-6, atol=0)

@@ -25,10 +25,10 @@ def objective(log_q: np.ndarray, c: np.ndarray, d: np.ndarray) -> float:
 
 
 def assert_stationary(log_q: np.ndarray, c: np.ndarray, dq: np.ndarray, scale: np.ndarray) -> None:
-    """log q + D q - c is the same, -ν, for every label; and q is a distribution."""
+    """log q + D q - c is equal, -ν, for all labels, and q is a distribution."""
     assert np.isfinite(log_q).all()
     assert np.abs(np.exp(log_q).sum(axis=1) - 1).max() <= 4 * EPS * c.shape[1]
-    # Terms as large as c and D are rounded some ten times on the way.
+    # Terms of the size of c and D are rounded about ten times.
     spread = np.ptp(log_q + dq - c, axis=1)
     assert (spread <= 32 * EPS * (1 + np.abs(c).max(axis=1) + scale)).all()
 
@@ -40,7 +40,7 @@ def test_a_diagonal_is_solved_to_rounding(labels, spread, strength):
     random = np.random.default_rng(73_021)
     c = random.uniform(-spread, spread, (300, labels))
     one = strength * random.random((300, 1))
-    each = strength * random.random((300, labels)) * (random.random((300, labels)) > 0.3)  # and none for some labels
+    each = strength * random.random((300, labels)) * (random.random((300, labels)) > 0.3)  # 0 for some labels
     for d in (one, each):
         log_q = solve_diagonal(c, d)
         assert_stationary(log_q, c, d * np.exp(log_q), d.max(axis=1))
@@ -83,7 +83,7 @@ def test_a_general_optimiser_finds_nothing_lower(strength):
             method="SLSQP",
             options={"ftol": 1e-14, "maxiter": 500},
         )
-        # The optimiser stops at 1e-14 of the objective; the marginals are then known to the root of that.
+        # The optimiser stops at 1e-14 of the objective, where marginals are accurate to its square root.
         assert objective(found, c, matrix) <= result.fun + 1e-12
         assert np.allclose(np.exp(found), result.x, rtol=0, atol=1e-6)
 
@@ -92,7 +92,7 @@ def test_without_a_quadratic_term_it_is_the_softmax():
     random = np.random.default_rng(8_887)
     c = random.normal(scale=20, size=(50, 6))
     start = np.full((50, 6), 1 / 6)
-    # Both round terms as large as c.
+    # Both round terms of the size of c.
     assert np.allclose(solve_diagonal(c, np.zeros((50, 1))), log_softmax(c), rtol=4 * EPS, atol=4 * EPS)
     assert np.allclose(
         solve_matrix(c, np.zeros((50, 1)), np.eye(6)[None], start), log_softmax(c), rtol=4 * EPS, atol=4 * EPS
@@ -125,7 +125,7 @@ def test_batches_equal_single_pixels(monkeypatch):
     matrix, start = semidefinite(random, 3)[None], np.full((70, 3), 1 / 3)
     whole = solve_diagonal(c, d), solve_matrix(c, d, matrix, start)
     monkeypatch.setattr(convergent, "_BATCH", 50)  # 16 pixels, and 5
-    # Pixels of a batch stop together, so some take a step more, which moves them by rounding.
+    # Pixels of a batch stop together, so some make one more step, which changes them by rounding.
     assert np.allclose(solve_diagonal(c, d), whole[0], rtol=0, atol=1e-14)
     assert np.allclose(solve_matrix(c, d, matrix, start), whole[1], rtol=0, atol=1e-14)
 

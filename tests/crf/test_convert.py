@@ -1,4 +1,4 @@
-"""Converted CRFs give what the other packages' layers, written out here from their equations, give on a photo."""
+"""Converted CRFs equal the layers of other packages, implemented here from their equations, on a photo."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from densefield.errors import InputWarning
 LABELS, HEIGHT, WIDTH = 4, 60, 80
 MEANS = np.array([103.939, 116.779, 123.68])  # of blue, green and red: CRF-as-RNN subtracts them
 
-# Both sides round to float32, in lattices that sum in different orders. Ten updates with weights of 3 and 5 enlarge
-# that; the real layers, on photos of 500 by 332 with 21 labels, are as close.
+# Both lattices sum float32 in different orders, and ten iterations with weights of 3 and 5 amplify the rounding;
+# the real layers, on photos of 500 × 332 with 21 labels, are as close.
 SAME = 2e-5
 
 
@@ -28,12 +28,12 @@ def photo() -> Any:
 
 
 def as_the_network_sees(photo: Any) -> Any:
-    """BGR less the means, in single precision, as the layers have it."""
+    """BGR minus the means in float32, as in the layers."""
     return (photo[..., ::-1] - MEANS).astype(np.float32)
 
 
 def some_logits(*shape: int, seed: int = 7723) -> Any:
-    """Blobs with noise, (L, …)."""
+    """Smooth regions with noise, (L, …)."""
     random = np.random.default_rng(seed)
     blobs = random.normal(0, 2, (shape[0], *(-(-size // 10) for size in shape[1:])))
     for axis in range(1, blobs.ndim):
@@ -103,7 +103,7 @@ def monai(logits: Any, image: Any, iterations: int = 5, compat: Any = None, **op
 
 
 def symmetric(seed: int) -> Any:
-    """A matrix near the unit matrix, as training leaves it, though symmetric."""
+    """A symmetric matrix close to the unit matrix, as after training."""
     matrix = np.random.default_rng(seed).normal(0, 0.15, (LABELS, LABELS))
     return np.eye(LABELS) + matrix + matrix.T
 
@@ -111,7 +111,7 @@ def symmetric(seed: int) -> Any:
 def assert_same(crf: CRF, logits: Any, image: Any, expected: Any) -> None:
     found = crf.marginals(logits, image)
     np.testing.assert_allclose(found, expected, rtol=0, atol=SAME)
-    assert (found.argmax(0) != logits.argmax(0)).mean() > 0.05  # it does something
+    assert (found.argmax(0) != logits.argmax(0)).mean() > 0.05  # inference changes labels
 
 
 def test_a_new_crfasrnn_layer_is_reproduced_with_the_defaults(photo):
@@ -155,14 +155,14 @@ def test_monai_is_reproduced(photo, compat):
     expected = monai(logits, image, 7, compat, **options)
     crf = from_monai(**options, iterations=7, compatibility_matrix=compat)
     assert_same(crf, logits, image, expected)
-    assert_same(crf.replace(data_range=255), logits, photo, expected)  # the image as bytes
+    assert_same(crf.replace(data_range=255), logits, photo, expected)  # the image as uint8
 
 
 def test_monai_is_reproduced_with_the_defaults(photo):
     logits, image = some_logits(LABELS, HEIGHT, WIDTH), photo / 255
     assert_same(from_monai(), logits, image, monai(logits, image))
     columns_first = from_monai().replace(axis_order="xy").marginals(logits, image)
-    assert np.abs(columns_first - monai(logits, image)).max() > 100 * SAME  # the order of axes is what is tested
+    assert np.abs(columns_first - monai(logits, image)).max() > 100 * SAME  # the axis order matters here
 
 
 def test_widths_per_axis_of_monai_are_in_the_order_planes_rows_columns(photo):
@@ -182,7 +182,7 @@ def test_images_of_any_range_are_passed_to_monai_unchanged(photo):
 
 
 def exact_logits(compat: Any, weights: Any, adds: bool) -> tuple[Any, Any, Any]:
-    """Logits and image of 5 by 6 pixels, and z of the layer with exact sums, in double precision."""
+    """Logits and image of 5 × 6 pixels, and z of the layer with exact sums in float64."""
     random = np.random.default_rng(7723)
     logits, image = random.standard_normal((LABELS, 5, 6)), random.uniform(0, 255, (5, 6, 3))
     y, x = np.indices((5, 6))
@@ -203,19 +203,19 @@ def test_weights_without_a_matrix_scale_the_columns(weights):
     for more in ({}, {"compatibility": -np.eye(LABELS), "framework": "caffe"}):
         crf = from_crfasrnn(theta_alpha=9, theta_beta=50, spatial_weights=0.0, bilateral_weights=weights, **more)
         found = crf.replace(method="exact").solve(logits, image).marginals
-        np.testing.assert_allclose(found.reshape(LABELS, -1), expected, rtol=0, atol=1e-10)  # float64, another order
+        np.testing.assert_allclose(found.reshape(LABELS, -1), expected, rtol=0, atol=1e-10)  # order of float64 sums
 
 
 def test_a_shift_of_columns_is_not_an_asymmetry():
-    shifted = symmetric(4) + np.array([0.3, -1.0, 2.0, 0.5])  # adds to a column the same for all labels
+    shifted = symmetric(4) + np.array([0.3, -1.0, 2.0, 0.5])  # adds a constant to each column
     logits, image, expected = exact_logits(np.eye(LABELS), shifted, adds=True)
     crf = from_crfasrnn(theta_alpha=9, theta_beta=50, spatial_weights=0.0, bilateral_weights=shifted)
     found = crf.replace(method="exact").solve(logits, image).marginals
-    np.testing.assert_allclose(found.reshape(LABELS, -1), expected, rtol=0, atol=1e-10)  # float64, another order
+    np.testing.assert_allclose(found.reshape(LABELS, -1), expected, rtol=0, atol=1e-10)  # order of float64 sums
 
 
 def test_asymmetry_is_removed_with_a_warning():
-    turning = np.array([[0.0, 1.0, -1.0], [-1.0, 0.0, 1.0], [1.0, -1.0, 0.0]])  # of which no shift of columns is part
+    turning = np.array([[0.0, 1.0, -1.0], [-1.0, 0.0, 1.0], [1.0, -1.0, 0.0]])  # without a shift of columns
     with pytest.warns(InputWarning, match=r"the bilateral kernel is not symmetric.*leaves out 50% of its size"):
         crf = from_crfasrnn(bilateral_weights=np.sqrt(8) * np.eye(3) + turning)
     assert np.allclose(crf.kernels[1].weight, np.sqrt(8) * np.eye(3))
@@ -235,7 +235,7 @@ def test_a_matrix_that_repels_equal_labels_gives_a_warning(framework, matrix, cu
         crf = from_crfasrnn(compatibility=matrix, framework=framework)
     assert [str(warning.message).split()[1] for warning in caught] == ["spatial", "bilateral"]
     assert all(warning.filename == __file__ for warning in caught)
-    assert np.mean(np.diagonal(crf.kernels[0].weight)) < np.mean(crf.kernels[0].weight)  # as asked, all the same
+    assert np.mean(np.diagonal(crf.kernels[0].weight)) < np.mean(crf.kernels[0].weight)  # unchanged despite the warning
 
 
 def test_repelling_weights_give_a_warning_without_a_matrix():

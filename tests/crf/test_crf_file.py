@@ -1,4 +1,4 @@
-"""A CRF in a TOML file: it comes back as it was, and every problem of a file is named."""
+"""A CRF is saved to TOML and loaded unchanged, and every problem of a file is named."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write(tmp_path):
 
 
 def fields(crf: CRF) -> list[object]:
-    """All that a kernel is, as lists."""
+    """The fields of a kernel as lists."""
     names = ("weight", "normalization", "covariance", "sigma", "sigma_xy", "sigma_rgb", "feature")
     found = [[getattr(kernel, name, None) for name in names] for kernel in crf.kernels]
     return [
@@ -54,8 +54,8 @@ def test_a_saved_crf_is_loaded_unchanged(tmp_path):
     write_crf(tmp_path / "crf.toml", crf)
     again = read_crf(tmp_path / "crf.toml")
     without_widths = fields(crf)
-    without_widths[3][3] = 3.0  # the width that the covariance replaces is not written
-    assert fields(again) == without_widths  # to the last bit
+    without_widths[3][3] = 3.0  # a width that is replaced by a covariance is not written
+    assert fields(again) == without_widths  # bitwise
     for option in ("iterations", "exclude_self", "operator", "halo", "axis_order"):
         assert getattr(again.options, option) == getattr(crf.options, option)
 

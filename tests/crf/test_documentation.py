@@ -1,4 +1,4 @@
-"""The examples of the pages on refinement and inference run."""
+"""The examples in the documentation of refinement and inference run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of every pixel: positions, channels, features."""
+"""Features of pixels: positions, channels, custom features."""
 
 from __future__ import annotations
 

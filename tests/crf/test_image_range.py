@@ -1,4 +1,4 @@
-"""Images of another range than 0…255 are noticed, and can be given."""
+"""Images outside 0…255 give a warning, and data_range declares their range."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from densefield.crf.image_range import in_image_units
 
 
 def scene(dtype: type = np.uint8) -> tuple[np.ndarray, np.ndarray]:
-    """A noisy image of two colours, and its mask with the edge two columns off."""
+    """A noisy image of two colours, and a mask with the edge shifted by two columns."""
     image = np.zeros((24, 32, 3))
     image[:, 16:] = (190, 120, 60)
     image += np.random.default_rng(70121).uniform(0, 20, image.shape)
@@ -32,7 +32,7 @@ DEEP = IMAGE.astype(np.uint16) * 257
     [
         (UNIT, r"looks like colours from 0 to 1.*Pass image \* 255, or data_range=1\."),
         (UNIT.astype(np.float32), "data_range=1"),
-        (UNIT * 1.06 - 0.03, "data_range=1"),  # a little beyond, as a sharp resize leaves it
+        (UNIT * 1.06 - 0.03, "data_range=1"),  # slightly beyond, as after resizing
         (UNIT.astype(np.float16), "data_range=1"),
         (NORMALISED, "looks like a network's normalised input.*Pass the original image"),
         (UNIT * 2 - 1, "normalised"),
@@ -58,9 +58,9 @@ def test_images_of_another_range_give_a_warning(image, cure):
         IMAGE,
         IMAGE.astype(np.float32),
         IMAGE.astype(np.int64),
-        IMAGE.astype(np.float32) - 128,  # only differences count
-        IMAGE.astype(np.float32) * 1.02 - 3,  # a little beyond, as a sharp resize leaves it
-        (IMAGE / 16).astype(np.uint8),  # truly dark
+        IMAGE.astype(np.float32) - 128,  # only differences matter
+        IMAGE.astype(np.float32) * 1.02 - 3,  # slightly beyond, as after resizing
+        (IMAGE / 16).astype(np.uint8),  # a dark image
         (IMAGE / 16).astype(np.float32),
         (IMAGE / 100).astype(np.uint8),
         (IMAGE / 100).astype(np.uint16),
@@ -75,7 +75,7 @@ def test_images_that_may_be_in_0_to_255_give_no_warning(image):
 def test_widths_that_fit_the_image_give_no_warning():
     for image, width in ((UNIT, 0.04), (NORMALISED, 0.2), (DEEP, 2570)):
         refine(image, labels=MASK, kernels=[Bilateral(60, width, weight=5)])
-    refine(UNIT, labels=MASK, kernels=[Spatial(3)])  # which looks at no colours
+    refine(UNIT, labels=MASK, kernels=[Spatial(3)])  # uses no colours
 
 
 def test_the_warning_names_the_calling_line_and_comes_once():
@@ -90,16 +90,16 @@ def test_the_warning_names_the_calling_line_and_comes_once():
 def test_the_range_can_be_given(image, data_range):
     expected = refine(IMAGE, labels=MASK)
     refined = refine(image, labels=MASK, data_range=data_range)
-    # Features are divided by other widths, which rounds them differently; the scene has no pixel at a tie.
+    # Features are rounded differently after division by other widths; no pixel is at a tie.
     assert np.allclose(refined, expected, atol=1e-4)
     assert np.array_equal(refined.argmax(0), expected.argmax(0))
 
 
 def test_normalised_images_have_a_range_for_each_channel():
-    exact = CRF(method="exact")  # a lattice is not the same for colours that are shifted
+    exact = CRF(method="exact")  # lattices differ for shifted colours
     expected = refine(IMAGE, labels=MASK, crf=exact)
     refined = refine(NORMALISED, labels=MASK, crf=exact, data_range=1 / np.array([0.229, 0.224, 0.225]))
-    assert np.allclose(refined, expected, atol=1e-5)  # the image itself is rounded to single precision
+    assert np.allclose(refined, expected, atol=1e-5)  # the image is rounded to float32
 
 
 def test_a_covariance_is_scaled_as_widths_are():

@@ -1,4 +1,4 @@
-"""Kernels: what is compared, how wide, and what is refused before any data is seen."""
+"""Kernels: features, widths, and checks without data."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_diagonal_covariance_equals_widths():
     features, scores = random.normal(size=(30, 3)), random.normal(size=(4, 30))
     widths = np.array([0.5, 1.0, 2.0])
     found = solve(Custom("here", weight=6, covariance=np.diag(widths**2)), features, scores)
-    # Whitening is a matrix product instead of a division: one rounding more.
+    # Whitening is a matrix product instead of a division: one more rounding.
     assert np.allclose(found, solve(Custom("here", widths, weight=6), features, scores), rtol=1e-13)
 
 

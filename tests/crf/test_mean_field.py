@@ -1,4 +1,4 @@
-"""Mean field as the paper writes it, for any couplings and either array library."""
+"""Mean field as in the paper, for NumPy and torch."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_damping_does_not_move_fixed_points():
 
 
 def test_damping_ends_oscillation():
-    # Two pixels that each want the label which the other has not, and start alike.
+    # Two pixels that repel each other and start equal.
     k = ExactFilter(np.zeros((2, 1)))
     model = (
         np.array([[0.1, 0.0], [0.11, 0.0]]),
@@ -100,7 +100,7 @@ def test_scores_of_ten_thousand_give_no_nan(dtype):
     for step in islice(mean_field_steps(scores, couplings), 5):
         assert step.q.dtype == dtype
         assert np.isfinite(step.log_q).all()
-        # Labels of equal scores share a pixel to the rounding of ten thousand.
+        # Labels of equal scores have equal marginals up to rounding of 10⁴.
         assert np.allclose(step.q.sum(axis=1), 1, rtol=0, atol=1e-6 if dtype == np.float32 else 1e-14)
 
 

@@ -1,4 +1,4 @@
-"""Models so small that every labelling can be listed: what mean field approximates, and how well."""
+"""Mean field compared with exact marginals of models small enough for enumeration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHAPES = [(1, 1, 1), (2, 1, 1), (3, 1, 1), (1, 1, 4), (2, 1, 2), (3, 1, 4), (2, 
 
 
 def model_matrix(problem: Problem) -> np.ndarray:
-    """Σ_m μ_m(l, l′) k̂_m(i, j) as (N, L, N, L), by what the couplings make of unit vectors."""
+    """Σ_m μ_m(l, l′) k̂_m(i, j) as (N, L, N, L), from the messages of unit vectors."""
     labels, points = problem.scores.shape
     matrix = np.zeros((points, labels, points, labels))
     for j, l in product(range(points), range(labels)):
@@ -26,7 +26,7 @@ def model_matrix(problem: Problem) -> np.ndarray:
 
 
 class Listed:
-    """p(y) ∝ exp(Σ_i f_i(y_i) + Σ_{i<j} Σ_m μ_m(y_i, y_j) k̂_m(i,j)), labelling by labelling."""
+    """p(y) ∝ exp(Σ_i f_i(y_i) + Σ_{i<j} Σ_m μ_m(y_i, y_j) k̂_m(i,j)), for every labelling."""
 
     def __init__(self, problem: Problem) -> None:
         f, pairs = problem.rows, model_matrix(problem)
@@ -44,7 +44,7 @@ class Listed:
         )
 
     def divergence_from(self, q: np.ndarray) -> float:
-        """KL(q‖p) of the product of marginals q (N, L)."""
+        """KL(q‖p) for the product of marginals q (N, L)."""
         chosen = q[range(q.shape[0]), self.labellings]  # (L^N, N)
         weight = chosen.prod(axis=1)
         return float((weight * (np.log(chosen).sum(axis=1) - self.log_p)).sum())
@@ -76,7 +76,7 @@ def test_the_free_energy_is_the_divergence_minus_log_z(shape):
         for _ in range(5):
             q = random.dirichlet(np.ones(shape[0]), size=problem.rows.shape[0])
             divergence = listed.divergence_from(q)
-            # Up to 243 terms of size ten; a wrong factor anywhere would show at the first digit.
+            # Rounding of up to 243 terms of size ten.
             assert free_energy(q, np.log(q), problem.rows, problem.pairwise) + listed.log_z == pytest.approx(
                 divergence, rel=1e-10, abs=1e-10
             )
@@ -97,7 +97,7 @@ def test_mean_field_reduces_the_divergence_from_the_model(shape):
 
 
 def test_the_error_of_mean_field_is_quadratic_in_the_weights():
-    # Mean field keeps the first order of log p in the coupling, so marginals differ in the second: half of it, a
+    # Mean field is exact to first order in the weights, so marginals differ in second order: half the weights, a
     # quarter of the error.
     def error(strength: float) -> float:
         crf, *data = random_model((3, 2, 2), strength, 8_233)
@@ -107,7 +107,7 @@ def test_the_error_of_mean_field_is_quadratic_in_the_weights():
     errors = [error(strength) for strength in (0.02, 0.01, 0.005, 0.0025)]
     assert errors[-1] > 1e-8  # far above rounding
     ratios = np.array(errors[:-1]) / np.array(errors[1:])
-    # The third order is left over: its part halves with the coupling.
+    # The third order remains, and halves with the weights.
     assert np.abs(ratios[-1] - 4) < 0.05
     assert (np.abs(ratios - 4) < 0.4).all()
 

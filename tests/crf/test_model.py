@@ -1,4 +1,4 @@
-"""The CRF for NumPy: one image after another, of any shape."""
+"""The NumPy CRF on images of any shape."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_memory_order_does_not_matter():
     plain = exact().solve(scores, image).marginals
     assert np.array_equal(exact().solve(np.asfortranarray(scores), np.asfortranarray(image)).marginals, plain)
     flipped = exact().solve(scores[:, ::-1], image[::-1]).marginals
-    assert np.allclose(flipped[:, ::-1], plain, rtol=1e-12)  # the sums run in another order
+    assert np.allclose(flipped[:, ::-1], plain, rtol=1e-12)  # sums in another order
 
 
 def test_input_is_left_as_it_was():
@@ -79,7 +79,7 @@ def test_the_steps_one_by_one_are_the_solution(options):
         for count, step in enumerate(steps):
             assert step.iterations == count == len(step.residuals) == len(step.energies) - 1
         solution = crf.solve(scores, image, energies=True, **options)
-        # The loop of `solve` may add up in another order than one step at a time; single precision shows it.
+        # `solve` may sum float32 in another order than single steps.
         close = 1e-13 if crf.solve(scores, image).marginals.dtype == np.float64 else 1e-5
         assert np.allclose(steps[-1].marginals, solution.marginals, rtol=0, atol=close)
         assert np.allclose(steps[-1].residuals, solution.residuals, rtol=0, atol=close)
@@ -135,7 +135,7 @@ def test_a_single_pixel_interacts_only_with_itself(exclude_self):
     scores, image = random_input(1, 1)
     kernels = Spatial(2, weight=1.5), Bilateral(3, 10, weight=0.5)
     expected = softmax(scores)
-    if not exclude_self:  # normalised, it receives its own marginals twice
+    if not exclude_self:  # normalised, it receives its own marginals
         for _ in range(5):
             expected = softmax(scores + 2.0 * expected)
     found = exact(*kernels, exclude_self=exclude_self).solve(scores, image).marginals
@@ -179,7 +179,7 @@ def test_weights_per_label_and_matrices_are_used_unchanged():
     plain = exact(Spatial(2, weight=1.7)).solve(scores).marginals
     for weight in ([1.7] * 3, np.diag([1.7] * 3)):
         assert np.allclose(exact(Spatial(2, weight=weight)).solve(scores).marginals, plain, rtol=1e-12)
-    # What is added to every score of a pixel alike cancels: Potts may reward the same or punish the rest.
+    # A constant added to all scores of a pixel cancels: Potts may reward equal labels or penalise the others.
     punished = exact(Spatial(2, weight=1.7 * (np.eye(3) - 1), normalization="after")).solve(scores).marginals
     rewarded = exact(Spatial(2, weight=1.7, normalization="after")).solve(scores).marginals
     assert np.allclose(punished, rewarded, rtol=1e-11)
@@ -191,7 +191,7 @@ def test_solve_equals_the_reference_loop():
         crf = CRF(exclude_self=exclude_self)
         problem = crf.problem(scores, image)
         twin = mean_field(problem.rows, problem.pairwise, 5)
-        # Single precision, with sums in another order.
+        # Float32 sums in another order.
         assert np.allclose(crf.solve(scores, image).marginals.reshape(3, -1).T, np.exp(twin), atol=1e-5)
 
 
@@ -211,8 +211,8 @@ def test_the_lattice_is_near_the_exact_sum_on_a_photo(widths):
     kernels = Spatial(3, weight=3), Bilateral(*widths, weight=5)
     found, expected = (CRF(kernels, method=method).solve(scores, image) for method in ("lattice", "exact"))
     difference = np.abs(found.marginals - expected.marginals)
-    # The normalised filter is off by about 0.01 on average (docs/accuracy.md). The weights add up to 8, and where two
-    # labels compete a score that is 0.08 off moves a marginal by up to 0.02; few pixels are that open.
+    # The normalised filter has a mean error of 0.01 (docs/accuracy.md). The weights sum to 8, and where two
+    # labels compete an error of 0.08 changes a marginal by up to 0.02; this is rare.
     assert difference.mean() < 0.0075
     assert (found.labels == expected.labels).mean() > 0.99
 
@@ -250,7 +250,7 @@ def test_it_can_be_copied_and_pickled_after_use(twin):
 @pytest.mark.parametrize("method", ["lattice", "exact"])
 @pytest.mark.parametrize("covariance", [None, np.diag([0.09, 0.09, 0.09])])
 def test_results_do_not_depend_on_the_origin_of_points(method, covariance):
-    """Millimetres on a map of the earth: eight digits, where float32 has seven."""
+    """Positions in millimetres on a map of the earth have eight digits; float32 has seven."""
     random = np.random.default_rng(90_001)
     local = np.round(random.random((300, 3)) * 5, 3)
     scores = random.normal(size=(2, 300)).astype(np.float32)
@@ -274,6 +274,6 @@ def test_convergent_inference_descends_on_a_photo_of_full_size(shared):
     scores = -np.abs(grey[None] - np.linspace(20, 230, 6)[:, None, None]) / 40
     crf = CRF([Spatial(3, weight=3), Bilateral(30, 15, weight=10)], iterations=30, exclude_self=True)
     energies = np.array(crf.solve(scores, image, convergent=True, energies=True).energies)
-    # The energy adds up messages of single precision.
+    # The energy sums float32 messages.
     assert (np.diff(energies) <= 4 * np.finfo(np.float32).eps * np.abs(energies).max()).all()
     assert energies[-1] < energies[0]

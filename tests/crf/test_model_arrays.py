@@ -1,4 +1,4 @@
-"""The CRF and arrays of every kind: precision, byte order, strides, extremes; and what is said of those refused."""
+"""The CRF and arrays of any precision, byte order, strides and range, with errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def test_colours_are_the_same_in_any_dtype_and_byte_order(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "g", ">f4", "<f4", ">f8"])
 def test_scores_are_the_same_in_any_dtype_and_byte_order(dtype: str) -> None:
-    scores = SCORES.astype(np.float16)  # which all of them hold
+    scores = SCORES.astype(np.float16)  # representable in all dtypes
     expected = CRF(PHOTO).marginals(scores.astype(np.float32), IMAGE)
     assert np.array_equal(CRF(PHOTO).marginals(scores.astype(dtype), IMAGE), expected)
 
 
 def backwards(array: Any) -> Any:
-    """The same numbers, the other way round in memory."""
+    """The same numbers in reversed memory order."""
     return array[::-1, ::-1, ::-1].copy()[::-1, ::-1, ::-1]
 
 
 def spread(array: Any) -> Any:
-    """The same numbers with others between them in memory."""
+    """The same numbers with gaps in memory."""
     return np.repeat(array, 2, axis=-1)[..., ::2]
 
 
@@ -84,7 +84,7 @@ def test_widths_far_larger_than_the_image_connect_all_pixels(width: float) -> No
     crf = CRF([Spatial(width, weight=3, normalization="after")], iterations=1)
     q = crf.marginals(SCORES)
     expected = softmax(SCORES + 3 * softmax(SCORES).mean((1, 2), keepdims=True))
-    assert np.allclose(q, expected, rtol=0, atol=1e-5)  # one simplex holds all points; float32 sums of 42
+    assert np.allclose(q, expected, rtol=0, atol=1e-5)  # all points are in one simplex; float32 sums of 42
 
 
 @pytest.mark.parametrize("width", [1e-3, 1e-6])

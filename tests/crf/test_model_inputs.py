@@ -1,4 +1,4 @@
-"""What the CRF refuses, and what it says."""
+"""Errors of the CRF for invalid input."""
 
 from __future__ import annotations
 

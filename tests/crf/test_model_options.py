@@ -1,4 +1,4 @@
-"""Options of the CRF: the order of axes, files, copies with other options, and how it prints."""
+"""Options of the CRF: axis order, files, copies with other options, and printing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def scene(seed: int = 30911) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(0, 1, (3, 20, 31)).astype(np.float32), rng.integers(0, 256, (20, 31, 3), dtype=np.uint8)
 
 
-# The order of axes
+# Axis order
 
 
 def test_rows_come_first_with_the_other_order():
@@ -55,7 +55,7 @@ def test_a_transposed_point_cloud_is_recognised():
     with pytest.raises(InputError, match=r"Its axes are swapped: use feature.T"):
         crf.solve(scores, features={"xyz": points.T})
     assert crf.solve(scores, features={"xyz": points}).labels.shape == (50,)
-    with pytest.raises(InputError, match=r"axes of the scores are swapped"):  # three of each: more points than labels
+    with pytest.raises(InputError, match=r"axes of the scores are swapped"):  # more points than labels
         crf.solve(scores[:3].T, features={"xyz": points})
     with pytest.raises(InputError, match=r"expected \(50, d\)\. Its axes are swapped: use feature.T"):
         crf.solve(scores[:3], features={"xyz": points.T})
@@ -86,7 +86,7 @@ def test_a_copy_has_the_options_that_are_not_replaced():
     assert copy.kernels == crf.kernels and copy.options == crf.options.replace(iterations=7)
 
 
-# How it prints
+# Printing
 
 
 def test_the_repr_of_a_crf_has_kernels_and_changed_options():

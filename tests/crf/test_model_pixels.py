@@ -1,4 +1,4 @@
-"""What a CRF is solved on: parts of images, volumes, clouds of points, any number of channels."""
+"""CRFs on parts of images, volumes, point clouds, and any number of channels."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_an_empty_ignore_mask_changes_nothing():
     scores, image = random_input(5, 6)
     for crf in (CRF(), exact()):
         nothing = crf.solve(scores, image, ignore=np.zeros((5, 6), bool)).marginals
-        assert np.allclose(nothing, crf.solve(scores, image).marginals, atol=1e-6)  # of single precision
+        assert np.allclose(nothing, crf.solve(scores, image).marginals, atol=1e-6)  # float32
 
 
 def test_on_the_lattice_ignored_pixels_neither_send_nor_receive():
@@ -74,7 +74,7 @@ def test_spacing_divides_widths():
     assert np.allclose(found, exact(*scaled).solve(scores, image).marginals, rtol=1e-11)
     assert not np.allclose(found, exact(*kernels).solve(scores, image).marginals, atol=1e-3)
     lattice = [CRF(kernels).solve(scores, image, spacing=spacing), CRF(scaled).solve(scores, image)]
-    # Features of single precision that differ in their last digit.
+    # Float32 features that differ in the last digit.
     assert np.allclose(lattice[0].marginals, lattice[1].marginals, atol=1e-4)
 
 

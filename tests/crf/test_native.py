@@ -19,7 +19,7 @@ from tests.support.bound_kernels import Array, bind_random, random
 # Float32 sums in another order: errors of 6e-8 in some tens of operations, relative to the largest log
 # marginal. Measured: at most 5e-7 for log marginals, and 8e-7 without normalisation, where they reach hundreds.
 ROUNDING = 2e-6
-# A marginal moves by as much as its logarithm does; the largest here is 20. Measured: at most 1e-6.
+# A marginal changes as much as its logarithm, at most 20 here. Measured: at most 1e-6.
 MARGINAL_ROUNDING = 4e-6
 
 NORMALIZATIONS = get_args(Normalization)
@@ -85,7 +85,7 @@ def test_messages_beyond_the_range_of_exponentials_are_handled(labels: int, stre
     q, expected = marginals_alone(bounds, scores, 2), np.exp(reference(bounds, scores, 2))
     assert np.isfinite(q).all() and np.abs(q.sum(0) - 1).max() < 1e-5
     first, first_expected = marginals_alone(bounds, scores, 1), np.exp(reference(bounds, scores, 1))
-    # A message is rounded to 1e-7 of itself, and a marginal moves by a quarter of that.
+    # A message has a relative rounding of 1e-7, and a marginal changes by a quarter of it.
     rounding = 1e-6 * (10 + scale * 4 + 6 * abs(strength))
     assert np.abs(first - first_expected).max() <= rounding
     if abs(strength) <= 30:

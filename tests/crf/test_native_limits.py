@@ -13,7 +13,7 @@ def test_output_arrays_of_another_type_or_layout_raise():
     k = LatticeFilter(np.random.default_rng(91).normal(size=(30, 2)), threads=1)
     values = np.ones((1, 30, 4), np.float32)
     for out in (
-        np.empty((1, 30, 4)),  # float64: a converted copy would take the result
+        np.empty((1, 30, 4)),  # float64: the result would go to a converted copy
         np.empty((1, 30, 4), np.float16),
         np.empty((1, 4, 30), np.float32).swapaxes(1, 2),
         np.empty((1, 30, 8), np.float32)[..., ::2],
@@ -47,7 +47,7 @@ def test_mean_field_writes_to_its_output_arrays_or_raises():
 @pytest.mark.parametrize("weight", [1.0, [1.0, 2.0], [[1.0, 0.5], [0.5, 1.0]]])
 @pytest.mark.parametrize("labels", [2, 3])
 def test_nan_does_not_count_as_converged(weight, labels):
-    # Python refuses NaN; the core is asked directly.
+    # Python rejects NaN, so the core is called directly.
     weight = weight if labels == 2 or np.ndim(weight) == 0 else np.eye(3)
     scores = np.zeros((labels, 8, 8), np.float32)
     problem = CRF([Spatial(2, weight=weight)]).problem(scores)
@@ -61,18 +61,18 @@ def test_nan_does_not_count_as_converged(weight, labels):
 
 @pytest.mark.slow
 def test_a_compatibility_of_more_than_32_bits_is_indexed_correctly():
-    labels = 46_400  # whose square is beyond 2³¹
+    labels = 46_400  # its square exceeds 2³¹
     scores = np.zeros((labels, 2), np.float32)
     scores[-1] = 9.0
     k = LatticeFilter(np.zeros((2, 1)), threads=1)
-    mu = np.zeros((labels, labels), np.float32)  # 8.6 GB of pages that are never touched, but for one row
+    mu = np.zeros((labels, labels), np.float32)  # 8.6 GB of virtual memory, of which one row is used
     mu[-1, -1] = 3.0
     ones = np.ones(2, np.float32)
     coupling = _core.Coupling(k.native, 0.5, ones, ones, None, mu)
     q = np.empty_like(scores)
     _core.mean_field([coupling], scores, None, 1, q, None, None, None, -1.0, None, 1, "auto")
     other = q[-2, 0]
-    assert np.isfinite(q).all() and np.log(q[-1, 0] / other) > 9.0  # the message of the last label arrived
+    assert np.isfinite(q).all() and np.log(q[-1, 0] / other) > 9.0  # the last label got its message
 
 
 @pytest.mark.parametrize("weight", [1e15, -1e15, np.full(2, 1e13)])

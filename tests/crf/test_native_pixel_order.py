@@ -1,4 +1,4 @@
-"""Native code visits pixels in an order of its own, which changes no result beyond rounding."""
+"""Native code visits pixels in another order, which changes results by rounding only."""
 
 from __future__ import annotations
 

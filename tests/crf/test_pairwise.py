@@ -1,4 +1,4 @@
-"""One kernel bound to its points, against dense matrices."""
+"""One kernel on its points, compared with dense matrices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def points(seed: int = 15_013, count: int = 25) -> tuple[ExactFilter, np.ndarray
 
 
 def dense_normalised(k: np.ndarray, normalization: str) -> np.ndarray:
-    """The formulas as the conventions write them."""
+    """The formulas of docs/conventions.md."""
     d = np.diag(k.sum(axis=1))
     if normalization == "symmetric":
         root = np.linalg.inv(np.sqrt(d))
@@ -101,7 +101,7 @@ def test_on_the_lattice_the_diagonal_is_that_of_the_lattice(normalization):
     np.fill_diagonal(matrix, 0)
     coupling = normalized(k.apply, normalization, np.array(1.0, np.float32), np.ones((25, 1), np.float32), k.diagonal())
     found = coupling.smooth(np.eye(25, dtype=np.float32))
-    # Single precision: the diagonal, of size one, cancels to its rounding.
+    # Float32: the diagonal of size one cancels up to rounding.
     assert np.abs(found - matrix).max() < 1e-6
 
 

@@ -1,4 +1,4 @@
-"""Masks in one line."""
+"""refine() on masks, probabilities and logits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_equivalent_labels_probabilities_and_logits_give_the_same():
         refine(image, logits=np.log(p) + 3),
     ]
     for result in results[1:]:
-        assert np.allclose(result, results[0], atol=1e-5)  # logits of either kind, rounded to single precision
+        assert np.allclose(result, results[0], atol=1e-5)  # logits rounded to float32
 
 
 def test_refine_equals_a_crf_on_the_scores():
@@ -48,7 +48,7 @@ def test_a_mask_of_void_pixels_gives_uniform_probabilities():
     assert np.allclose(refine(image, labels=np.full_like(mask, 255), void=255), 0.5, atol=1e-6)
 
 
-# Anything that is an array
+# Array types
 
 
 def test_boolean_masks_are_accepted():
@@ -70,14 +70,14 @@ def test_pillow_images_and_tensors_are_accepted():
     photo, picture = Image.fromarray(image), Image.fromarray(mask.astype(np.uint8))
     assert np.array_equal(refine(photo, labels=picture), expected)
     assert np.array_equal(refine(torch.from_numpy(image), labels=torch.from_numpy(mask)), expected)
-    few = photo.convert("P", palette=Image.Palette.ADAPTIVE)  # whose pixels are indices, not colours
+    few = photo.convert("P", palette=Image.Palette.ADAPTIVE)  # its pixels are indices, not colours
     assert np.array_equal(refine(few, labels=picture).argmax(0), expected.argmax(0))
     binary = Image.fromarray(mask.astype(bool))
     assert binary.mode == "1" and np.array_equal(refine(photo, labels=binary), expected)
 
 
 class Wrapped:
-    """An array of another library."""
+    """An array type of another library."""
 
     def __init__(self, values: np.ndarray) -> None:
         self._values = values
@@ -93,7 +93,7 @@ def test_objects_with_the_array_protocol_are_accepted():
     assert np.array_equal(refine(Wrapped(image), probabilities=Wrapped(p)), refine(image, probabilities=p))
 
 
-# Pixels left out
+# Ignored pixels
 
 
 def test_masked_elements_are_ignored():
@@ -101,7 +101,7 @@ def test_masked_elements_are_ignored():
     out = np.zeros(mask.shape, bool)
     out[2:5, 3:12] = True
     expected = refine(image, labels=mask, ignore=out)
-    wrong = np.where(out, 77777, mask)  # what is masked must not be read
+    wrong = np.where(out, 77777, mask)  # masked values must not be read
     assert np.array_equal(refine(image, labels=np.ma.array(wrong, mask=out)), expected)
     assert np.array_equal(refine(image, labels=mask, ignore=out & True), expected)
     photo = np.ma.array(image, mask=np.repeat(out[..., None], 3, axis=2))
@@ -133,9 +133,9 @@ def test_values_of_ignored_pixels_have_no_effect(value):
     photo = image.astype(np.float32)
     expected = refine(photo, labels=mask, ignore=out)
     photo[out] = value
-    assert np.array_equal(refine(photo, labels=mask, ignore=out), expected)  # and a warning would be an error
+    assert np.array_equal(refine(photo, labels=mask, ignore=out), expected)  # a warning would be an error
     assert np.array_equal(refine(np.ma.masked_where(np.repeat(out[..., None], 3, 2), photo), labels=mask), expected)
-    with pytest.warns(InputWarning, match="data_range=1"):  # which is judged by the pixels that take part
+    with pytest.warns(InputWarning, match="data_range=1"):  # the range of the pixels that are not ignored
         refine(np.where(out[..., None], value, photo / 255), labels=mask, ignore=out)
 
 
@@ -174,10 +174,10 @@ def test_spacing_stretches_the_kernels():
     kernels = [Spatial((2, 4), weight=2)]
     expected = refine(image, labels=mask, kernels=kernels)
     stretched = refine(image, labels=mask, kernels=[Spatial((1, 2), weight=2)], spacing=(0.5, 0.5))
-    assert np.array_equal(stretched, expected)  # halves and powers of two lose no bits
+    assert np.array_equal(stretched, expected)  # exact, since the factors are powers of two
 
 
-# A CRF of one's own
+# Custom CRFs
 
 
 def test_a_crf_replaces_kernels_and_iterations():

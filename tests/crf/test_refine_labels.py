@@ -1,4 +1,4 @@
-"""Masks of labels: their numbers do not matter, two grey values are binary, and one may mean unknown."""
+"""Label masks: label values, binary masks and void."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from densefield import InputError, Spatial, refine
 from tests.support.two_halves import two_halves
 
-# Labels take part only where they occur
+# Labels that occur
 
 
 @pytest.mark.parametrize("label", [2, 5, 13, 20, 150, 300])
@@ -17,8 +17,8 @@ def test_the_result_does_not_depend_on_the_number_of_a_label(label):
     expected = refine(image, labels=mask)
     refined = refine(image, labels=mask * label)
     assert refined.shape == (label + 1, 12, 16)
-    assert np.array_equal(refined[[0, label]], expected)  # the same bits: the same computation
-    assert refined.sum(axis=0) == pytest.approx(1, abs=1e-6)  # rounding; the other labels have none
+    assert np.array_equal(refined[[0, label]], expected)  # bitwise: the same computation
+    assert refined.sum(axis=0) == pytest.approx(1, abs=1e-6)  # rounding; other labels have probability 0
 
 
 def test_absent_labels_have_no_effect():
@@ -54,7 +54,7 @@ def test_weights_per_label_are_selected_for_the_labels_in_the_mask(rank):
     refined = refine(image, labels=mask * 13, num_classes=21, kernels=[Spatial(2, weight=weight)])
     assert np.array_equal(refined[[0, 13]], expected) and not refined[1:13].any()
     with pytest.raises(InputError, match="weights for 21 labels, but the mask has 14: pass num_classes=21"):
-        refine(image, labels=mask * 13, kernels=[Spatial(2, weight=weight)])  # the mask shows 14
+        refine(image, labels=mask * 13, kernels=[Spatial(2, weight=weight)])  # the mask has 14 classes
 
 
 # Binary masks, void
@@ -84,7 +84,7 @@ def test_a_mask_of_foreground_only_is_binary():
 def test_with_more_than_two_labels_255_is_void():
     image, mask = two_halves()
     refined = refine(image, labels=mask * 255, num_classes=21)
-    assert refined.shape == (21, 12, 16) and (refined[0] == 1).all()  # 0 is the only label that is known
+    assert refined.shape == (21, 12, 16) and (refined[0] == 1).all()  # 0 is the only known label
 
 
 def test_void_sets_the_value_of_unknown_pixels():

@@ -1,4 +1,4 @@
-"""Scores of masks, of probabilities, and of what is neither."""
+"""Unary scores of masks and probabilities, and invalid input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sane photo has no problem; what changed, or vanished, is told."""
+"""explain() finds no problem on a normal photo, and reports changed and lost labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from densefield.crf.kernels import Custom
 from densefield.diagnose.result import percent
 from tests.support.small_photo import HEIGHT, IMAGE, KERNELS, MASK, WIDTH, only_problem, problems, rough, soft, softmax
 
-# A sane example
+# A normal example
 
 
 @pytest.mark.parametrize("labels", [2, 7, 21])
@@ -29,7 +29,7 @@ def test_the_fraction_of_changed_pixels_matches_refine():
     before = rough(MASK)
     after = refine(IMAGE, labels=before, kernels=KERNELS).argmax(0)
     share = float((before != after).mean())
-    assert 0.01 < share < 0.5  # there is something to tell
+    assert 0.01 < share < 0.5  # some pixels change
     assert explain(IMAGE, labels=before, kernels=KERNELS)[-1].what == (
         f"No problem found: {percent(share)} of the pixels changed their label."
     )
@@ -99,7 +99,7 @@ def test_no_iterations_are_found():
     assert "0% of the pixels changed" in findings[-1].what
 
 
-# For a CRF of one's own
+# Custom CRFs
 
 
 def test_a_crf_a_tuned_file_and_a_module_are_explained_like_their_kernels(tmp_path):
@@ -120,7 +120,7 @@ def test_a_crf_a_tuned_file_and_a_module_are_explained_like_their_kernels(tmp_pa
     assert len(module.explain(scores.requires_grad_(), pixels.float())) == 2
 
 
-# What it refuses, and how it looks
+# Errors and printing
 
 
 def test_input_that_refine_rejects_is_rejected():

@@ -1,4 +1,4 @@
-"""Images, axes and scores of the wrong kind are found by their numbers."""
+"""explain() finds wrong images, axes and scores."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_normalised_network_input_passed_as_image_is_found():
 
 
 def test_uint8_images_of_a_tiny_range_are_found():
-    found = first_problem(explain(MASK, labels=rough(MASK), kernels=KERNELS))  # a mask in the image's place
+    found = first_problem(explain(MASK, labels=rough(MASK), kernels=KERNELS))  # a mask passed as image
     assert "ranges from 0 to 1," in found.numbers and "Check how the image was read" in found.cure
 
 

@@ -1,4 +1,4 @@
-"""Kernels that join no pixels, or all, and weights too weak or strong are found by their numbers."""
+"""explain() finds kernels that are too narrow or too wide, and weights that are too small or too large."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_weights_raised_as_suggested_let_pixels_change():
     assert problems(explain(IMAGE, labels=rough(MASK), confidence=0.9, kernels=raised)) == []
 
 
-# What the numbers are
+# Measurements
 
 
 @pytest.mark.parametrize("kernel", [Spatial(3), Bilateral(20, 12), Bilateral(20, 12, weight=[1.0, 2.0])])
@@ -98,7 +98,7 @@ def test_neighbours_are_counted_as_by_the_exact_sum(kernel):
     counts = neighbourhood(CRF([kernel]).problem(soft(MASK), IMAGE).pairwise[0], calibrate=True, threads=None)
     exact = CRF([kernel], method="exact").problem(soft(MASK), IMAGE).pairwise[0].filtering
     true = exact(np.ones((HEIGHT * WIDTH, 1), np.float32))[:, 0]
-    assert abs(counts.mean() / true.mean() - 1) < 0.1  # the lattice's magnitude is right on average of 512 points
+    assert abs(counts.mean() / true.mean() - 1) < 0.1  # the magnitude is calibrated on average over 512 points
 
 
 @pytest.mark.parametrize("weight", [1.5, [0.5, 1.5, 1.0], [[1.0, -0.5, 0.0], [-0.5, 1.0, 0.0], [0.0, 0.0, 0.2]]])
@@ -109,11 +109,11 @@ def test_no_marginals_change_a_score_by_more_than_the_largest_message(weight, no
     most = largest_message(kernels, problem)
     rng = np.random.default_rng(60913)
     furthest = np.zeros_like(most)
-    sure = [np.tile(row, (HEIGHT * WIDTH, 1)) for row in np.eye(3, dtype=np.float32)]  # all neighbours of one mind
+    sure = [np.tile(row, (HEIGHT * WIDTH, 1)) for row in np.eye(3, dtype=np.float32)]  # all neighbours have one label
     for q in [*sure, rng.dirichlet([0.2] * 3, HEIGHT * WIDTH).astype(np.float32)]:
         furthest = np.maximum(furthest, np.ptp(problem.pairwise[0].message(q), axis=1))
-    assert (furthest <= most * (1 + 1e-5)).all()  # single precision
-    assert furthest == pytest.approx(most, rel=1e-5)  # and where all are of one mind it is reached
+    assert (furthest <= most * (1 + 1e-5)).all()  # float32
+    assert furthest == pytest.approx(most, rel=1e-5)  # reached if all neighbours agree
 
 
 def test_margins_are_the_best_minus_the_second_best():

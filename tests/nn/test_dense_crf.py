@@ -1,4 +1,4 @@
-"""DenseCRF as a module: it equals the NumPy CRF, takes every form of input, and its parameters have names."""
+"""DenseCRF equals the NumPy CRF, takes every form of input, and has named parameters."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def channels_last(tensor: Any) -> Any:
 
 @pytest.mark.parametrize(("method", "dtype", "tolerance"), [("exact", "float64", 1e-10), ("lattice", "float32", 1e-4)])
 def test_it_agrees_with_the_numpy_crf(method: Any, dtype: str, tolerance: float) -> None:
-    """In float32 log marginals of tens are compared, which rounding of features and sums moves by some 1e-5."""
+    """Float32 log marginals of some tens change by about 1e-5 through rounding."""
     crf = DenseCRF(3, every_kind_of_kernel(3), method=method, iterations=4)
-    for parameter in crf.parameters():  # anywhere but at the initial values
+    for parameter in crf.parameters():  # away from the initial values
         parameter.data += 0.1 * random(*parameter.shape)
     scores, image = random(2, 3, 9, 11).to(getattr(torch, dtype)), colours(2, 3, 9, 11)
     depth, ignore = random(2, 2, 9, 11, seed=5), random(2, 9, 11, seed=6) > 1
@@ -67,7 +67,7 @@ def test_to_numpy_returns_the_initial_kernels() -> None:
     dimensions = {"position": 2, "channel": 3, "depth": 2}
     for before, after in zip(kernels, back.kernels, strict=True):
         assert type(before) is type(after) and before.normalization == after.normalization
-        # Parameters are born in float32.
+        # Parameters are created in float32.
         assert np.allclose(before.shape(dimensions), after.shape(dimensions), rtol=1e-6, atol=1e-7)
         assert np.allclose(before.weight, after.weight, rtol=1e-6)
     assert back.options.iterations == 7 and back.options.exclude_self
@@ -188,7 +188,7 @@ def test_point_clouds_have_custom_features() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
 def test_results_do_not_depend_on_the_origin_of_points(dtype: Any) -> None:
-    """Whole numbers of nine digits, where float32 has seven; and gradients go to them."""
+    """Integers of nine digits, where float32 has seven; gradients reach them."""
     place = torch.as_tensor(np.random.default_rng(71).integers(0, 50, (1, 2, 40)))
     crf = DenseCRF(3, [Custom("place", (4.0, 4.0), weight=3)])
     found = []
@@ -268,7 +268,7 @@ def test_the_repr_has_classes_iterations_changed_options_and_kernels() -> None:
         ")",
     ]
     crf.bilateral.log_sigma.data[:2] += 1
-    assert "  bilateral: sigma_xy 163.1, sigma_rgb 10" in repr(torch.nn.Sequential(crf))  # as it is now
+    assert "  bilateral: sigma_xy 163.1, sigma_rgb 10" in repr(torch.nn.Sequential(crf))  # the current value
 
 
 SNIPPET = """
@@ -285,7 +285,7 @@ def test_type_checkers_know_what_it_returns(tmp_path: Path) -> None:
     api = pytest.importorskip("mypy.api")
     file = tmp_path / "snippet.py"
     file.write_text(SNIPPET, encoding="utf-8")
-    checkout = Path(__file__).parents[2]  # whose settings and cache, so that torch is not read anew each time
+    checkout = Path(__file__).parents[2]  # use its mypy cache, so that torch is not analysed each time
     settings = ["--config-file", str(checkout / "pyproject.toml"), "--cache-dir", str(checkout / ".mypy_cache")]
     told, _, code = api.run([*settings, "--strict", str(file)])
     shown = [line.rpartition("note: ")[2] for line in told.splitlines() if "Revealed type" in line]
@@ -301,7 +301,7 @@ def test_no_pixels_and_no_items_are_accepted() -> None:
 
 
 def test_log_marginals_are_contiguous() -> None:
-    """The gradient of nll_loss on images takes nothing else."""
+    """nll_loss on images needs contiguous gradients."""
     log_q = DenseCRF(2)(random(1, 2, 4, 5), colours(1, 3, 4, 5))
     assert log_q.is_contiguous()
     torch.nn.functional.nll_loss(log_q, torch.zeros(1, 4, 5, dtype=torch.long)).backward()

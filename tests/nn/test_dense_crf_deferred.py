@@ -1,4 +1,4 @@
-"""DenseCRF without memory yet, on another device, with parameters that are not finite, and in transformers."""
+"""DenseCRF on the meta device, on another device, with non-finite parameters, and in transformers."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def test_the_remedy_of_the_error_works(cure: str) -> None:
     else:
         crf.to_empty(device="cpu")
         for parameter in crf.parameters():
-            parameter.data.fill_(math.nan)  # what memory may hold
+            parameter.data.fill_(math.nan)  # uninitialised memory
         crf.reset_parameters()
     assert torch.equal(crf(SCORES, IMAGE), whole(SCORES, IMAGE))
-    assert not list(crf.buffers())  # which would hold anything after to_empty()
+    assert not list(crf.buffers())  # buffers would be uninitialised after to_empty()
 
 
 def test_parameters_on_another_device_than_the_scores_are_named() -> None:
-    """The only other device that is everywhere is that of tensors without memory."""
+    """The meta device is the only other device that is always available."""
     with pytest.raises(InputError, match=r"spatial\.log_sigma is on cpu, but the scores are on meta: use crf\.to"):
         DenseCRF(2, KERNELS)(SCORES.to("meta"), IMAGE.to("meta"))
 
@@ -88,7 +88,7 @@ def test_a_weight_of_zero_is_accepted() -> None:
 
 
 def test_checking_the_parameters_takes_less_than_a_millisecond() -> None:
-    """About 40 µs, of the 20 ms and more that an image takes."""
+    """About 40 µs of at least 20 ms per image."""
     from densefield.nn.parameter_checks import check_devices, check_parameters
 
     crf = DenseCRF(2, KERNELS)
@@ -141,7 +141,7 @@ class TestInTransformers:
         return model, tmp_path
 
     def load_without(self, model_class: Any, folder: Path, start: str) -> tuple[Any, set[str]]:
-        """The model from its file without the keys that start so, and which keys the report calls missing."""
+        """The model loaded without the keys of a prefix, and the keys reported as missing."""
         safetensors = pytest.importorskip("safetensors.torch")
         file = folder / "model.safetensors"
         kept = {name: value for name, value in safetensors.load_file(file).items() if not name.startswith(start)}
@@ -174,7 +174,7 @@ class TestInTransformers:
                 assert torch.equal(parameter, model.crf.get_parameter(name)), name
         if start.startswith("crf."):
             assert loaded.crf.values()["bilateral.sigma"].tolist() == [61, 61, 10, 10, 10]
-        loaded.crf.reset_parameters()  # and later it sets all
+        loaded.crf.reset_parameters()  # later it sets all parameters
         assert loaded.crf.values()["spatial.weight"] == 3
 
 

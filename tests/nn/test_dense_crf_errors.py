@@ -1,4 +1,4 @@
-"""DenseCRF and wrong input: what came, what was expected, what to do."""
+"""Errors of DenseCRF say what was passed, what was expected, and what to do."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_the_code_that_errors_recommend_works() -> None:
 
 
 def test_large_scores_are_not_reported_as_infinite() -> None:
-    scores = torch.full((1, 2, 20, 20), 6e4, dtype=torch.float16)  # whose sum is infinite in half precision
+    scores = torch.full((1, 2, 20, 20), 6e4, dtype=torch.float16)  # their sum is infinite in float16
     assert bool(DenseCRF(2)(scores, colours(1, 3, 20, 20)).isfinite().all())
 
 

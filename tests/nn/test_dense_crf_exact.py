@@ -1,4 +1,4 @@
-"""What nobody has trained is exactly what the kernels say, and NumPy computes with what torch computes with."""
+"""Untrained parameters have exactly the kernels' values, and NumPy and torch use the same features."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_untrained_values_are_exact_after_a_state_dict_round_trip_and_a_reset() 
 
 
 def test_state_dicts_hold_logarithms_of_widths_and_nothing_else() -> None:
-    """So in a module with other initial values they mean the same; covariances are inverted in float64."""
+    """They have the same meaning in a module with other initial values; covariances are inverted in float64."""
     trained = moved(DenseCRF(2, KERNELS))
     names = {"log_sigma", "log_weight", "log_diagonal", "lower", "matrix"}
     assert {name.partition(".")[2] for name in trained.state_dict()} == names
@@ -81,7 +81,7 @@ def test_gradients_are_with_respect_to_the_logarithm() -> None:
 
 @pytest.fixture(scope="module")
 def photo(shared: Path) -> tuple[Any, Any]:
-    """A photo, and scores for five labels that vary over some 40 pixels."""
+    """A photo, and scores of five labels that vary over about 40 pixels."""
     image_module = pytest.importorskip("PIL.Image")
     path = next(iter(sorted((shared / "data" / "VOCdevkit" / "VOC2012" / "JPEGImages").glob("*.jpg"))), None)
     if path is None:
@@ -100,7 +100,7 @@ def photo(shared: Path) -> tuple[Any, Any]:
 )
 @pytest.mark.parametrize("trained", [False, True])
 def test_on_a_photo_torch_and_numpy_agree_to_rounding(photo: Any, kernels: Any, trained: bool) -> None:
-    """Features are the same bits, so all pixels lie in the same simplices; sums in another order differ by 1e-6.
+    """Features are bitwise equal, so all pixels are in the same simplices; sums in another order differ by 1e-6.
 
     With widths that differ in the last bit some pixels change their simplex, and marginals differ by up to 3e-3.
     """

@@ -1,4 +1,4 @@
-"""DenseCRF in files, which NumPy's CRF reads and writes too."""
+"""Files of DenseCRF, shared with the NumPy CRF."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KERNELS = (Spatial([2.7, 3.1], weight=[0.1, 0.7]), Bilateral(61.3, [9.7, 10.1, 6
 
 
 def test_a_saved_module_is_loaded_unchanged(tmp_path: Path) -> None:
-    """Files have enough digits for the same parameters, which then stand for themselves: see test_dense_crf_exact."""
+    """Files have enough digits to restore the parameters exactly; see test_dense_crf_exact."""
     crf = DenseCRF(2, KERNELS, iterations=7, halo=1, axis_order="yx", threads=1)
     for parameter in crf.parameters():
         parameter.data += 0.1

@@ -1,4 +1,4 @@
-"""Pixels to ignore, such as padding: inside, all is as if they were not there; and they cost no more than they must."""
+"""Ignored pixels, such as padding, have no effect on the others and little cost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def padded(inner: Any, fill: float, place: Any) -> Any:
 
 
 def marginals_and_gradients(crf: Any, scores: Any, image: Any, ignore: Any = None, place: Any = ...) -> list[Any]:
-    """Log marginals, then the gradients of a random combination of those inside, by scores, image and parameters."""
+    """Log marginals, then gradients of a random combination inside, with respect to scores, image and parameters."""
     leaves = [scores.clone().requires_grad_(), image.clone().requires_grad_(), *crf.parameters()]
     log_q = crf(*leaves[:2], ignore=ignore)
     cotangent = random(2, 3, ROWS, COLUMNS, seed=95)
@@ -54,13 +54,13 @@ def compare(crf: Any, dtype: Any, place: Any, tolerance: float) -> None:
 
 @pytest.mark.parametrize("place", [MIDDLE, CORNER])
 def test_ignored_padding_changes_neither_marginals_nor_gradients(place: Any) -> None:
-    """Positions in the padded image are larger, which moves differences of float64 by 1e-15."""
+    """Positions in the padded image are larger, which changes float64 differences by 1e-15."""
     compare(DenseCRF(3, KERNELS, method="exact").double(), torch.float64, place, 1e-11)
 
 
 @pytest.mark.parametrize(("halo", "tolerance"), [(0, 0.04), (1, 0.004)])
 def test_ignored_padding_changes_lattice_results_little(halo: int, tolerance: float) -> None:
-    """Vertices that only padding touches pass messages on between pixels of the image, as a halo does.
+    """Vertices of padding transmit messages between pixels of the image, like a halo.
 
     Measured, of the largest number: 0.027 without a halo, 0.0017 with one. With padding that takes part log marginals
     differ by 0.09 and slopes by 0.4. The image is in the corner, so that its positions in the lattice stay the same.
@@ -87,8 +87,8 @@ def test_a_batch_shares_one_spatial_lattice_with_any_ignore_mask(
     pairwise._cache.clear()
     monkeypatch.setattr(pairwise, "LatticeFilter", noting)
     found = crf(scores, image, ignore=ignore)
-    assert sorted(made) == [2, 5, 5, 5, 5]  # positions alone, and positions with colours for each image
-    assert torch.equal(found, expected)  # an image with nothing to ignore among them
+    assert sorted(made) == [2, 5, 5, 5, 5]  # positions only, and positions with colours for each image
+    assert torch.equal(found, expected)  # one image has no ignored pixels
 
 
 def test_an_empty_ignore_mask_changes_nothing() -> None:

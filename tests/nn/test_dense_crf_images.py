@@ -1,4 +1,4 @@
-"""Images for DenseCRF: their range of colours, an alpha channel, and the order of axes."""
+"""Images of DenseCRF: colour range, alpha channel and axis order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_colours_outside_0_to_255_give_one_warning_at_the_users_line(image: Any,
     crf = DenseCRF(3)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for factor in (1.0, 0.9):  # another image, and another text that would be
+        for factor in (1.0, 0.9):  # another image, whose warning would differ
             crf(SCORES, image if factor == 1 else (image * factor).to(image))
     (warning,) = caught
     assert warning.category is InputWarning and warning.filename == __file__
@@ -54,7 +54,7 @@ def test_colours_outside_0_to_255_give_one_warning_at_the_users_line(image: Any,
 
 
 class Network(torch.nn.Module):
-    """A network whose author passes what it takes itself on to the CRF."""
+    """A network that passes its normalised input to the CRF."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,9 +76,9 @@ def test_in_a_network_the_warning_names_the_line_that_calls_the_crf() -> None:
     ("crf", "image"),
     [
         (DenseCRF(3), PHOTO),
-        (DenseCRF(3), PHOTO.clamp(max=1)),  # bytes are not looked at
+        (DenseCRF(3), PHOTO.clamp(max=1)),  # uint8 images are not checked
         (DenseCRF(3), PHOTO.float()),
-        (DenseCRF(3, [Spatial(3)]), PHOTO / 255),  # which compares no colours
+        (DenseCRF(3, [Spatial(3)]), PHOTO / 255),  # uses no colours
         (DenseCRF(3, [Bilateral(9, 0.1)]), PHOTO / 255),  # a width that fits
         (DenseCRF(3, data_range=1), PHOTO / 255),
         (DenseCRF(3, data_range=255), PHOTO / 255),
@@ -110,7 +110,7 @@ def test_compiled_modules_do_not_check_images() -> None:
 @pytest.mark.parametrize("data_range", [1.0, (1.0, 1.0, 1.0)])
 @pytest.mark.parametrize("method", ["lattice", "exact"])
 def test_a_range_of_1_equals_a_range_of_255(data_range: Any, method: Any) -> None:
-    """Colours over 255 are rounded in float32, which on a lattice moves numbers of some 10 by 1e-5."""
+    """Colours divided by 255 are rounded in float32, which changes lattice results of about 10 by 1e-5."""
     expected = DenseCRF(3, KERNELS, method=method)(SCORES, PHOTO)
     found = DenseCRF(3, KERNELS, method=method, data_range=data_range)(SCORES, PHOTO / 255)
     assert torch.allclose(found, expected, rtol=0, atol=1e-4)
@@ -179,13 +179,13 @@ def test_a_constant_alpha_channel_is_ignored(channels: int) -> None:
     crf = DenseCRF(3, [Spatial(2), Bilateral(9, 30, weight=3)], channels=channels)
     image = photo(2, channels, 9, 11)
     alpha = torch.full((2, 1, 9, 11), 255, dtype=torch.uint8)
-    alpha[1] = 7  # each image has its own
+    alpha[1] = 7  # differs between images
     scores = random(2, 3, 9, 11)
     assert torch.equal(crf(scores, torch.cat([image, alpha], 1)), crf(scores, image))
     alpha[0, 0, 4, 4] = 0
     with pytest.raises(InputError, match=f"has {channels + 1} channels, but its kernel has widths for {channels}"):
         crf(scores, torch.cat([image, alpha], 1))
-    # Of values from 0 to 1, it does not count either for their range.
+    # For values from 0 to 1, alpha does not count for the range.
     with pytest.warns(InputWarning, match="colours from 0 to 1"):
         crf(scores, torch.cat([image / 255, torch.full((2, 1, 9, 11), 255.0)], 1))
 
@@ -231,7 +231,7 @@ def test_a_module_whose_parameters_are_not_numbers_can_be_printed():
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_gradients_do_not_depend_on_the_pixel_order(masked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large image has its pixels in blocks; row by row, sums are in another order.
+    """A large image has its pixels in blocks; in rows, sums are in another order.
 
     Measured, of the largest number: 9e-6. Gradients of widths are small differences of float32 sums over squared
     distances: 1e-3, as far as either is from the same lattice in float64.

@@ -1,4 +1,4 @@
-"""DenseCRF among the rest of torch: copies, autocast, inference mode, compilation, several processes."""
+"""DenseCRF in torch: copies, autocast, inference mode, compilation, several processes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_autocast_computes_in_single_precision() -> None:
     assert torch.equal(cast, plain)
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # torch's own use of it
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # used by torch itself
 @pytest.mark.parametrize("frozen", [True, False])
 def test_forward_mode_is_an_error_not_a_silent_zero(frozen: bool) -> None:
     crf = DenseCRF(3, [Spatial(2)])
@@ -94,7 +94,7 @@ def test_a_module_can_be_trained_after_inference() -> None:
 
 
 class Network(torch.nn.Module):
-    """A convolution with a dense CRF behind it."""
+    """A convolution followed by a dense CRF."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ def loss_and_gradients(network: Callable[[Any], Any], model: Network, image: Any
     return loss.detach(), {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
 
-# At a break torch looks for gradients of tensors that have none, and hides the warning of it, but not from pytest.
+# At a graph break torch accesses gradients of non-leaf tensors; it hides the warning, but not from pytest.
 at_a_break = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 
 
@@ -124,7 +124,7 @@ def check_compiled(backend: str) -> None:
     torch.compiler.reset()
     model = Network()
     compiled = torch.compile(model, backend=backend, fullgraph=True)
-    for image in (colours(1, 3, 7, 8), colours(2, 3, 9, 6)):  # the second time with other sizes
+    for image in (colours(1, 3, 7, 8), colours(2, 3, 9, 6)):  # then with other sizes
         loss, gradients = loss_and_gradients(compiled, model, image)
         expected, expected_gradients = loss_and_gradients(model, model, image)
         assert torch.allclose(loss, expected, rtol=1e-5)  # fused operations round differently
@@ -140,7 +140,7 @@ def test_a_compiled_network_equals_an_eager_one() -> None:
 
 @pytest.mark.slow
 @at_a_break
-@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # the compiler's own imports use it
+@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # used by imports of the compiler
 @pytest.mark.skipif(not (shutil.which("c++") or shutil.which("g++")), reason="there is no C++ compiler")
 def test_a_network_compiled_to_native_code_equals_an_eager_one() -> None:
     check_compiled("inductor")
@@ -148,7 +148,7 @@ def test_a_network_compiled_to_native_code_equals_an_eager_one() -> None:
 
 def test_the_module_compiles_to_one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     def stand_in(scores: Any, features: Any, shapes: Any, weights: Any, *_: Any) -> Any:
-        """Uses every tensor that mean field would."""
+        """A loss that uses every tensor of mean field."""
         total = sum((s.sum() * w.sum()).sum() for s, w in zip(shapes, weights, strict=True))
         return scores.log_softmax(1) + 1e-6 * total * sum(p.sum() for p in features)
 
@@ -169,7 +169,7 @@ def work(rank: int, folder: str) -> None:
     _, gradients = loss_and_gradients(parallel, model, colours(2, 3, 6, 7)[rank : rank + 1])
     torch.save(gradients, f"{folder}/gradients{rank}.pt")
     torch.distributed.barrier()
-    # Whoever frees the group last holds Python's lock and waits for a thread of gloo, which may wait for that lock.
+    # Freeing the group holds the GIL and waits for a gloo thread, which may wait for the GIL.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""What DenseCRF does not support says so, and what docs/torch.md says works does."""
+"""Unsupported features of DenseCRF raise, and supported ones in docs/torch.md work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from densefield import Bilateral, Spatial
 torch = pytest.importorskip("torch")
 from densefield import DenseCRF  # noqa: E402
 
-# torch's own use of what it has deprecated.
+# torch itself uses deprecated functions.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.torch.jit:DeprecationWarning",
     "ignore:.*legacy:DeprecationWarning",
@@ -61,7 +61,7 @@ def test_transforms_of_parameters_are_rejected_and_leave_no_state() -> None:
 
     with pytest.raises(NotImplementedError, match=r"torch\.func\.functional_call is supported"):
         torch.func.grad(loss)(parameters)
-    assert torch.equal(loss(parameters), module(SCORES, IMAGE).sum())  # positions made under it would be dead by now
+    assert torch.equal(loss(parameters), module(SCORES, IMAGE).sum())  # no invalid positions are cached
 
 
 def test_forward_mode_is_rejected(crf: Any) -> None:
@@ -86,7 +86,7 @@ def test_several_cotangents_at_once_are_rejected() -> None:
 
 
 class Network(torch.nn.Module):
-    """A convolution with a dense CRF behind it."""
+    """A convolution followed by a dense CRF."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ def test_the_newer_exporter_to_onnx_is_rejected(tmp_path: Any) -> None:
 
 
 def test_export_under_the_flag_of_the_newer_exporter_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It sets the flag and calls torch.export."""
+    """The newer exporter sets the flag and calls torch.export."""
     monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
     with pytest.raises(NotImplementedError, match="cannot be exported to ONNX"):
         torch.export.export(Network(), (IMAGE,))
@@ -139,7 +139,7 @@ def test_the_remedies_of_the_errors_work() -> None:
     with torch.no_grad():
         program = torch.export.export(module, (SCORES, IMAGE)).module()
         compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
-        # Widths are computed by other kernels of torch, and rounded otherwise.
+        # Widths are computed by other torch kernels and rounded differently.
         assert torch.allclose(program(SCORES, IMAGE), expected, rtol=0, atol=1e-5)
         assert torch.allclose(compiled(SCORES, IMAGE), expected, rtol=0, atol=1e-5)
     torch.compiler.reset()

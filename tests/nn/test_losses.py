@@ -1,4 +1,4 @@
-"""Minus the log-likelihood of the true labels: its values, its gradient, and wrong input."""
+"""The negative log-likelihood loss: values, gradients and errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_it_equals_the_sum_over_pixels_of_the_paper():
             total -= float(log_q[b, labels[b, r, c], r, c])
             pixels += 1
     assert 0 < pixels < 40
-    # Forty numbers added in two orders.
+    # Forty numbers summed in two orders.
     assert float(log_likelihood_loss(log_q, labels, reduction="sum")) == pytest.approx(total, rel=1e-14)
     assert float(log_likelihood_loss(log_q, labels)) == pytest.approx(total / pixels, rel=1e-14)
 
@@ -49,7 +49,7 @@ def test_for_a_softmax_it_is_the_cross_entropy(reduction):
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_its_gradient_matches_finite_differences(reduction):
-    log_q = (log_marginals(2, 3, 2, 3) - 0.1).requires_grad_()  # steps to either side stay logarithms below 0
+    log_q = (log_marginals(2, 3, 2, 3) - 0.1).requires_grad_()  # finite differences stay below 0
     labels = labels_for(2, 2, 3, classes=3)
     assert torch.autograd.gradcheck(lambda each: log_likelihood_loss(each, labels, reduction=reduction), (log_q,))
 
@@ -133,7 +133,7 @@ def test_half_precision_is_summed_in_float32(dtype, relative):
     log_q, labels = log_marginals(1, 3, 100, 100), labels_for(1, 100, 100, classes=3)
     loss = log_likelihood_loss(log_q.to(getattr(torch, dtype)), labels)
     assert loss.dtype == torch.float32
-    # No entry is off by more than half a unit of its last place; errors of sums as large as 10⁴ would be.
+    # Every entry is correct to half a unit in the last place, unlike sums of 10⁴.
     assert float(loss) == pytest.approx(float(log_likelihood_loss(log_q, labels)), rel=relative)
 
 

@@ -1,4 +1,4 @@
-"""Native back-tracking is autograd through mean_field() made fast: every gradient is the same to rounding."""
+"""Native back-tracking equals autograd through mean_field() up to rounding."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from densefield.filters.autograd import apply_filter  # noqa: E402
 NORMALIZATIONS = get_args(Normalization)
 EVERYTHING = Wanted(weight=True, shape=True, features=True)
 
-# The native sums are of float32, the twin's of float64. Scores and weights: some tens of roundings of 6e-8. Measured:
+# Native sums are in float32, the reference in float64. Scores and weights: tens of roundings of 6e-8. Measured:
 # at most 2e-6, with 70 labels.
 ROUNDING = 1e-5
-# Features and shapes: differences of sums, of which some digits cancel. Measured: at most 8e-6.
+# Features and shapes: differences of sums with cancellation. Measured: at most 8e-6.
 CANCELLED = 4e-5
 
 
 @pytest.fixture(autouse=True)
 def _torch_on_one_thread() -> Iterator[None]:
-    """The twin's operations are small, and threads that wait for each other take long where others use the machine."""
+    """The reference has small operations, for which waiting threads are slow on a busy computer."""
     usual = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -44,7 +44,7 @@ def _torch_on_one_thread() -> Iterator[None]:
 
 @dataclass
 class Truth:
-    """Gradients by scores (L, N), and of each kernel by features (N, d) and μ; and the moments (d, d) of its pairs."""
+    """Gradients with respect to scores (L, N), and features (N, d) and μ of each kernel, and its moments (d, d)."""
 
     scores: Any
     features: list[Any]
@@ -122,9 +122,9 @@ def check(points: int, labels: int, *, iterations: int = 3, **options: Any) -> N
         assert gradient.mu is not None and gradient.features is not None and gradient.moments is not None
         assert gradient.mu.shape == mu.shape
         assert np.abs(gradient.mu - mu).max() <= ROUNDING * max(np.abs(mu).max(), 1)
-        # Of points without neighbours slopes are zero: the difference of sums of about one.
+        # Slopes of points without neighbours are zero: differences of sums of about one.
         assert np.abs(gradient.features - slopes).max() <= CANCELLED * max(np.abs(slopes).max(), 1)
-        # Moments are differences of sums: what they lose to cancellation is seen against the sum without signs.
+        # Moments are differences of sums, so errors are relative to the sum of absolute terms.
         assert bound.lattice is not None
         x = bound.lattice.features.astype(np.float64)
         size = (np.abs(slopes).T @ np.abs(x)).max()
@@ -141,14 +141,14 @@ def test_it_equals_autograd_for_any_number_of_points(points: int) -> None:
     check(points, 4)
 
 
-@pytest.mark.parametrize("operator", ["symmetric", "pydensecrf"])  # of which the second is not its own adjoint
+@pytest.mark.parametrize("operator", ["symmetric", "pydensecrf"])  # the second is not self-adjoint
 @pytest.mark.parametrize("exclude_self", [False, True])
 @pytest.mark.parametrize("ignore", [False, True])
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 def test_it_equals_autograd_for_every_option(
     normalization: str, ignore: bool, exclude_self: bool, operator: str
 ) -> None:
-    # Without normalisation messages are sums over hundreds of points; weak kernels keep marginals off 0 and 1.
+    # Without normalisation messages are sums over hundreds of points; small weights keep marginals off 0 and 1.
     strength = 0.02 if normalization == "none" else 1.0
     options: Any = {"ignore": ignore, "exclude_self": exclude_self, "operator": operator, "strength": strength}
     check(300, 4, normalization=normalization, kinds=("matrix", "potts"), **options)
@@ -161,7 +161,7 @@ def test_it_equals_autograd_for_any_kernels(dimensions: tuple[int, ...]) -> None
 
 @pytest.mark.slow
 def test_it_equals_autograd_for_lattices_with_different_chunks() -> None:
-    # So many points are cut into 4 chunks in two dimensions and 8 in eight, for 16-bit slots.
+    # These points make 4 chunks in two dimensions and 8 in eight, for 16-bit slots.
     check(30000, 3, dimensions=(8, 2), iterations=2)
 
 

@@ -1,4 +1,4 @@
-"""The native mean field in the graph of torch equals the plain one, forward and backward."""
+"""The native mean field in torch equals the reference, forward and backward."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.support.mean_field_ops import native, reference  # noqa: E402
 
 BATCH, LABELS, POINTS = 3, 4, 150
 NAMES = ("scores", "position", "colour", "near", "alike", "w_near", "w_alike")
-# Native sums are of float32, the twin's of float64; log marginals are below 20. Measured: 2e-7 of the largest, and 4e-7
-# of the largest slope of a score.
+# Native sums are in float32, the reference in float64; log marginals are below 20. Measured: 2e-7 of the largest, 4e-7
+# of the largest gradient of a score.
 ROUNDING = 2e-6
-# Those of widths and features are differences of sums, of which some digits cancel. Measured: at most 5e-5 of the
+# Gradients of widths and features are differences of sums with cancellation. Measured: at most 5e-5 of the
 # largest, and 4e-6 for weights.
 CANCELLED = 1e-4
 
@@ -29,7 +29,7 @@ def random(*shape: int, seed: int) -> Any:
 
 
 def short(*shape: int, seed: int) -> Any:
-    """Numbers of few digits: divided by widths that are powers of two they are the same in float32 and float64."""
+    """Numbers of few digits, which divided by powers of two are equal in float32 and float64."""
     return (random(*shape, seed=seed) * 64).round() / 64
 
 
@@ -59,7 +59,7 @@ def model(shape: str = "widths", weight: str = "potts", shared: bool = True) -> 
 def run(
     mean_field: Callable[..., Any], leaves: tuple[Any, ...], dtype: Any = torch.float32, **options: Any
 ) -> tuple[Any, list[Any]]:
-    """Log marginals, and the gradient of a random combination of them by every leaf that wants one."""
+    """Log marginals, and gradients of a random combination with respect to every leaf."""
     learnt = options.pop("learnt", NAMES)
     copies = [
         leaf.detach().to(dtype).clone().requires_grad_(name in learnt) for name, leaf in zip(NAMES, leaves, strict=True)
@@ -104,7 +104,7 @@ def test_it_equals_the_reference_for_every_normalisation(normalization: str, mas
 @pytest.mark.parametrize("normalization", get_args(Normalization))
 @pytest.mark.parametrize("mean_field", [native, reference])
 def test_ignored_pixels_do_not_affect_the_gradients_of_shapes(mean_field: Any, normalization: str) -> None:
-    """However many there are: here they are all where a pixel is already, so that the lattices stay the same."""
+    """Ignored pixels are at positions of other pixels, so that the lattices stay the same."""
     dtype = torch.float32 if mean_field is native else torch.float64
     f, position, colour, *rest = (leaf.to(dtype) for leaf in model(shared=False))
     cotangent = random(BATCH, LABELS, POINTS, seed=77).to(dtype)
@@ -114,7 +114,7 @@ def test_ignored_pixels_do_not_affect_the_gradients_of_shapes(mean_field: Any, n
         scores, sent = (torch.cat([each, each.new_zeros(BATCH, LABELS, absent)], dim=2) for each in (f, cotangent))
         shapes = [shape.clone().requires_grad_() for shape in rest[:2]]
         present = torch.cat([torch.ones(BATCH, POINTS), torch.zeros(BATCH, absent)], dim=1)
-        # The magnitude of this operator is not measured, on those pixels or others.
+        # The magnitude of this operator is not calibrated.
         options: dict[str, Any] = {"normalizations": [normalization] * 2, "operator": "pydensecrf", "iterations": 3}
         mean_field(scores, features, shapes, rest[2:], present=present, **options).backward(sent)
         return [shape.grad for shape in shapes]

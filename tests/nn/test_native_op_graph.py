@@ -1,4 +1,4 @@
-"""How long the graph holds on to the native loop's memory, and what becomes of it in torch's other machinery."""
+"""Lifetime of the native loop's memory in the graph, with torch's transforms, compiler and workers."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def assert_equal(found: list[Any], expected: list[Any]) -> None:
 @pytest.fixture(autouse=True)
 def _no_batch_stays_behind() -> Iterator[None]:
     yield
-    if bound_batch.live:  # what compilers leave behind is in cycles
+    if bound_batch.live:  # compilers leave reference cycles
         gc.collect()
     assert not bound_batch.live
 
 
 @pytest.fixture
 def _eager_switching() -> Iterator[None]:
-    """Python threads take turns after every few instructions, so that what can go wrong between two soon does."""
+    """Python threads switch after every few instructions, which exposes race conditions."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -125,7 +125,7 @@ def test_copies_of_saved_tensors_give_the_same_gradients(adjoint: str) -> None:
     expected = gradients(mean_field(*inputs, adjoint=adjoint), inputs)
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.clone(), lambda tensor: tensor):
         log_q = mean_field(*inputs, adjoint=adjoint)
-    assert not bound_batch.live  # so kernels are bound once more
+    assert not bound_batch.live  # so kernels are built again
     assert_equal(gradients(log_q, inputs), expected)
     with torch.autograd.graph.save_on_cpu():
         log_q = mean_field(*inputs, adjoint=adjoint)
@@ -145,7 +145,7 @@ def test_checkpointing_gives_the_same_gradients(adjoint: str, reentrant: bool) -
 
 @pytest.mark.parametrize("test", ["test_schema", "test_autograd_registration", "test_faketensor"])
 def test_the_operators_pass_opcheck(test: str) -> None:
-    """Not so test_aot_dispatch of the forward pass: it compares all results, and tickets are numbered."""
+    """Except test_aot_dispatch of the forward pass, which compares all results; tickets are numbered."""
     spec = bound_batch.KernelSpec(("depth",), "symmetric")
     for needs in (True, False):
         scores, features, widths, weight = (leaf.detach().requires_grad_(needs) for leaf in leaves())
@@ -161,7 +161,7 @@ def test_the_operators_pass_opcheck(test: str) -> None:
 
 
 class Network(torch.nn.Module):
-    """A convolution with a dense CRF behind it."""
+    """A convolution followed by a dense CRF."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
@@ -190,7 +190,7 @@ def test_one_compiled_graph_serves_all_sizes(adjoint: str) -> None:
     for size in ((2, 3, 7, 9), (3, 3, 12, 8), (2, 3, 64, 65)):
         found = loss_and_gradients(compiled, model, colours(*size))
         for one, other in zip(found, loss_and_gradients(model, model, colours(*size)), strict=True):
-            # Widths and positions are computed by other kernels of torch.
+            # Widths and positions are computed by other torch kernels.
             assert float((one - other).abs().max() / other.abs().max()) < 1e-4
     torch.compiler.reset()
 
@@ -217,7 +217,7 @@ def test_an_exported_model_computes_the_same_after_a_round_trip() -> None:
 
 
 class Marginals(torch.utils.data.Dataset[Any]):
-    """Log marginals and gradients, found in a worker of a data loader."""
+    """Log marginals and gradients, computed in a data-loader worker."""
 
     def __init__(self, model: Network) -> None:
         self.model = model
@@ -230,7 +230,7 @@ class Marginals(torch.utils.data.Dataset[Any]):
 
 
 @pytest.mark.skipif("fork" not in torch.multiprocessing.get_all_start_methods(), reason="processes do not fork here")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python 3.12 on, where other threads run
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # since Python 3.12, if other threads run
 def test_forked_workers_give_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Network(threads=2)
     items = Marginals(model)

@@ -1,4 +1,4 @@
-"""Mean field in the graph of torch: it equals the NumPy CRF, and every gradient equals finite differences."""
+"""Reference mean field in torch equals the NumPy CRF, and gradients match finite differences."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def small_model(weight: str = "scalar", shape: str = "widths", batch: int = 1) -
 
 
 def projected(*leaves: Any, **options: Any) -> Any:
-    """Two random combinations of the log marginals: as telling as all of them, and quicker to differentiate."""
+    """Two random combinations of the log marginals, which are faster to differentiate than all."""
     log_q = exact(*leaves, **options)
     return (log_q * random(2, *log_q.shape, seed=83)).sum((1, 2, 3))
 
@@ -80,7 +80,7 @@ def test_gradients_of_a_batch_with_a_shared_and_an_individual_kernel() -> None:
 
 
 def test_the_gradient_includes_the_derivative_of_the_normalization() -> None:
-    """The classic mistake: D = K·1 held fixed. Were it constant, these gradients would be equal."""
+    """A common mistake is to treat D = K·1 as constant; then these gradients would be equal."""
     found = []
     for fixed in (False, True):
         scores, features, widths, weight = small_model()
@@ -129,12 +129,12 @@ def test_it_equals_the_numpy_crf_in_double_precision(normalization: Any, exclude
         present=torch.tensor(~ignore).reshape(1, -1),
         method="exact",
     )
-    # Features are rounded alike; only the order of summation differs.
+    # Features are rounded equally; only the order of summation differs.
     assert np.allclose(found.reshape(4, 6, 7).numpy(), expected, rtol=0, atol=1e-10)
 
 
 def photo_like(rows: int = 24, columns: int = 32) -> tuple[Any, Any]:
-    """Scores (1, 3, N) and features (1, N, 5) of a picture with soft gradients, an edge and noise."""
+    """Scores (1, 3, N) and features (1, N, 5) of an image with smooth gradients, an edge and noise."""
     rng = np.random.default_rng(9173)
     y, x = np.mgrid[:rows, :columns]
     side = x + 0.4 * y > 0.6 * columns
@@ -145,7 +145,7 @@ def photo_like(rows: int = 24, columns: int = 32) -> tuple[Any, Any]:
 
 
 def run(method: str, dtype: Any, **options: Any) -> tuple[Any, Any]:
-    """Log marginals and the gradients of a smooth loss to scores, features, widths and weights of two kernels."""
+    """Log marginals and gradients of a smooth loss for scores, features, widths and weights of two kernels."""
     scores, features = photo_like()
     leaves = [
         scores.to(dtype),

@@ -1,4 +1,4 @@
-"""The segmenter: scores, then marginals."""
+"""The segmenter: scores and marginals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Photos and scores that the drop-in and pydensecrf are both given."""
+"""Photos and scores for the drop-in and pydensecrf."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def photos() -> dict[str, np.ndarray]:
 
 @lru_cache
 def smooth_energies(labels: int, seed: int) -> np.ndarray:
-    """Energies (L, N) in soft blobs with some noise, as a network's would be."""
+    """Energies (L, N) in smooth regions with noise, as from a network."""
     random = np.random.default_rng(seed)
     coarse = random.normal(0, 2.5, (labels, HEIGHT // 10, WIDTH // 10))
     blobs = np.kron(coarse, np.ones((1, 10, 10)))

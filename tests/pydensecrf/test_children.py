@@ -1,4 +1,4 @@
-"""Child processes of a program with densefield in place of pydensecrf have it there too."""
+"""Child processes inherit the drop-in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 OURS = "densefield.pydensecrf.densecrf"
 
-# Each prints the module that a child of it finds.
+# Each prints the module that its child imports.
 MULTIPROCESSING = """
 import multiprocessing, sys
 from work import which
@@ -80,7 +80,7 @@ PROGRAMS = {
 
 
 def lines(*arguments: str | Path, cwd: Path, env: dict[str, str] | None = None) -> list[str]:
-    """What Python prints."""
+    """The output of Python."""
     result = subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=cwd, env=env
     )
@@ -90,7 +90,7 @@ def lines(*arguments: str | Path, cwd: Path, env: dict[str, str] | None = None) 
 
 @pytest.fixture(params=PROGRAMS)
 def program(request, tmp_path: Path) -> list[str]:
-    """The arguments that run a program in a folder of its own."""
+    """Arguments that run a program in a separate folder."""
     if request.param in ("fork", "forkserver") and sys.platform == "win32":
         pytest.skip("Windows has only spawn")
     if request.param in ("joblib", "torch"):
@@ -117,7 +117,7 @@ def test_children_of_a_module_inherit_the_drop_in(program, tmp_path):
 
 def test_children_of_a_program_that_calls_install_inherit_the_drop_in(program, tmp_path):
     script = tmp_path / "script.py"
-    # Where only the parent calls it, not every worker that imports the script.
+    # Only the parent calls it, not every worker that imports the script.
     call = "if __name__ == '__main__':\n    import densefield.pydensecrf\n    densefield.pydensecrf.install()\n"
     script.write_text(call + script.read_text(encoding="utf-8"), encoding="utf-8")
     assert set(lines(*program, cwd=tmp_path)) == {OURS}

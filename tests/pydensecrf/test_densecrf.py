@@ -1,4 +1,4 @@
-"""DenseCRF and DenseCRF2D: what they promise, with or without pydensecrf beside them."""
+"""DenseCRF and DenseCRF2D without comparison with pydensecrf."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 def test_without_iterations_the_marginals_are_the_softmax_of_negative_energies():
     u = energies()
-    # A few roundings of single precision.
+    # A few roundings in float32.
     np.testing.assert_allclose(np.array(full_crf().inference(0)), softmax(-u), atol=3e-7)
     np.testing.assert_array_equal(np.array(full_crf().inference(-2)), np.array(full_crf().inference(0)))
 
@@ -107,7 +107,7 @@ def test_kl_divergence_is_the_free_energy_with_the_pairwise_term_twice():
     pairwise = sum(float((rows * coupling.message(single)).sum()) for coupling in couplings)
     free = free_energy(single, np.log(single), np.ascontiguousarray(-energies().T), couplings)
     assert abs(pairwise) > 1
-    assert d.klDivergence(q) == pytest.approx(free - pairwise / 2, rel=1e-5)  # sums of single precision
+    assert d.klDivergence(q) == pytest.approx(free - pairwise / 2, rel=1e-5)  # float32 sums
 
 
 def test_constant_and_logistic_unaries():
@@ -143,7 +143,7 @@ def test_any_layout_and_read_only_memory_are_accepted():
     plain = crf(u=u)
     plain.addPairwiseBilateral(4, 30, image, 2)
     np.testing.assert_array_equal(np.array(d.inference(2)), np.array(plain.inference(2)))
-    crf(u=memoryview(u)).setUnaryEnergy(d.inference(1))  # marginals are an array like any other
+    crf(u=memoryview(u)).setUnaryEnergy(d.inference(1))  # marginals are accepted as an array
 
 
 def test_an_infinite_energy_forbids_a_label():

@@ -1,4 +1,4 @@
-"""The buffers that inference returns behave as pydensecrf's do in numpy's hands."""
+"""The buffers returned by inference behave like pydensecrf's in NumPy."""
 
 from __future__ import annotations
 

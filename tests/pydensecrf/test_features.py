@@ -1,4 +1,4 @@
-"""create_pairwise_gaussian and create_pairwise_bilateral: pydensecrf's features to the last bit."""
+"""create_pairwise_gaussian and create_pairwise_bilateral give bitwise the features of pydensecrf."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def theirs():
 
 
 def result_of(function, *arguments):
-    """An array, or the error; warnings do not count."""
+    """The array or the error, without warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -34,11 +34,11 @@ def result_of(function, *arguments):
 
 
 def assert_same(found: np.ndarray, expected: np.ndarray) -> None:
-    np.testing.assert_array_equal(found, expected)  # to the last bit: which simplex a pixel falls into may hang on it
+    np.testing.assert_array_equal(found, expected)  # bitwise, since the last bit may decide the simplex of a pixel
     assert found.dtype == expected.dtype and found.flags.c_contiguous
 
 
-# Widths as scripts give them. Their types matter: NumPy divides float32 by float64 scalars in double precision.
+# Widths as in scripts. Types matter: NumPy divides float32 by float64 scalars in float64.
 KINDS = {
     "tuple": tuple,
     "list": list,
@@ -88,7 +88,7 @@ def test_valid_calls_give_the_numbers_of_pydensecrf_and_others_raise(theirs, nam
         else:
             assert_same(found, expected)
             runs += 1
-    assert runs or abs(int(chdim)) >= IMAGES[name].ndim  # so many cases were compared, not only refused
+    assert runs or abs(int(chdim)) >= IMAGES[name].ndim  # the case was compared, not only rejected
 
 
 def test_a_width_may_differ_from_pixel_to_pixel(theirs):
@@ -116,7 +116,7 @@ def test_unscaled_features_give_a_warning(arguments, words):
 @pytest.mark.parametrize(
     "wrong, error, words",
     [
-        # There it becomes features of more points than there are.
+        # pydensecrf makes features of too many points.
         (lambda: ours.create_pairwise_gaussian((2,), (3, 4)), InputError, "one width for each of the 2 axes"),
         (lambda: ours.create_pairwise_gaussian((2, 3, 4), (3, 4)), InputError, "one for each of the 2 axes"),
         (lambda: ours.create_pairwise_gaussian((2, 0), (3, 4)), InputError, "other than 0"),

@@ -1,4 +1,4 @@
-"""install() and python -m densefield.pydensecrf: pydensecrf's name for our modules."""
+"""install() and python -m densefield.pydensecrf replace pydensecrf."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_importing_the_drop_in_needs_no_torch():
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A script beside a module that it imports, in a folder that is not the current one."""
+    """A script with a module that it imports, in another than the current folder."""
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "sibling.py").write_text("GREETING = 'hello'\n", encoding="utf-8")
     (tmp_path / "code" / "script.py").write_text(PROBE, encoding="utf-8")
@@ -90,7 +90,7 @@ def test_a_script_has_the_environment_of_plain_python(project):
     plain = python("code/script.py", "0", "x y", cwd=project)
     under_ours = python("-m", "densefield.pydensecrf", "code/script.py", "0", "x y", cwd=project)
     assert plain.returncode == under_ours.returncode == 0, plain.stderr + under_ours.stderr
-    # __file__ is relative in one and absolute in the other of Python's own versions.
+    # __file__ is relative or absolute, depending on the Python version.
     assert under_ours.stdout.splitlines()[0].split("|")[3:] == plain.stdout.splitlines()[0].split("|")[3:]
 
 
@@ -139,7 +139,7 @@ def test_a_folder_with_a_main_program_runs_as_in_plain_python(project):
     assert plain.returncode == under_ours.returncode == 0, plain.stderr + under_ours.stderr
     (*_, arguments, folder, greeting), expected = (run.stdout.splitlines()[0].split("|") for run in (under_ours, plain))
     assert [arguments, greeting] == [expected[3], expected[5]]
-    assert (project / folder).samefile(expected[4])  # relative in one, absolute in the other
+    assert (project / folder).samefile(expected[4])  # relative or absolute
 
 
 def test_an_error_inside_a_module_is_shown_unchanged(project):

@@ -1,4 +1,4 @@
-"""Names, constants, arguments and classes of errors are those of pydensecrf, where it is installed."""
+"""Names, constants, arguments and error classes equal those of pydensecrf, if installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ their_densecrf = pytest.importorskip("pydensecrf.densecrf", reason=REASON)
 their_eigen = pytest.importorskip("pydensecrf.eigen", reason=REASON)
 their_utils = pytest.importorskip("pydensecrf.utils", reason=REASON)
 
-IMPORTED = {"Number", "np", "warning"}  # what their modules have from elsewhere
+IMPORTED = {"Number", "np", "warning"}  # names their modules import
 
 
 def public_names(module: object) -> set[str]:
@@ -100,7 +100,7 @@ def test_what_pydensecrf_accepts_gives_the_same_result(call):
     [
         float("inf"),
         (float("inf"), 3),
-        1e39,  # infinite in single precision
+        1e39,  # infinite in float32
         Fraction(5, 2),
         Decimal("2.5"),
         [Fraction(3), Decimal(2)],
@@ -123,7 +123,7 @@ def test_widths_that_pydensecrf_accepts_give_the_same_marginals(sxy):
 
 def test_an_unknown_kernel_constant_has_no_effect_but_a_warning():
     theirs, ours = made(their_densecrf), made(our_densecrf)
-    theirs.addPairwiseGaussian(3, 3, their_densecrf.NORMALIZE_SYMMETRIC)  # in the place of the kernel
+    theirs.addPairwiseGaussian(3, 3, their_densecrf.NORMALIZE_SYMMETRIC)  # passed as the kernel
     with pytest.warns(InputWarning, match="kernel is .*normalization= by name"):
         ours.addPairwiseGaussian(3, 3, our_densecrf.NORMALIZE_SYMMETRIC)
     np.testing.assert_allclose(np.array(ours.inference(5)), np.array(theirs.inference(5)), rtol=0, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Marginals are pydensecrf's, where the package is installed."""
+"""Marginals equal those of pydensecrf, if installed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def solve(
     crf: ModuleType, image: np.ndarray, energies: np.ndarray, parameters: tuple[float, ...], normalization: str
 ) -> tuple[np.ndarray, float]:
     sxy, wide, srgb, weight, strong = parameters
-    if normalization == "NO_NORMALIZATION":  # sums over hundreds of pixels: the weights that mean the same are small
+    if normalization == "NO_NORMALIZATION":  # sums over hundreds of pixels need small weights
         weight, strong = weight / 50, strong / 500
     height, width, _ = image.shape
     d = crf.DenseCRF2D(width, height, len(energies))
@@ -42,12 +42,12 @@ def assert_same(image: np.ndarray, energies: np.ndarray, parameters: tuple[float
     expected, expected_kl = solve(theirs, image, energies, parameters, normalization)
     found, found_kl = solve(ours, image, energies, parameters, normalization)
     assert found.shape == expected.shape and found.dtype == expected.dtype
-    # Single precision in another order of summation, five times over.
+    # Float32 sums in another order, over five iterations.
     assert np.abs(found - expected).max() < 1e-4
     assert np.abs(found - expected).mean() < 1e-6
-    assert found_kl == pytest.approx(expected_kl, rel=1e-4)  # they sum each pixel in single precision
+    assert found_kl == pytest.approx(expected_kl, rel=1e-4)  # they sum pixels in float32
     start = np.exp(-energies) / np.exp(-energies).sum(axis=0)
-    assert np.abs(found - start).max() > 0.3  # the kernels count for something
+    assert np.abs(found - start).max() > 0.3  # the kernels have an effect
 
 
 @pytest.mark.parametrize("parameters", PARAMETERS)

@@ -11,7 +11,7 @@ from densefield.crf.features import grid_positions
 W, H, L = 150, 120, 4
 IMAGE = np.random.default_rng(9).integers(0, 256, (H // 10, W // 10, 3), np.uint8).repeat(10, 0).repeat(10, 1)
 ENERGIES = np.random.default_rng(10).normal(0, 2, (L, W * H)).astype(np.float32)
-# Sums of a lattice in another order, with weights of 12 in all. Measured: 2e-6.
+# Lattice sums in another order, with total weights of 12. Measured: 2e-6.
 ROUNDING = 8e-6
 
 

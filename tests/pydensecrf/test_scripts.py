@@ -1,4 +1,4 @@
-"""Scripts written for pydensecrf run unchanged: once with it, once under ours, and the results are equal."""
+"""Scripts for pydensecrf run unchanged with the drop-in and give the same results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-# Every script puts what it finds into `results`, which is saved under the name of its first argument.
+# Every script stores its output in `results`, which is saved to the file of its first argument.
 BEGIN = """
 import sys
 import numpy as np
@@ -163,9 +163,9 @@ def assert_runs_alike(body: str, folder: Path, *arguments: str) -> None:
     assert expected.keys() == found.keys() and "Q" in found
     for name, theirs in expected.items():
         if name == "kl":
-            np.testing.assert_allclose(found[name], theirs, rtol=1e-4)  # they sum in single precision
+            np.testing.assert_allclose(found[name], theirs, rtol=1e-4)  # they sum in float32
         elif name == "map":
-            assert (found[name] == theirs).mean() > 0.999  # a tie may fall either way
+            assert (found[name] == theirs).mean() > 0.999  # except for ties
         else:
             assert np.abs(found[name] - theirs).max() < 1e-4
             assert np.abs(found[name] - theirs).mean() < 1e-6

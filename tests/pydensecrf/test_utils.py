@@ -1,4 +1,4 @@
-"""utils: the numbers of pydensecrf's, and clear errors for what it cannot use."""
+"""utils gives the numbers of pydensecrf, and clear errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def theirs():
 
 
 def assert_same(found: np.ndarray, expected: np.ndarray) -> None:
-    np.testing.assert_array_equal(found, expected)  # to the last bit: which simplex a pixel falls into may hang on it
+    np.testing.assert_array_equal(found, expected)  # bitwise, since the last bit may decide the simplex of a pixel
     assert found.dtype == expected.dtype and found.flags.c_contiguous
 
 
@@ -61,11 +61,11 @@ def test_deprecated_names_give_the_same_numbers_and_a_log_entry(theirs, caplog):
         ("compute_unary", (LABELS, 5, 0.8)),
         ("softmax_to_unary", (PROBABILITIES,)),
         ("softmax_to_unary", (PROBABILITIES, 0.6)),
-        ("softmax_to_unary", (PROBABILITIES.astype(np.float32),)),  # a scale of 1 would make doubles of them
+        ("softmax_to_unary", (PROBABILITIES.astype(np.float32),)),  # a scale of 1 would convert them to float64
     ]:
         caplog.clear()
         assert_same(getattr(ours, name)(*arguments), getattr(theirs, name)(*arguments))
-        assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2  # one each
+        assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2  # one per call
         assert name in caplog.records[0].getMessage()
 
 
