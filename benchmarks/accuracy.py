@@ -20,7 +20,7 @@ import numpy as np
 from clock import interleaved, machine
 from photos import NAMES, Array, bilateral_features, features_of_dimension, masks, photo
 
-from densefield import ExactFilter, LatticeFilter
+from densefield.filters import ExactFilter, LatticeFilter
 
 HEIGHT, WIDTH = 120, 160
 WIDTHS = {"narrow": (8, 5), "medium": (20, 10), "wide": (60, 20)}

@@ -18,7 +18,7 @@ import numpy as np
 from clock import interleaved, machine
 from photos import bilateral_features, photo
 
-from densefield import LatticeFilter
+from densefield.filters import LatticeFilter
 from densefield.filters.threads import default_threads
 
 os.environ["OMP_WAIT_POLICY"] = "passive"  # else torch's threads spin after a copy, during the next call

@@ -17,7 +17,7 @@ import numpy as np
 from clock import best_seconds
 from photos import Array, errors_on_photos
 
-from densefield import ExactFilter, LatticeFilter
+from densefield.filters import ExactFilter, LatticeFilter
 
 HEIGHT, WIDTH = 90, 120
 WIDTHS = ((8, 8), (20, 10), (40, 20))

@@ -17,7 +17,7 @@ from crf import CASES, energies_of, infer, ours, theirs
 from filter import copiers
 from photos import photo
 
-from densefield import LatticeFilter
+from densefield.filters import LatticeFilter
 from densefield.filters.pixel_order import pixel_order
 from densefield.filters.threads import default_threads
 from densefield.pydensecrf import pairwise

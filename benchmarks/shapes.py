@@ -17,7 +17,7 @@ import torch
 from gradient import agreement
 from photos import Array, errors_on_photos
 
-from densefield import ExactFilter, TorchLatticeFilter
+from densefield.filters import ExactFilter, TorchLatticeFilter
 
 HEIGHT, WIDTH = 90, 120
 WIDTHS = ((8, 8), (20, 10), (40, 20), (60, 10))

@@ -19,7 +19,7 @@ from matplotlib.patches import Polygon
 from matplotlib.patheffects import withStroke
 from PIL import Image
 
-from densefield import TorchLatticeFilter
+from densefield.filters import TorchLatticeFilter
 from densefield.filters.lattice_design import design_lattice
 from densefield.filters.lattice_geometry import (
     add_neighbours,

@@ -28,8 +28,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from densefield import Bilateral, DenseCRF, Spatial, log_likelihood_loss
+from densefield import Bilateral, DenseCRF, Spatial
 from densefield.networks import small_network
+from densefield.nn import log_likelihood_loss
 from densefield.scenes import SceneDataset
 from densefield.structured import GridGraph, grid_belief_propagation, negative_log_likelihood
 

@@ -13,42 +13,20 @@ import pytest
 import densefield
 
 NAMES = sorted(set(densefield.__all__) - {"__version__"})
-NUMPY_NAMES = [
-    "Augmentation",
-    "DensefieldError",
-    "ExactFilter",
-    "GaussianFilter",
-    "InputError",
-    "InputTypeError",
-    "LatticeFilter",
-    "Sample",
-    "SegmentationResult",
-    "bootstrap_interval",
-    "compare_methods",
-    "SceneDataset",
-    "draw_scene",
-    "from_crfasrnn",
-    "from_monai",
-    "write_scenes",
-]
-TORCH_NAMES = [
-    "DenseCRF",
-    "Segmenter",
-    "TorchLatticeFilter",
-    "apply_filter",
-    "as_network",
-    "deeplab_efficientnet_lite0",
-    "deeplab_vgg16",
-    "evaluation_batches",
-    "fcn8s_vgg16",
-    "gaussian_filter",
-    "load_weights",
-    "log_likelihood_loss",
-    "parameter_groups",
-    "small_network",
-    "training_batches",
-]
-PILLOW_NAMES = ["FolderDataset", "VOC2012"]
+TORCH_NAMES = ["DenseCRF", "Segmenter", "nn.log_likelihood_loss", "filters.TorchLatticeFilter", "filters.apply_filter"]
+TORCH_NAMES += ["filters.gaussian_filter", "networks.as_network", "networks.small_network", "networks.load_weights"]
+TORCH_NAMES += ["datasets.training_batches", "datasets.evaluation_batches", "structured.FactorGraph"]
+PILLOW_NAMES = ["datasets.FolderDataset", "datasets.VOC2012", "images.read_mask"]
+NUMPY_NAMES = [*sorted(set(NAMES) - set(TORCH_NAMES)), "filters.ExactFilter", "filters.LatticeFilter", "crf.from_monai"]
+NUMPY_NAMES += ["datasets.Sample", "datasets.Augmentation", "scenes.draw_scene", "metrics.bootstrap_interval"]
+
+
+def attribute(name: str) -> object:
+    """The object of a name such as "filters.LatticeFilter"."""
+    found: object = densefield
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
 
 
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -94,13 +72,30 @@ def test_reading_data_loads_neither_torch_nor_scipy(name):
     assert not {"torch", "scipy"} & loaded_modules(f"import densefield; densefield.{name}")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_public_name_resolves(name):
+def test_a_newcomer_needs_few_names():
+    assert len(NAMES) <= 15
+
+
+@pytest.mark.parametrize("name", [*NUMPY_NAMES, *TORCH_NAMES, *PILLOW_NAMES])
+def test_public_names_resolve(name):
     if name in TORCH_NAMES:
         pytest.importorskip("torch", reason="the name needs torch")
     if name in PILLOW_NAMES:
         pytest.importorskip("PIL", reason="the name needs Pillow")
-    assert getattr(densefield, name).__name__ == name
+    assert attribute(name).__name__ == name.rpartition(".")[2]
+
+
+@pytest.mark.parametrize("package", densefield._SUBPACKAGES)
+def test_every_subpackage_exports_its_public_names(package):
+    pytest.importorskip("torch", reason="some packages need torch")
+    module = attribute(package)
+    names = [name for name in dir(module) if not name.startswith("_") and name != "annotations"]
+    assert module.__doc__ and [name for name in names if getattr(module, name) is not None]
+
+
+def test_every_folder_with_code_is_a_listed_subpackage():
+    folders = {path.parent.name for path in Path(densefield.__file__).parent.glob("*/__init__.py")}
+    assert folders - set(densefield._SUBPACKAGES) == {"cli", "io"}  # the command line, and internal helpers
 
 
 def test_dir_lists_every_public_name():
@@ -140,7 +135,8 @@ def test_type_checkers_see_the_names_of_run_time():
         node.body for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     )
     seen = {alias.asname: node.module for node in block if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert seen == densefield._HOMES
+    homes = {name: f"densefield.{home}" for home, names in densefield._modules.items() for name in names}
+    assert seen == homes
 
 
 def test_type_information_is_installed():

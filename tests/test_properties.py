@@ -12,7 +12,8 @@ import warnings
 import numpy as np
 import pytest
 
-from densefield import CRF, Bilateral, DensefieldError, InputWarning, LatticeFilter, Spatial, refine
+from densefield import CRF, Bilateral, DensefieldError, InputWarning, Spatial, refine
+from densefield.filters import LatticeFilter
 
 hypothesis = pytest.importorskip("hypothesis")
 st = hypothesis.strategies

@@ -7,11 +7,12 @@ from itertools import islice, pairwise
 import numpy as np
 import pytest
 
-from densefield import CRF, Bilateral, ExactFilter, Spatial
+from densefield import CRF, Bilateral, Spatial
 from densefield.crf.convergent import convergent_steps
 from densefield.crf.mean_field import Step, free_energy, log_softmax, mean_field_steps, update
 from densefield.crf.pairwise import Pairwise, normalized
 from densefield.errors import InputError
+from densefield.filters import ExactFilter
 
 EPS = np.finfo(np.float64).eps
 EPS_SINGLE = np.finfo(np.float32).eps

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from densefield import CRF, InputError, InputTypeError, LatticeFilter, from_crfasrnn, from_monai
+from densefield import CRF, InputError, InputTypeError
+from densefield.crf import from_crfasrnn, from_monai
 from densefield.errors import InputWarning
+from densefield.filters import LatticeFilter
 
 LABELS, HEIGHT, WIDTH = 4, 60, 80
 MEANS = np.array([103.939, 116.779, 123.68])  # of blue, green and red: CRF-as-RNN subtracts them

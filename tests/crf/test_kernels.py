@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from densefield import CRF, Bilateral, Custom, ExactFilter, InputError, InputTypeError, Kernel, Spatial
+from densefield import CRF, Bilateral, Custom, InputError, InputTypeError, Kernel, Spatial
+from densefield.filters import ExactFilter
 
 DIMENSIONS = {"position": 2, "channel": 3, "depth": 1}
 

@@ -7,9 +7,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from densefield import ExactFilter
 from densefield.crf.mean_field import exponential, largest_change, log_softmax, mean_field, mean_field_steps, update
 from densefield.crf.pairwise import Pairwise, normalized
+from densefield.filters import ExactFilter
 
 Model = tuple[np.ndarray, list[Pairwise[np.ndarray]]]
 

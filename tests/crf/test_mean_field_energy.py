@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from densefield import ExactFilter
 from densefield.crf.mean_field import free_energy
 from densefield.crf.pairwise import normalized
+from densefield.filters import ExactFilter
 
 
 def test_the_free_energy_matches_its_formula():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from densefield import CRF, Bilateral, InputError, LatticeFilter, Spatial, _core
+from densefield import CRF, Bilateral, InputError, Spatial, _core
 from densefield.crf.native import native_term
+from densefield.filters import LatticeFilter
 
 
 def test_output_arrays_of_another_type_or_layout_raise():

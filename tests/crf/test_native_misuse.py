@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from densefield import LatticeFilter, _core
+from densefield import _core
+from densefield.filters import LatticeFilter
 from tests.support.misuse import WRONG_TYPE
 
 LABELS, POINTS, STEPS, DIMENSION = 3, 100, 2, 2

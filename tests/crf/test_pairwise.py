@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from densefield import ExactFilter, LatticeFilter
 from densefield.crf import pairwise
 from densefield.crf.pairwise import Pairwise, _normalized_in_place, normalized
+from densefield.filters import ExactFilter, LatticeFilter
 
 NORMALIZATIONS = ["symmetric", "after", "before", "none"]
 

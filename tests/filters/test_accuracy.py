@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from densefield import ExactFilter, LatticeFilter
+from densefield.filters import ExactFilter, LatticeFilter
 
 skimage_data = pytest.importorskip("skimage.data")
 transform = pytest.importorskip("skimage.transform")

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from densefield import InputError, InputTypeError, LatticeFilter
+from densefield import InputError, InputTypeError
+from densefield.filters import LatticeFilter
 
 torch = pytest.importorskip("torch")
-from densefield import ExactFilter, apply_filter, gaussian_filter  # noqa: E402
+from densefield.filters import ExactFilter, apply_filter, gaussian_filter  # noqa: E402
 
 
 def random(*shape: int, seed: int = 515) -> Any:

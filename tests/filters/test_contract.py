@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from densefield import ExactFilter, InputError, InputTypeError, LatticeFilter, _core
+from densefield import InputError, InputTypeError, _core
+from densefield.filters import ExactFilter, LatticeFilter
 
 SHAPE, SIGMA = (6, 7), 1.7
 N = SHAPE[0] * SHAPE[1]
@@ -28,7 +29,7 @@ class Case:
 
 def torch_case(dtype: str, rounding: float, exact: bool = False, **options: Any) -> Case:
     torch = pytest.importorskip("torch")
-    from densefield import TorchLatticeFilter
+    from densefield.filters import TorchLatticeFilter
 
     def array(x: np.ndarray) -> Any:
         return torch.as_tensor(x).to(getattr(torch, dtype))

@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from densefield import ExactFilter, InputError, InputTypeError
+from densefield import InputError, InputTypeError
+from densefield.filters import ExactFilter
 
 
 def random(*shape: int, seed: int = 3001) -> np.ndarray:
@@ -75,7 +76,7 @@ def test_twenty_thousand_points_stay_within_1_gb() -> None:
     code = (
         "import resource, numpy as np, densefield\n"
         "x = np.random.default_rng(1).standard_normal((20000, 5))\n"
-        "assert (densefield.ExactFilter(x).apply(np.ones((20000, 21))) >= 1).all()\n"
+        "assert (densefield.filters.ExactFilter(x).apply(np.ones((20000, 21))) >= 1).all()\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )
     answer = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=600)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import densefield
-from densefield import InputError, LatticeFilter
+from densefield import InputError
+from densefield.filters import LatticeFilter
 from densefield.filters.threads import default_threads
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -39,7 +40,7 @@ def test_processes_forked_during_filtering_do_not_hang():
     printed = run(
         """
         import os, signal, threading, numpy as np, densefield
-        k = densefield.LatticeFilter(np.random.default_rng(1).standard_normal((40, 2)), threads=1)
+        k = densefield.filters.LatticeFilter(np.random.default_rng(1).standard_normal((40, 2)), threads=1)
         v = np.ones((40, 2), np.float32); expected = k.apply(v); stop = False
         def filter_on():
             while not stop: k.apply(v)
@@ -87,12 +88,13 @@ CALLS = {
     "mean field": "crf = densefield.CRF(iterations=1 << 20, threads={threads}); call = infer",
     "without own messages": "crf = densefield.CRF([densefield.Spatial(2)], iterations=1 << 20, exclude_self=True, "
     "threads={threads}); call = infer",
-    "diagonal": "k = densefield.LatticeFilter(points, threads={threads}); call = lambda: k.diagonal()",
-    "build": "call = lambda: densefield.LatticeFilter(points, threads={threads})",
+    "diagonal": "k = densefield.filters.LatticeFilter(points, threads={threads}); call = lambda: k.diagonal()",
+    "build": "call = lambda: densefield.filters.LatticeFilter(points, threads={threads})",
     "batch": "import torch; crf = densefield.DenseCRF(21, iterations=1 << 18, adjoint='recompute', threads={threads})\n"
     "f = torch.from_numpy(scores)[None].repeat(3, 1, 1, 1); p = torch.from_numpy(image).permute(2, 0, 1)[None]\n"
     "call = lambda: crf(f, p.repeat(3, 1, 1, 1))",
-    "apply": "k = densefield.LatticeFilter(points, threads={threads}); v = np.ones((len(points), 400), np.float32)\n"
+    "apply": "k = densefield.filters.LatticeFilter(points, threads={threads})\n"
+    "v = np.ones((len(points), 400), np.float32)\n"
     "call = lambda: k.apply(v)",
 }
 
@@ -128,7 +130,7 @@ def test_an_interrupted_filter_can_be_used_again():
     printed = run(
         """
         import os, signal, threading, time, numpy as np, densefield
-        k = densefield.LatticeFilter(np.random.default_rng(4).normal(size=(50000, 5)) * 4, threads=2)
+        k = densefield.filters.LatticeFilter(np.random.default_rng(4).normal(size=(50000, 5)) * 4, threads=2)
         v = np.random.default_rng(5).normal(size=(50000, 30)).astype(np.float32); expected = k.apply(v)
         interrupted = 0
         for _ in range(5):
@@ -202,8 +204,8 @@ def test_release_memory_releases_the_cache():
     run(
         SCENE.format(threads=1)
         + "assert kept > 100, kept\n"
-        + "assert densefield.release_memory() > 100e6 and resident() - before < 60, resident() - before\n"
-        + "assert densefield.release_memory() == 0\n"
+        + "assert densefield.filters.release_memory() > 100e6 and resident() - before < 60, resident() - before\n"
+        + "assert densefield.filters.release_memory() == 0\n"
     )
 
 
@@ -231,4 +233,4 @@ def test_features_beyond_the_range_of_float_raise_as_too_large():
 
 
 def test_release_memory_is_public():
-    assert densefield.release_memory() >= 0
+    assert densefield.filters.release_memory() >= 0

@@ -9,7 +9,8 @@ import threading
 import numpy as np
 import pytest
 
-from densefield import ExactFilter, InputError, InputTypeError, LatticeFilter, _core
+from densefield import InputError, InputTypeError, _core
+from densefield.filters import ExactFilter, LatticeFilter
 
 
 def photo_like(height: int, width: int, seed: int = 12) -> np.ndarray:
@@ -92,7 +93,7 @@ def test_filters_work_in_a_forked_process(features: np.ndarray) -> None:
     code = (
         "import os, sys, numpy as np, densefield\n"
         "x = np.random.default_rng(1).standard_normal((30000, 3)); v = np.ones((30000, 2), np.float32)\n"
-        "k = densefield.LatticeFilter(x, threads=2); expected = k.apply(v)\n"
+        "k = densefield.filters.LatticeFilter(x, threads=2); expected = k.apply(v)\n"
         "child = os.fork()\n"
         "if child == 0: os._exit(0 if np.array_equal(k.apply(v), expected) else 1)\n"
         "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
@@ -245,7 +246,7 @@ def test_a_million_points_stay_within_4_gb() -> None:
         "sys.path.insert(0, sys.argv[1])\n"
         "from test_lattice import photo_like, random_values\n"
         "features = photo_like(1000, 1000)\n"
-        "out = densefield.LatticeFilter(features).apply(random_values(len(features), 21))\n"
+        "out = densefield.filters.LatticeFilter(features).apply(random_values(len(features), 21))\n"
         "assert out.shape == (1000000, 21) and np.isfinite(out).all()\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )

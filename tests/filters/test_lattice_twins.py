@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from densefield import LatticeFilter, _core
+from densefield import _core
+from densefield.filters import LatticeFilter
 
 torch = pytest.importorskip("torch")
-from densefield import TorchLatticeFilter  # noqa: E402
+from densefield.filters import TorchLatticeFilter  # noqa: E402
 from densefield.filters.calibration import calibration_samples  # noqa: E402
 
 # Float32 values rounded in about 10 (d+1) operations of 6e-8 each; measured: at most 5e-7.

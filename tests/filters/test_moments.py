@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from densefield import ExactFilter, LatticeFilter
+from densefield.filters import ExactFilter, LatticeFilter
 
 torch = pytest.importorskip("torch")
-from densefield import TorchLatticeFilter, apply_filter  # noqa: E402
 from densefield.errors import InputError, InputTypeError  # noqa: E402
+from densefield.filters import TorchLatticeFilter, apply_filter  # noqa: E402
 from densefield.filters.lattice_geometry import elevate, vertex_features  # noqa: E402
 from tests.support.misuse import WRONG_TYPE  # noqa: E402
 

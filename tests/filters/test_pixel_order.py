@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from densefield import LatticeFilter, _core
+from densefield import _core
 from densefield.errors import InputError
+from densefield.filters import LatticeFilter
 from densefield.filters.pixel_order import PixelFeatures, PixelOrder
 from tests.support.misuse import WRONG_TYPE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from densefield import LatticeFilter
+from densefield.filters import LatticeFilter
 
 dcrf = pytest.importorskip("pydensecrf.densecrf", reason="pydensecrf is not installed: pip install 'densefield[peers]'")
 

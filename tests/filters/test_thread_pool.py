@@ -11,7 +11,7 @@ import pytest
 START = (
     "import os, sys, threading, time, numpy as np, densefield\n"
     "x = np.random.default_rng(1).standard_normal((60000, 3)); v = np.ones((60000, 2), np.float32)\n"
-    "k = densefield.LatticeFilter(x, threads=2); expected = k.apply(v)\n"
+    "k = densefield.filters.LatticeFilter(x, threads=2); expected = k.apply(v)\n"
     "def right(): return np.array_equal(k.apply(v), expected)\n"
     "def tasks(): return set(os.listdir('/proc/self/task'))\n"
 )
@@ -55,7 +55,7 @@ def test_concurrent_calls_use_different_threads() -> None:
 @linux
 def test_the_pool_has_at_most_one_thread_per_processor() -> None:
     run(
-        "many = densefield.LatticeFilter(x, threads=40)\n"
+        "many = densefield.filters.LatticeFilter(x, threads=40)\n"
         "assert np.array_equal(many.apply(np.repeat(v, 30, axis=1))[:, :2], expected)\n"
         "time.sleep(0.5); assert len(tasks()) <= 1 + os.cpu_count(), tasks()\n"
         "assert right()\n"

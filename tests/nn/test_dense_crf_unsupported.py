@@ -146,7 +146,7 @@ def test_the_remedies_of_the_errors_work() -> None:
 
 
 def test_filters_reject_transforms() -> None:
-    from densefield import LatticeFilter, apply_filter, gaussian_filter
+    from densefield.filters import LatticeFilter, apply_filter, gaussian_filter
 
     x, v = torch.rand(5, 2), torch.rand(5, 1)
     k = LatticeFilter(x.numpy())

@@ -11,7 +11,8 @@ import pytest
 from densefield import InputError, InputTypeError
 
 torch = pytest.importorskip("torch")
-from densefield import DenseCRF, Spatial, log_likelihood_loss  # noqa: E402
+from densefield import DenseCRF, Spatial  # noqa: E402
+from densefield.nn import log_likelihood_loss  # noqa: E402
 
 
 def log_marginals(*shape: int, seed: int = 7193, dtype: Any = None) -> Any:

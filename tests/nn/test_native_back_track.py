@@ -20,7 +20,7 @@ from densefield.crf.pairwise import Pairwise, normalized
 from tests.support.bound_kernels import Array, bind_random, random
 
 torch = pytest.importorskip("torch")
-from densefield import TorchLatticeFilter  # noqa: E402
+from densefield.filters import TorchLatticeFilter  # noqa: E402
 from densefield.filters.autograd import apply_filter  # noqa: E402
 
 NORMALIZATIONS = get_args(Normalization)

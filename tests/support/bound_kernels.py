@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from densefield import LatticeFilter
 from densefield.crf.pairwise import Pairwise, normalized
+from densefield.filters import LatticeFilter
 
 Array = npt.NDArray[np.float32]
 

@@ -7,7 +7,6 @@ functions; these and `TorchLatticeFilter` import torch when first used.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 from densefield.filters.exact import ExactFilter as ExactFilter
@@ -17,17 +16,13 @@ from densefield.filters.pixel_order import PixelFeatures as PixelFeatures
 from densefield.filters.pixel_order import PixelOrder as PixelOrder
 from densefield.filters.threads import default_threads as default_threads
 from densefield.filters.threads import release_memory as release_memory
+from densefield.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from densefield.filters.autograd import apply_filter as apply_filter
     from densefield.filters.autograd import gaussian_filter as gaussian_filter
     from densefield.filters.lattice_torch import TorchLatticeFilter as TorchLatticeFilter
-
-_TORCH = {"apply_filter": "autograd", "gaussian_filter": "autograd", "TorchLatticeFilter": "lattice_torch"}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _TORCH:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(f"{__name__}.{_TORCH[name]}"), name)
-    return value
+else:
+    __getattr__, _, _ = lazy_exports(
+        __name__, {"autograd": ["apply_filter", "gaussian_filter"], "lattice_torch": ["TorchLatticeFilter"]}
+    )

@@ -28,7 +28,7 @@ class GaussianFilter(ABC, Generic[A]):
     by the same K. A filter copies its features, so later changes of the array do not affect it.
 
     >>> import numpy as np
-    >>> from densefield import ExactFilter
+    >>> from densefield.filters import ExactFilter
     >>> k = ExactFilter(np.array([[0.0], [1.0]]))
     >>> k.num_points, k.dimension, k.to_dense().round(4).tolist()
     (2, 1, [[1.0, 0.6065], [0.6065, 1.0]])
@@ -94,7 +94,7 @@ def checked_features(features: object) -> Array:
     if not isinstance(features, np.ndarray):
         raise InputTypeError(
             f"features are a {type(features).__name__}, expected a numpy array (N, d). "
-            "Use numpy.asarray(features), or densefield.gaussian_filter for torch tensors."
+            "Use numpy.asarray(features), or densefield.filters.gaussian_filter for torch tensors."
         )
     if features.dtype not in (np.float32, np.float64):
         raise InputTypeError(
@@ -146,7 +146,7 @@ def checked_values(values: object, num_points: int, name: str = "values") -> Flo
     if not isinstance(values, np.ndarray):
         raise InputTypeError(
             f"{name} are a {type(values).__name__}, expected a numpy array. Use numpy.asarray({name}), "
-            "or densefield.gaussian_filter for torch tensors."
+            "or densefield.filters.gaussian_filter for torch tensors."
         )
     if values.dtype != np.float32:
         raise InputTypeError(

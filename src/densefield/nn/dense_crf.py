@@ -310,8 +310,8 @@ class DenseCRF(nn.Module):
 
         Parameters
         ----------
-        *patterns
-            Names of parameters, or patterns such as ``"bilateral.*"`` or ``"*.log_sigma"``.
+        patterns
+            Names of parameters, or shell-style patterns such as `bilateral.*` for a whole kernel.
 
         >>> crf = DenseCRF(num_classes=2).freeze("spatial.*", "*.log_weight")
         >>> [name for name, parameter in crf.named_parameters() if parameter.requires_grad]
@@ -326,8 +326,8 @@ class DenseCRF(nn.Module):
 
         Parameters
         ----------
-        *patterns
-            Names of parameters, or patterns such as ``"bilateral.*"``.
+        patterns
+            Names of parameters, or patterns as in freeze().
         """
         for parameter in matching_parameters(self, patterns):
             parameter.requires_grad_()
