@@ -111,7 +111,7 @@ def test_a_name_is_the_shortest_path_that_tells_a_run_from_the_others(tmp_path, 
 )
 def test_a_name_for_several_runs_is_refused(judged, monkeypatch, runs, name):
     monkeypatch.chdir(judged)
-    expected = f"the name {name.format(here=judged.resolve().as_posix())} stands for 2 runs"
+    expected = f"the name {name.format(here=judged.resolve().as_posix())} is that of 2 runs"
     with pytest.raises(InputError, match=re.escape(expected)):
         collect(runs)
 

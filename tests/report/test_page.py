@@ -101,12 +101,12 @@ def test_every_part_is_on_the_page(page):
         "Results",
         "Training",
         "CRF parameters over time: separate",
-        "The CRF tuned by itself",
-        "IoU of each label",
+        "Separately tuned CRF",
+        "IoU of each class",
         "At boundaries",
         "Calibration",
         "Successes",
-        "Settings and machine",
+        "Settings and environment",
     ]
 
 
@@ -191,7 +191,7 @@ def test_the_page_begins_with_how_many_images_there_were(tmp_path, counts, lead)
     for run, images in zip(runs, counts, strict=True):
         evaluate(ScoredScenes(images), None, run, ["network"])
     write_report([str(run) for run in runs], tmp_path / "page.html")
-    assert f'<p class="lead">{lead}2 labels.' in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f'<p class="lead">{lead}2 classes.' in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_weights_of_labels_are_drawn_as_their_mean_for_each_kernel():
@@ -202,8 +202,8 @@ def test_weights_of_labels_are_drawn_as_their_mean_for_each_kernel():
     (axes,) = parameter_curves(Training("run", 2, columns, "")).axes
     drawn = {line.get_label(): (line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axes.lines}
     assert drawn == {
-        "spatial, mean of labels": ([1.0, 3.0], [3.0, 13.0]),
-        "bilateral, mean of labels": ([1.0, 3.0], [5.0, 5.0]),
+        "spatial, mean of classes": ([1.0, 3.0], [3.0, 13.0]),
+        "bilateral, mean of classes": ([1.0, 3.0], [5.0, 5.0]),
     }
 
 
@@ -246,7 +246,8 @@ def test_a_log_alone_makes_a_page(tmp_path):
     (tmp_path / "run" / "log.csv").write_text(LOG)
     write_report([str(tmp_path / "run")], tmp_path / "log.html")
     headings = Page((tmp_path / "log.html").read_text(encoding="utf-8")).headings
-    assert headings == ["Network and dense CRF", "Training", "CRF parameters over time: run", "Settings and machine"]
+    parts = ["Training", "CRF parameters over time: run", "Settings and environment"]
+    assert headings == ["Network and dense CRF", *parts]
 
 
 def test_logs_below_the_folder_have_their_curves_on_the_page(tmp_path):
@@ -256,7 +257,7 @@ def test_logs_below_the_folder_have_their_curves_on_the_page(tmp_path):
     write_report([str(tmp_path / "all")], tmp_path / "logs.html")
     headings = Page((tmp_path / "logs.html").read_text(encoding="utf-8")).headings
     over_time = [f"CRF parameters over time: all/{name}" for name in ("joint", "net")]
-    assert headings == ["Network and dense CRF", "Training", *over_time, "Settings and machine"]
+    assert headings == ["Network and dense CRF", "Training", *over_time, "Settings and environment"]
 
 
 def test_a_blank_cell_of_the_log_is_no_point_of_the_curve(runs):
@@ -285,5 +286,5 @@ def test_evaluations_of_other_labels_do_not_go_into_one_table(runs, tmp_path):
     other = ScoredScenes(2)
     other.classes = ("ground", "square")
     evaluate(other, None, tmp_path / "eval", ["network"])
-    with pytest.raises(InputError, match="make a report for each"):
+    with pytest.raises(InputError, match="make separate reports"):
         collect([str(runs[0]), str(tmp_path)])

@@ -1,4 +1,4 @@
-"""What earlier stages wrote, found in the folders of runs."""
+"""Logs, settings, evaluations and tunings in the folders of runs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from densefield.training.log import TABLE, read_log
 
 SETTINGS = "config.toml"
 
-METHODS = {"network": "network", "crf": "CRF"}  # as people read them
+METHODS = {"network": "network", "crf": "CRF"}  # titles
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Training:
-    """The log of a run, each column a list with None where a cell is blank."""
+    """The log of a run, each column a list with None for blank cells."""
 
     name: str
     stage: int
@@ -54,13 +54,13 @@ class Evaluated:
 
     @property
     def title(self) -> str:
-        """As it stands in tables and legends."""
+        """The title in tables and legends."""
         return f"{self.name}, {METHODS[self.method]}"
 
 
 @dataclass(frozen=True)
 class Findings:
-    """All that was found in the folders."""
+    """The content of the folders."""
 
     trainings: list[Training] = field(default_factory=list)
     evaluations: list[tuple[str, Path, dict[str, Any]]] = field(default_factory=list)  # name, folder, result.json
@@ -70,9 +70,7 @@ class Findings:
 
 
 def collect(runs: Sequence[str]) -> Findings:
-    """Logs, settings, evaluations and tunings in folders and their sub-folders; a run is named as NAME=FOLDER, or by
-    its folder.
-    """
+    """Reads folders and their subfolders; a run is given as NAME=FOLDER, or as a folder."""
     found = Findings()
     classes: tuple[str, ...] = ()
     for name, folder in named_folders(runs):
@@ -80,16 +78,16 @@ def collect(runs: Sequence[str]) -> Findings:
             raise InputError(f"there is no folder {folder}.")
         logs = [(place, columns) for place in _places(folder, TABLE) if (columns := _columns(place))]
         results = [(place, read_json(place / RESULT)) for place in _places(folder, RESULT)]
-        judged = [(place, result) for place, result in results if result.get("kind") == "evaluation"]
+        evaluated = [(place, result) for place, result in results if result.get("kind") == "evaluation"]
         tuned = [(place, result) for place, result in results if result.get("kind") == "tuning"]
-        if not (logs or judged or tuned):
+        if not (logs or evaluated or tuned):
             raise InputError(
-                f"{folder} has neither {TABLE} nor {RESULT} in it or in its folders: expected what `densefield train`, "
-                "`eval` or `tune` wrote."
+                f"{folder} has neither {TABLE} nor {RESULT} in it or in its folders: expected the files of "
+                "`densefield train`, `eval` or `tune`."
             )
         for full, place, columns in _named(name, folder, logs):
             found.trainings.append(Training(full, int(columns["stage"][0] or 1), columns, _settings(place)))
-        for full, place, result in _named(name, folder, judged):
+        for full, place, result in _named(name, folder, evaluated):
             check_evaluation(place / RESULT, result)
             classes = _same_classes(classes, tuple(result["classes"]), place)
             _, by_method = read_evaluation(place)
@@ -106,8 +104,7 @@ def collect(runs: Sequence[str]) -> Findings:
 
 
 def named_folders(runs: Sequence[str]) -> list[tuple[str, Path]]:
-    """The folder of each run, with the name that NAME=FOLDER gives it, or else the last part of its path, and as many
-    parts before it as tell it from the others.
+    """The name and folder of each run; the name is given by NAME=FOLDER, or is the shortest unique end of the path.
 
     >>> [name for name, _ in named_folders(["joint=runs/7", "runs/8", "a/eval", "b/eval"])]
     ['joint', '8', 'a/eval', 'b/eval']
@@ -127,7 +124,7 @@ def _split(run: str) -> tuple[str, Path]:
 
 
 def _shortest(path: Path, paths: Sequence[Path], given: Sequence[str]) -> str:
-    """The shortest end of a path that is neither that of another path nor a name already given."""
+    """The shortest end of a path that is neither that of another path nor a given name."""
     for count in range(1, len(path.parts)):
         end = Path(*path.parts[-count:]).as_posix()
         if end not in given and [each.parts[-count:] for each in paths].count(path.parts[-count:]) == 1:
@@ -136,21 +133,21 @@ def _shortest(path: Path, paths: Sequence[Path], given: Sequence[str]) -> str:
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """Raises where a name stands for several: rows and colours go by it."""
+    """Raises if names are not unique: rows and colours depend on them."""
     for name, times in Counter(names).items():
         if times > 1:
             raise InputError(
-                f"the name {name} stands for {times} runs, expected one of its own for each: give names as NAME=FOLDER."
+                f"the name {name} is that of {times} runs, expected unique names: give them as NAME=FOLDER."
             )
 
 
 def _places(folder: Path, file: str) -> list[Path]:
-    """Where the file is: the folder itself, and those one and two below."""
+    """The folders that have the file: the folder itself, and those one and two levels below."""
     return [path.parent for depth in ("", "*/", "*/*/") for path in sorted(folder.glob(f"{depth}{file}"))]
 
 
 def _named(name: str, folder: Path, found: Sequence[tuple[Path, T]]) -> list[tuple[str, Path, T]]:
-    """What a run holds of one kind, by the run's name, and where there are several also by their folders below it."""
+    """The items of a run with their names: that of the run, and for several items also their subfolders."""
     alone = len(found) == 1
     return [
         (name if alone or place == folder else f"{name}/{place.relative_to(folder).as_posix()}", place, content)
@@ -159,13 +156,13 @@ def _named(name: str, folder: Path, found: Sequence[tuple[Path, T]]) -> list[tup
 
 
 def _columns(folder: Path) -> dict[str, list[float | None]]:
-    """The columns of a folder's log; none where it has no rows yet, or is a table of something else."""
+    """The columns of a folder's log; none if it has no rows yet, or is another table."""
     try:
         rows = read_log(folder)
         if not rows or not {"step", "stage"} <= set(rows[0]):
             return {}
         return {column: [float(row[column]) if row[column] else None for row in rows] for column in rows[0]}
-    except Exception as error:  # rows of other lengths, text in place of numbers, bytes that are no text
+    except Exception as error:  # rows of other lengths, text instead of numbers, bytes that are not text
         raise InputError(f"{folder / TABLE} cannot be read: {cause(error)}.") from error
 
 
@@ -177,7 +174,7 @@ def _settings(folder: Path) -> str:
 def _same_classes(known: tuple[str, ...], classes: tuple[str, ...], place: Path) -> tuple[str, ...]:
     if known and known != classes:
         raise InputError(
-            f"{place} has the labels {', '.join(classes)}, the evaluations before it {', '.join(known)}: make a report "
-            "for each."
+            f"{place} has the classes {', '.join(classes)}, previous evaluations {', '.join(known)}: make separate "
+            "reports."
         )
     return classes

@@ -1,4 +1,4 @@
-"""The figures of the page."""
+"""The figures of the report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from densefield.report.collecting import Evaluated, Training
 
-# Told apart also by those who do not see all colours (Okabe and Ito).
+# Distinguishable with colour-vision deficiency (Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#555555")
 STYLE: Any = {
     "font.size": 10,
@@ -45,15 +45,15 @@ STYLE: Any = {
     "svg.hashsalt": "densefield",  # the same bytes for the same figure
 }
 
-FEW = 20  # points that are marked
-WIDE = 10  # times the least value: from there on an axis is in logarithms
+MAX_MARKERS = 20  # curves with at most this number of points have markers
+LOG_RATIO = 10  # of the largest and smallest value, from which on an axis is logarithmic
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def _styled(draw: Callable[P, T]) -> Callable[P, T]:
-    """Draws in our style, and leaves that of others alone."""
+    """Draws with STYLE, without changing matplotlib's global style."""
 
     @wraps(draw)
     def drawn(*arguments: P.args, **options: P.kwargs) -> T:
@@ -87,8 +87,8 @@ def training_curves(trainings: Sequence[Training]) -> Figure | None:
                         label=legend_text(f"{training.name}, {what}"),
                         marker=_dot(steps),
                     )
-        axes.set_title(f"Stage {stage}: {'the network alone' if stage == 1 else 'network and CRF'}")
-        axes.set_xlabel("iteration")
+        axes.set_title(f"Stage {stage}: {'network alone' if stage == 1 else 'network and CRF'}")
+        axes.set_xlabel("step")
         axes.set_xlim(left=0)
         axes.legend()
     panels[0].set_ylabel("mean IoU, %")
@@ -97,7 +97,7 @@ def training_curves(trainings: Sequence[Training]) -> Figure | None:
 
 @_styled
 def parameter_curves(training: Training) -> Figure | None:
-    """The CRF's widths and weights over the steps, of weights of labels their mean; None where the run has none."""
+    """The CRF's widths and weights over the steps, with the mean of weights per class; None if the run has no CRF."""
     training = _averaged(training)
     names = [name for name in training.columns if "." in name]
     groups = {
@@ -116,7 +116,7 @@ def parameter_curves(training: Training) -> Figure | None:
             label = legend_text(parameter_title(name).replace(" weight", ""))
             axes.plot(steps, values, color=colour, label=label)
         axes.set_title(title)
-        axes.set_xlabel("iteration")
+        axes.set_xlabel("step")
         axes.set_xlim(left=0)
         _scale(axes, [value for name in group for value in training.curve(name)[1]])
         axes.legend()
@@ -143,11 +143,11 @@ def trimap_curves(methods: Sequence[Evaluated]) -> Figure | None:
 
 @_styled
 def reliability_diagram(methods: Sequence[Evaluated]) -> Figure | None:
-    """Accuracy over confidence: on the diagonal the marginals are what they say."""
+    """Accuracy over confidence: calibrated marginals are on the diagonal."""
     if not methods:
         return None
     figure, (axes,) = _panels(1, height=3.6, width=5.4)
-    axes.plot([0, 100], [0, 100], color="#999999", linewidth=1, linestyle=":", label="what it should be")
+    axes.plot([0, 100], [0, 100], color="#999999", linewidth=1, linestyle=":", label="calibrated")
     for number, method in enumerate(methods):
         bins = method.summary["reliability"]
         pixels = sum(bins["pixels"])
@@ -171,7 +171,7 @@ def reliability_diagram(methods: Sequence[Evaluated]) -> Figure | None:
 
 
 def legend_text(name: str) -> str:
-    """A name as text of a legend: matplotlib leaves out those that begin with an underscore.
+    """A name in a legend: matplotlib leaves out names that begin with an underscore.
 
     >>> legend_text("_run") == "_run", legend_text("run")
     (False, 'run')
@@ -204,11 +204,11 @@ def _panels(count: int, height: float, width: float | None = None) -> tuple[Figu
 
 
 def _scale(axes: Axes, values: Sequence[float]) -> None:
-    """From zero where values are alike; in logarithms where small ones would lie on the axis."""
+    """An axis from zero for values of similar size; a logarithmic axis otherwise."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-    finite = [value for value in values if math.isfinite(value)]  # those of a run that went astray are not
-    if min(finite, default=0) <= 0 or max(finite) < WIDE * min(finite):
+    finite = [value for value in values if math.isfinite(value)]  # those of a diverged run are not
+    if min(finite, default=0) <= 0 or max(finite) < LOG_RATIO * min(finite):
         axes.set_ylim(bottom=0)
         return
     axes.set_yscale("log")
@@ -228,11 +228,11 @@ def _line(number: int, methods: Sequence[Evaluated]) -> dict[str, Any]:
 
 
 def _dot(steps: Sequence[float]) -> str | None:
-    return "." if len(steps) <= FEW else None  # what was measured is seen, and a line of one point too
+    return "." if len(steps) <= MAX_MARKERS else None  # a curve of one point is visible too
 
 
 def _averaged(training: Training) -> Training:
-    """With the mean of a kernel's weights in their place where each label has one: too many curves to tell apart."""
+    """The mean of a kernel's weights in place of one for each class, which would be too many curves."""
     columns: dict[str, list[float | None]] = {}
     of_labels: dict[str, list[list[float | None]]] = {}
     for name, values in training.columns.items():
@@ -257,16 +257,16 @@ def _is_pixel_width(name: str) -> bool:
 
 
 def parameter_title(name: str) -> str:
-    """A parameter as people call it.
+    """The title of a parameter.
 
     >>> parameter_title("spatial.sigma.0"), parameter_title("bilateral.sigma.3"), parameter_title("spatial.weight")
     ('spatial x', 'bilateral green', 'spatial weight')
     >>> parameter_title("spatial.weight.mean")
-    'spatial weight, mean of labels'
+    'spatial weight, mean of classes'
     """
     kernel, _, rest = name.partition(".")
     if rest == "weight.mean":
-        return f"{kernel} weight, mean of labels"
+        return f"{kernel} weight, mean of classes"
     place = re.fullmatch(r"sigma\.(\d)", rest)
     if place and int(place[1]) < 5:
         return f"{kernel} {('x', 'y', 'red', 'green', 'blue')[int(place[1])]}"

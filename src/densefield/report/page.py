@@ -1,4 +1,4 @@
-"""One page of HTML that shows what came out, with all that it needs within itself."""
+"""The report: one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TEMPLATE = Path(__file__).with_name("page.html")
-WIDEST = 1600  # pixels of a picture in the page
+MAX_WIDTH = 1600  # of a picture in the page
 QUALITY = 88  # of its JPEG
 
 
 @dataclass(frozen=True)
 class Case:
-    """A picture, and what it shows."""
+    """A picture and its caption."""
 
     run: str
     id: str
@@ -44,8 +44,13 @@ class Case:
 def write_report(runs: Sequence[str], out: Path) -> list[Path]:
     """Writes the page, and its figures as PNG into a folder beside it; returns all files.
 
-    A run is the folder of `densefield train`, `eval` or `tune`, or of several of them one or two levels below; it may
-    be given as NAME=FOLDER.
+    Parameters
+    ----------
+    runs
+        Folders of `densefield train`, `eval` or `tune`, or folders with such folders one or two levels below; each may
+        be given as NAME=FOLDER.
+    out
+        The page, such as report.html.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -65,7 +70,7 @@ def write_report(runs: Sequence[str], out: Path) -> list[Path]:
         differences=difference_table(found.methods) if len(found.methods) > 2 else None,
         classes=iou_table(found.methods, found.classes) if found.methods else None,
         cases={kind: _cases(found, kind) for kind in ("best", "worst")},
-        machines=_machines(found),
+        machines=_environments(found),
     )
     write_atomically(out, page.encode())
     written = [out]
@@ -77,7 +82,7 @@ def write_report(runs: Sequence[str], out: Path) -> list[Path]:
 
 
 def _minus(text: str) -> str:
-    """Negative numbers as they are typeset.
+    """Text with minus signs in place of hyphens before numbers.
 
     >>> _minus("-0.5 … 2.1 in a row-wise table")
     '−0.5 … 2.1 in a row-wise table'
@@ -86,7 +91,7 @@ def _minus(text: str) -> str:
 
 
 def _images(methods: Sequence[Evaluated]) -> str:
-    """How many images were judged; from the fewest to the most where methods saw other numbers of them."""
+    """The number of evaluated images, or its range over methods."""
     counts = [method.summary["images"] for method in methods]
     fewest, most = min(counts), max(counts)
     if fewest < most:
@@ -106,7 +111,7 @@ def _figures(found: Findings) -> dict[str, Figure]:
 
 
 def _cases(found: Findings, kind: str) -> list[Case]:
-    """The pictures that evaluations drew of one kind, those of the last evaluation: that of the method in question."""
+    """The pictures of one kind of the last evaluation that has any."""
     for name, folder, result in reversed(found.evaluations):
         cases = [case for case in result.get("cases", []) if case["kind"] == kind]
         if cases:
@@ -121,8 +126,10 @@ def _case(run: str, folder: Path, case: dict[str, Any], classes: Sequence[str]) 
         picture = open_image(path_inside(folder / CASES, f"{case['id']}.png")).convert("RGB")
     except InputError as error:
         raise InputError(f"{folder / RESULT}: cases: {error} Run `densefield eval` again.") from error
-    if picture.width > WIDEST:
-        picture = picture.resize((WIDEST, round(picture.height * WIDEST / picture.width)), Image.Resampling.LANCZOS)
+    if picture.width > MAX_WIDTH:
+        picture = picture.resize(
+            (MAX_WIDTH, round(picture.height * MAX_WIDTH / picture.width)), Image.Resampling.LANCZOS
+        )
     buffer = BytesIO()
     picture.save(buffer, "JPEG", quality=QUALITY)
     colours = voc_palette()
@@ -132,8 +139,8 @@ def _case(run: str, folder: Path, case: dict[str, Any], classes: Sequence[str]) 
     return Case(run, case["id"], uri, accuracy["network"], accuracy["crf"], labels)
 
 
-def _machines(found: Findings) -> list[tuple[str, dict[str, Any]]]:
-    """Where results were computed, each machine once."""
+def _environments(found: Findings) -> list[tuple[str, dict[str, Any]]]:
+    """The hardware and versions of results, each once."""
     known: list[tuple[str, dict[str, Any]]] = []
     results = [(name, result) for name, _, result in found.evaluations] + found.tunings
     for name, result in results:

@@ -1,4 +1,4 @@
-"""What result.json of an evaluation or a tuning must hold for the report."""
+"""Checks of result.json of an evaluation or a tuning."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ PARTS = ("value", "low", "high")
 
 
 def check_evaluation(path: Path, result: Mapping[str, Any]) -> None:
-    """Raises, in one line that names the file and the field, where an evaluation cannot be shown."""
+    """Raises, in one line that names the file and the field, if an evaluation cannot be shown."""
     _check(path, result, {"classes": list, "images": list, "methods": dict, "machine": dict, "about": dict})
     classes, methods = result["classes"], result["methods"]
-    _expect(path, "classes", all(isinstance(name, str) for name in classes) and classes, "names of labels")
+    _expect(path, "classes", all(isinstance(name, str) for name in classes) and classes, "names of classes")
     _expect(path, "images", all(isinstance(name, str) for name in result["images"]), "names of images")
     _expect(path, "methods", methods and set(methods) <= set(METHODS), "network, crf, or both")
     _expect(path, "seconds", _is_number(result.get("seconds")), "a number")
@@ -32,7 +32,7 @@ def check_evaluation(path: Path, result: Mapping[str, Any]) -> None:
 
 
 def check_tuning(path: Path, result: Mapping[str, Any]) -> None:
-    """Raises, in one line that names the file and the field, where a tuning cannot be shown."""
+    """Raises, in one line that names the file and the field, if a tuning cannot be shown."""
     _check(path, result, {"learning_images": list, "held_out_images": list, "values": dict, "machine": dict})
     _expect(path, "verdict", isinstance(result.get("verdict"), str), "text")
     _expect(path, "chosen", isinstance(result.get("chosen"), str), "text")
@@ -56,7 +56,7 @@ def _is_summary(summary: Any, num_classes: int) -> bool:
         lengths = {len(bins[name]) for name in ("confidence", "accuracy", "pixels")}
         return bool(
             _is_number(summary["images"])
-            and all(_is_measure(summary[name]) for name in HEADLINES)
+            and all(_is_metric(summary[name]) for name in HEADLINES)
             and all(_are_numbers(iou[part]) and len(iou[part]) == num_classes for part in PARTS)
             and _are_numbers(summary["trimap_iou"])
             and len(summary["trimap_iou"]) == BANDS
@@ -81,8 +81,8 @@ def _is_case(case: Any, num_classes: int) -> bool:
         return False
 
 
-def _is_measure(measure: Mapping[str, Any]) -> bool:
-    return _are_numbers([measure[part] for part in PARTS])
+def _is_metric(metric: Mapping[str, Any]) -> bool:
+    return _are_numbers([metric[part] for part in PARTS])
 
 
 def _are_numbers(values: Sequence[object]) -> bool:

@@ -1,4 +1,4 @@
-"""The tables of the page: all methods by all measures, and by all labels (paper, Table 1)."""
+"""The tables of the page: all methods by all metrics, and by all classes (paper, Table 1)."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """A number, between what it lies, and how it stands to the others."""
+    """A number, its confidence interval, and its relation to others."""
 
     text: str
     interval: str = ""
     best: bool = False
-    share: float = 0.0  # of a bar behind the number, 0…1
+    share: float = 0.0  # length of a bar behind the number, 0…1
     gain: str = ""  # over the first row
-    clear: str = ""  # "better" or "worse" where the interval of the gain is on one side of nothing
+    clear: str = ""  # "better" or "worse" if the interval of the gain does not include 0
 
 
 @dataclass(frozen=True)
 class Table:
-    """Headings, and rows that begin with their own."""
+    """Column titles, and rows with their titles."""
 
     columns: list[str]
     rows: list[tuple[str, list[Cell]]]
 
 
 def headline_table(methods: Sequence[Evaluated]) -> Table:
-    """One row for each method, one column for each measure; gains are those over the first row on the same images."""
+    """One row for each method, one column for each metric; gains are over the first row on the same images."""
     rows = []
     for method in methods:
         gains = _gains(method, methods[0])
@@ -65,7 +65,7 @@ def headline_table(methods: Sequence[Evaluated]) -> Table:
 
 
 def difference_table(methods: Sequence[Evaluated]) -> Table:
-    """By how much the method of a row has a higher mean IoU than that of a column, on the same images."""
+    """The mean IoU of the method of a row minus that of a column, on the same images."""
     rows = []
     for number, method in enumerate(methods[1:], start=1):
         cells = []
@@ -77,7 +77,7 @@ def difference_table(methods: Sequence[Evaluated]) -> Table:
 
 
 def iou_table(methods: Sequence[Evaluated], classes: Sequence[str]) -> Table:
-    """One row for each label and one for the mean, one column for each method (paper, Table 1)."""
+    """One row for each class and one for the mean, one column for each method (paper, Table 1)."""
     rows = []
     for label, name in enumerate(classes):
         values = [method.summary["iou"]["value"][label] for method in methods]
@@ -99,7 +99,7 @@ def _row(values: Sequence[float | None], numbers: Sequence[dict[str, Any]]) -> l
 
 
 def _gains(method: Evaluated, baseline: Evaluated) -> dict[str, Any]:
-    """Over the baseline, where both saw the same images at the same size; nothing for the baseline itself."""
+    """The gains over the baseline on the same images at the same size; empty for the baseline itself."""
     if method is baseline or not _same_images(method, baseline):
         return {}
     compared = summarise_comparison(method.result, baseline.result)
@@ -109,7 +109,7 @@ def _gains(method: Evaluated, baseline: Evaluated) -> dict[str, Any]:
 
 
 def _same_images(one: Evaluated, other: Evaluated) -> bool:
-    """Whether both saw the same images at the same size, and so many that they can be compared."""
+    """Whether both have the same images at the same size, two or more."""
     first, second = one.result, other.result
     if first.images < 2 or set(first.names) != set(second.names):
         return False
