@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from densefield.crf.kernels import Bilateral, Kernel, channel_widths
+from densefield.crf.kernels import Kernel, channel_widths
 from densefield.errors import warn
 
 LEVELS = 255.0  # the range of colours that widths refer to
@@ -79,15 +79,17 @@ def warn_of_image(image: npt.NDArray[np.generic], channels: int, kernels: Iterab
 def in_image_units(kernel: Kernel, data_range: npt.ArrayLike | None, axes: int) -> Kernel:
     """The kernel with its colour widths in the unit of the image, in which `data_range` stands for 255 levels.
 
+    >>> from densefield.crf.kernels import Bilateral
     >>> in_image_units(Bilateral(60, 10), 1.0, axes=2).sigma_rgb.round(4).tolist()
     0.0392
     """
-    if data_range is None or not isinstance(kernel, Bilateral):
+    widths = kernel.widths_of_parts()
+    if data_range is None or "channel" not in widths:
         return kernel
     scale = np.asarray(data_range, np.float64) / LEVELS
     if kernel.covariance is None:
-        return replace(kernel, sigma_rgb=np.asarray(kernel.sigma_rgb, np.float64) * scale)
+        return kernel.with_widths({"channel": np.asarray(widths["channel"], np.float64) * scale})
     covariance = np.array(kernel.covariance, np.float64)
     factors = np.ones(len(covariance))
-    factors[axes:] = scale
+    factors[axes if "position" in widths else 0 :] = scale
     return replace(kernel, covariance=covariance * factors * factors[:, None])

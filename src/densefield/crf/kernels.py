@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -56,9 +56,23 @@ class Kernel(ABC):
     def name(self) -> str:
         """What the kernel's parameters are called."""
 
+    @property
     @abstractmethod
-    def widths_of_parts(self) -> Mapping[str, Widths]:
-        """Which parts of a pixel are compared ("position", "channel", or the user's own), and their widths."""
+    def width_fields(self) -> Mapping[str, str]:
+        """The field with the width of each compared part of a pixel: "position", "channel" or a custom feature."""
+
+    def widths_of_parts(self) -> dict[str, Widths]:
+        """The widths of each compared part of a pixel."""
+        return {part: getattr(self, field) for part, field in self.width_fields.items()}
+
+    def with_widths(self: K, widths: Mapping[str, Widths]) -> K:
+        """The kernel with other widths for some parts.
+
+        >>> Bilateral(60, 10).with_widths({"channel": 13}).sigma_rgb
+        13
+        """
+        changed: dict[str, Any] = {self.width_fields[part]: each for part, each in widths.items()}
+        return replace(self, **changed)
 
     def for_labels(self: K, labels: npt.NDArray[np.integer] | None, count: int) -> K:
         """The kernel for some of `count` labels, those that rows of scores are for; for all where it is None.
@@ -134,9 +148,10 @@ class Spatial(Kernel):
         """'spatial'."""
         return "spatial"
 
-    def widths_of_parts(self) -> Mapping[str, Widths]:
-        """The position alone."""
-        return {"position": self.sigma}
+    @property
+    def width_fields(self) -> Mapping[str, str]:
+        """See Kernel."""
+        return {"position": "sigma"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,9 +170,10 @@ class Bilateral(Kernel):
         """'bilateral'."""
         return "bilateral"
 
-    def widths_of_parts(self) -> Mapping[str, Widths]:
-        """Position and channels."""
-        return {"position": self.sigma_xy, "channel": self.sigma_rgb}
+    @property
+    def width_fields(self) -> Mapping[str, str]:
+        """See Kernel."""
+        return {"position": "sigma_xy", "channel": "sigma_rgb"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,9 +200,10 @@ class Custom(Kernel):
         """The feature's name."""
         return self.feature
 
-    def widths_of_parts(self) -> Mapping[str, Widths]:
-        """The user's own features."""
-        return {self.feature: self.sigma}
+    @property
+    def width_fields(self) -> Mapping[str, str]:
+        """See Kernel."""
+        return {self.feature: "sigma"}
 
 
 def in_short(value: npt.ArrayLike) -> str:

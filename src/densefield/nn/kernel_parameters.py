@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from densefield.crf.compatibility import checked_weight
 from densefield.crf.image_range import LEVELS
-from densefield.crf.kernels import Bilateral, Custom, Kernel, Spatial, channel_widths, in_short
+from densefield.crf.kernels import Custom, Kernel, channel_widths, in_short
 from densefield.errors import InputError
 
 Array = npt.NDArray[np.float64]
@@ -203,12 +203,10 @@ def _triangular(diagonal: Tensor, below: Tensor) -> Tensor:
 
 
 def _with_widths(kernel: Kernel, sigma: Array, dimensions: Mapping[str, int]) -> Kernel:
-    if isinstance(kernel, Bilateral):
-        axes = dimensions["position"]
-        return replace(kernel, sigma_xy=sigma[:axes], sigma_rgb=sigma[axes:])
-    if isinstance(kernel, Spatial | Custom):
-        return replace(kernel, sigma=sigma)
-    raise InputError(f"the kernel is a {type(kernel).__name__}, expected Spatial, Bilateral or Custom.")
+    """The kernel with the widths sigma (d,) of all its parts."""
+    parts = list(kernel.width_fields)
+    ends = np.cumsum([dimensions[part] for part in parts])[:-1]
+    return kernel.with_widths(dict(zip(parts, np.split(sigma, ends), strict=True)))
 
 
 def _constant(values: Array, dtype: torch.dtype) -> Tensor:
