@@ -33,6 +33,7 @@ class KernelParameters(nn.Module):
     parameter that is still where it started stands for the number that it was made from. These numbers are plain
     tensors, neither parameters nor buffers: they are not in the state dict, and to_empty() leaves them alone.
 
+    >>> from densefield.crf.kernels import Spatial
     >>> parameters = KernelParameters(Spatial(3, weight=3), {"position": 2}, num_classes=21)
     >>> [name for name, _ in parameters.named_parameters()]
     ['log_sigma', 'log_weight']
@@ -161,6 +162,7 @@ class KernelParameters(nn.Module):
     def kernel(self) -> Kernel:
         """The kernel as it is now.
 
+        >>> from densefield.crf.kernels import Spatial
         >>> KernelParameters(Spatial(3, weight=3), {"position": 2}, num_classes=21).kernel().sigma.tolist()
         [3.0, 3.0]
         """
