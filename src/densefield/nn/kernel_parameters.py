@@ -94,6 +94,7 @@ class KernelParameters(nn.Module):
     def reset_parameters(self) -> None:
         """Sets the parameters to what the kernel says: for modules made on the meta device, after to_empty().
 
+        >>> from densefield.crf.kernels import Spatial
         >>> with torch.device("meta"):
         ...     parameters = KernelParameters(Spatial(3, weight=2), {"position": 2}, num_classes=21)
         >>> parameters.to_empty(device="cpu").reset_parameters()
