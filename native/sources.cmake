@@ -11,7 +11,6 @@ set(DENSEFIELD_SOURCES
   lattice/vertex_moments.cpp
   mean_field/backward.cpp
   mean_field/mean_field.cpp
-  mean_field/score_rows.cpp
   simd/dispatch.cpp)
 # Compiled once per instruction set.
 set(DENSEFIELD_KERNELS simd/embed.cpp simd/kernels.cpp)

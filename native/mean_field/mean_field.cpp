@@ -114,7 +114,6 @@ int mean_field(const std::vector<Coupling>& couplings, const Tiling& tiling, con
   if (tiling.points == 0) return 0;
   threads = tiling.useful_threads(threads);
   const bool potts = all_potts(couplings, tiling);
-  if (task.rows.rows && !potts) throw std::invalid_argument("rows of scores need Potts kernels");
   const Tiling all_but_last(couplings, tiling.points, std::max(tiling.num_classes - 1, 1));
   std::unique_ptr<Updates> updates;
   if (potts)

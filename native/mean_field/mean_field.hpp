@@ -45,16 +45,9 @@ struct Tiling {
   }
 };
 
-// Scores in rows; see score_rows.hpp.
-struct ScoreRows {
-  const float* rows = nullptr;  // (tiles, tile in rows): all classes but the last
-  const float* last = nullptr;  // (tiles, kTile): the last class
-};
-
 struct Inference {
-  const float* scores = nullptr;  // (classes, points), or null if `rows` is given
-  ScoreRows rows{};               // or nulls; for Potts kernels only
-  const float* start = nullptr;   // (classes, points): q⁰; null for the softmax of the scores
+  const float* scores;           // (classes, points)
+  const float* start = nullptr;  // (classes, points): q⁰; null for the softmax of the scores
   int iterations;
   float tolerance = -1;            // stop when no marginal changes by more; negative: never
   float* marginals = nullptr;      // (classes, points), or null

@@ -5,7 +5,6 @@
 // A tile stays in rows from one lattice to the next, without transposition.
 #pragma once
 
-#include "mean_field/score_rows.hpp"
 #include "mean_field/updates.hpp"
 
 namespace densefield {
@@ -17,14 +16,10 @@ class PottsUpdates final : public Updates {
                const Inference& task, const TileKernels& kernels, int threads)
       : Updates(couplings, channels, task, kernels, threads),
         tiling_(tiling),
-        scores_(task.rows),
+        score_rows_(static_cast<std::size_t>(channels.tiles() * kTile * channels.width)),
+        last_scores_(static_cast<std::size_t>(tiling.tiles() * kTile)),
         out_of_range_(static_cast<std::size_t>(tiling.tiles()), 0),
         last_q_(tiling, shows_changes()) {
-    if (!scores_.rows) {
-      own_rows_ = Buffer<float>(static_cast<std::size_t>(row_floats(channels)));
-      own_last_ = Buffer<float>(static_cast<std::size_t>(tiling.tiles() * kTile));
-      scores_ = {own_rows_.data(), own_last_.data()};
-    }
     for (int worker = 0; worker < threads; ++worker) {
       tiles_.emplace_back(static_cast<std::size_t>(2 * tiling.plane_floats() + kTile * channels.width));
       // Points beyond the last are computed too, from any finite numbers.
@@ -45,7 +40,7 @@ class PottsUpdates final : public Updates {
   float tile_pass(const Worker& worker, int pass, std::int64_t first, int points) override {
     float* memory = tiles_[worker.index].data();
     const Tile at{memory, memory + tiling_.plane_floats(), memory + 2 * tiling_.plane_floats()};
-    if (pass == 0 && !task_.rows.rows) store_scores(first, points, at.z);
+    if (pass == 0) store_scores(first, points, at.z);
     // In pixel order the hardware prefetcher does not predict the next addresses.
     const float* shown = task_.marginals ? task_.marginals : task_.log_marginals;
     if (pass == task_.iterations && task_.order && shown) prefetch_planes(shown, tiling_, task_.order, first + kTile);
@@ -65,12 +60,24 @@ class PottsUpdates final : public Updates {
     load_tile(kernels_, tiling_, task_.order, task_.scores, first, points, z);
     prefetch_planes(task_.scores, tiling_, task_.order, first + kTile);
     kernels_.subtract_largest(z, tiling_.num_classes, largest);
-    to_score_rows(kernels_, channels_, z, own_rows_.data() + first * channels_.width, own_last_.data() + first);
+    float* rows = score_rows_.data() + first * channels_.width;
+    kernels_.to_rows(z, channels_.num_classes, rows);
+    for_columns(channels_.num_classes, [&](int before, int row) {  // the padding has no exponentials
+      for (int l = channels_.num_classes - before; l < row; ++l)
+        for (int p = 0; p < kTile; ++p) rows[before * kTile + p * row + l] = -1e30f;
+    });
+    std::memcpy(last_scores_.data() + first, z + channels_.plane_floats(), kTile * sizeof(float));
   }
 
-  // f + Σ_m K̂_m δ μ_m of all classes but the last, in `rows` or in scores_
+  // Planes of all classes from rows of all but the last, and the last.
+  void to_all_planes(const float* rows, const float* last, float* planes) const {
+    kernels_.to_planes(rows, channels_.num_classes, false, planes);
+    std::memcpy(planes + channels_.plane_floats(), last, kTile * sizeof(float));
+  }
+
+  // f + Σ_m K̂_m δ μ_m of all classes but the last, in `rows` or in score_rows_
   const float* scores_and_messages(int pass, std::int64_t first, int points, float* rows) {
-    const float* sum = scores_.rows + first * channels_.width;
+    const float* sum = score_rows_.data() + first * channels_.width;
     for (std::size_t m = 0; pass > 0 && m < couplings_.size(); ++m) {
       corners(m, first, points).slice(fields_[m].rows(), couplings_[m].after, couplings_[m].mu[0], sum, rows);
       sum = rows;
@@ -81,7 +88,7 @@ class PottsUpdates final : public Updates {
   // Writes marginals and their logarithms to the caller's arrays.
   void show(std::int64_t first, int points, const float* z, const Tile& at) const {
     if (!task_.marginals && !task_.log_marginals) return;
-    from_score_rows(kernels_, channels_, z, scores_.last + first, at.z);
+    to_all_planes(z, last_scores_.data() + first, at.z);
     if (task_.log_marginals) {
       std::memcpy(at.more, at.z, tiling_.plane_floats() * sizeof(float));
       kernels_.log_softmax(at.more, tiling_.num_classes);
@@ -104,7 +111,7 @@ class PottsUpdates final : public Updates {
     if (starts) {
       load_tile(kernels_, tiling_, task_.order, task_.start, first, points, at.z);
     } else {
-      from_score_rows(kernels_, channels_, z, scores_.last + first, at.z);
+      to_all_planes(z, last_scores_.data() + first, at.z);
       kernels_.softmax(at.z, tiling_.num_classes);
     }
     kernels_.to_rows(at.z, channels_.num_classes, at.rows);
@@ -117,7 +124,7 @@ class PottsUpdates final : public Updates {
   bool take_exponentials(std::int64_t first, int points, const float* z, float* rows,
                          Exponentials& exponentials) const {
     float largest = min_exponent;
-    kernels_.exponentials(scores_.last + first, kTile, exponentials.last);
+    kernels_.exponentials(last_scores_.data() + first, kTile, exponentials.last);
     std::memcpy(exponentials.inverse, exponentials.last, sizeof exponentials.inverse);
     for_columns(channels_.num_classes, [&](int before, int row) {
       const int at = before * kTile;
@@ -136,7 +143,7 @@ class PottsUpdates final : public Updates {
     float* states = state_of(tiling_, pass, first);
     if (!states && !shows_changes()) return 0;
     float* q = states ? states : at.z;
-    from_score_rows(kernels_, channels_, at.rows, exponentials.last, at.z);
+    to_all_planes(at.rows, exponentials.last, at.z);
     kernels_.scale(at.z, exponentials.inverse, tiling_.num_classes, q);
     return last_q_.replace(kernels_, tiling_, pass, first, points, q);
   }
@@ -156,12 +163,12 @@ class PottsUpdates final : public Updates {
   void prefetch_scores(std::int64_t first, int part) const {
     if (first >= tiling_.points) return;
     const int floats = kTile * channels_.width / 4;
-    prefetch(scores_.rows + first * channels_.width + part * floats, floats);
+    prefetch(score_rows_.data() + first * channels_.width + part * floats, floats);
   }
 
   const Tiling& tiling_;
-  ScoreRows scores_;  // those given, or own_rows_ and own_last_
-  Buffer<float> own_rows_, own_last_;
+  // Scores minus the largest of each point: tiles in rows of all classes but the last, and (tiles, kTile) of the last.
+  Buffer<float> score_rows_, last_scores_;
   std::vector<std::uint8_t> out_of_range_;  // (tiles): whether exponentials exceeded their range in some pass
   LastMarginals last_q_;
   std::deque<Buffer<float>> tiles_;

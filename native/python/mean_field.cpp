@@ -3,7 +3,6 @@
 #include <stdexcept>
 
 #include "mean_field/mean_field.hpp"
-#include "mean_field/score_rows.hpp"
 #include "python/bindings.hpp"
 #include "simd/dispatch.hpp"
 
@@ -102,58 +101,6 @@ int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes&
   return mean_field(couplings, tiling, task, chosen, threads);
 }
 
-// Energies as rows of scores, and inference from them.
-struct BoundRows {
-  nb::object order_owner;  // keeps the order alive
-  EnergyRows rows;
-
-  BoundRows(const Planes& energies, nb::object order, int threads, const std::string& simd)
-      : order_owner(order),
-        rows(made(energies, order.is_none() ? nullptr : nb::cast<const PixelOrder*>(order), threads, simd)) {}
-
-  static EnergyRows made(const Planes& energies, const PixelOrder* order, int threads, const std::string& simd) {
-    const Sizes sizes = sizes_of(energies, 0, threads);
-    require(!order || order->num_pixels() == sizes.points, "the pixel order has another number of points");
-    const TileKernels& chosen = kernels(simd).tile;
-    const ReleasedGil released;
-    return EnergyRows(energies.data(), sizes.points, sizes.num_classes, order, chosen, threads);
-  }
-
-  void require_like_rows(const PlanesOut& array, const char* what) const {
-    require(static_cast<std::int64_t>(array.shape(0)) == rows.num_classes() &&
-                static_cast<std::int64_t>(array.shape(1)) == rows.points(),
-            what);
-  }
-
-  void fill_scores(const PlanesOut& out, int threads, const std::string& simd) const {
-    require_like_rows(out, "out must be (num_classes, points)");
-    check_threads(threads);
-    const TileKernels& chosen = kernels(simd).tile;
-    const ReleasedGil released;
-    rows.fill_scores(chosen, threads, out.data());
-  }
-
-  // Marginals of Potts kernels.
-  void infer(const std::vector<const BoundCoupling*>& bound, const std::optional<Planes>& start, int iterations,
-             const PlanesOut& marginals, int threads, const std::string& simd) const {
-    require_like_rows(marginals, "marginals must be (num_classes, points)");
-    const Sizes sizes = sizes_of(Planes(marginals), iterations, threads);
-    require(sizes.num_classes > 1, "num_classes must be two or more");
-    if (start) require_like(*start, Planes(marginals));
-    const std::vector<Coupling> couplings = couplings_of(bound, sizes.num_classes);
-    for (const Coupling& coupling : couplings) require(coupling.is_potts(), "kernels must be Potts");
-    const Inference task{.rows = rows.rows(),
-                         .start = start ? start->data() : nullptr,
-                         .iterations = iterations,
-                         .marginals = marginals.data(),
-                         .order = rows.order()};
-    const Tiling tiling(couplings, sizes.points, sizes.num_classes);
-    const TileKernels& chosen = kernels(simd).tile;
-    const ReleasedGil released;
-    mean_field(couplings, tiling, task, chosen, threads);
-  }
-};
-
 // The wanted gradients of one coupling; arrays are added to.
 struct BoundGradients {
   std::optional<Doubles> mu;
@@ -223,13 +170,6 @@ void bind_mean_field(nb::module_& module) {
   nb::class_<BoundCoupling>(module, "Coupling")
       .def(nb::init<nb::object, double, Vector, Vector, std::optional<Vector>, Weights>(), nb::arg("lattice"),
            nb::arg("magnitude"), array_arg("before"), array_arg("after"), array_arg("own").none(), array_arg("mu"));
-  nb::class_<BoundRows>(module, "ScoreRows")
-      .def(nb::init<const Planes&, nb::object, int, const std::string&>(), array_arg("energies"),
-           nb::arg("order").none(), nb::arg("threads"), nb::arg("simd"))
-      .def_prop_ro("finite", [](const BoundRows& self) { return self.rows.finite(); })
-      .def("fill_scores", &BoundRows::fill_scores, array_arg("out"), nb::arg("threads"), nb::arg("simd"))
-      .def("infer", &BoundRows::infer, nb::arg("couplings"), array_arg("start").none(), nb::arg("iterations"),
-           array_arg("marginals"), nb::arg("threads"), nb::arg("simd"));
   nb::class_<BoundGradients>(module, "Gradients")
       .def(nb::init<std::optional<Doubles>, std::optional<Doubles>, std::optional<VectorOut>, std::optional<VectorOut>,
                     std::optional<VectorOut>, std::optional<Planes>, std::optional<PlanesOut>>(),

@@ -88,28 +88,6 @@ inline void scale_planes(const float* planes, const float* factor, int num_class
   }
 }
 
-inline bool from_energies(float* planes, int num_classes, float* largest) {
-  float least[kTile], poison[kTile] = {};  // stays zero unless a number is NaN or infinite
-  std::memcpy(least, planes, sizeof least);
-  for (int l = 0; l < num_classes; ++l) {
-    const float* e = planes + l * kTile;
-    DENSEFIELD_SIMD
-    for (int p = 0; p < kTile; ++p) {
-      least[p] = e[p] < least[p] ? e[p] : least[p];
-      poison[p] += e[p] * 0.0f;
-    }
-  }
-  for (int l = 0; l < num_classes; ++l) {
-    float* e = planes + l * kTile;
-    DENSEFIELD_SIMD
-    for (int p = 0; p < kTile; ++p) e[p] = least[p] - e[p];
-  }
-  for (int p = 0; p < kTile; ++p) largest[p] = -least[p];
-  for (const float each : poison)
-    if (!(each == 0)) return false;
-  return true;
-}
-
 inline void subtract_largest(float* planes, int num_classes, float* largest) {
   largest_of(planes, num_classes, largest);
   for (int l = 0; l < num_classes; ++l) {

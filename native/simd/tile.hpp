@@ -86,7 +86,6 @@ inline constexpr TileKernels tile_kernels{.slice_tile = DENSEFIELD_ROWS(slice_ti
                                           .to_rows = to_rows,
                                           .scale = scale_planes,
                                           .subtract_largest = subtract_largest,
-                                          .from_energies = from_energies,
                                           .softmax = softmax,
                                           .log_softmax = log_softmax,
                                           .subtract_own = subtract_own,

@@ -62,10 +62,8 @@ struct TileKernels {
   void (*to_rows)(const float* planes, int num_classes, float* rows);                    // padding becomes zero
   void (*scale)(const float* planes, const float* factor, int num_classes, float* out);  // out_l = planes_l · factor
   void (*subtract_largest)(float* planes, int num_classes, float* largest);              // z → z - max_l z
-  // Energies e → z - max_l z with z = -e, and that maximum; returns whether all are finite.
-  bool (*from_energies)(float* planes, int num_classes, float* largest);
-  void (*softmax)(float* planes, int num_classes);      // z → q
-  void (*log_softmax)(float* planes, int num_classes);  // z → log q
+  void (*softmax)(float* planes, int num_classes);                                       // z → q
+  void (*log_softmax)(float* planes, int num_classes);                                   // z → log q
   // message_l -= own · q_l
   void (*subtract_own)(const float* own, const float* q, int num_classes, int points, float* message);
   // planes_l += Σ_l′ μ(l, l′) · message_l′, or μ(l′, l) if transposed; μ has 1, L or L² numbers

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "mean_field/mean_field.hpp"
-#include "mean_field/score_rows.hpp"
 
 using namespace densefield;
 

@@ -76,20 +76,6 @@ class Coupling:
         mu: _Float32,
     ) -> None: ...
 
-class ScoreRows:
-    def __init__(self, energies: _Float32, order: PixelOrder | None, threads: int, simd: str) -> None: ...
-    finite: bool
-    def fill_scores(self, out: _Float32, threads: int, simd: str) -> None: ...
-    def infer(
-        self,
-        couplings: list[Coupling],
-        start: _Float32 | None,
-        iterations: int,
-        marginals: _Float32,
-        threads: int,
-        simd: str,
-    ) -> None: ...
-
 class Gradients:
     def __init__(
         self,
