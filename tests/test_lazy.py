@@ -49,7 +49,7 @@ def test_an_unknown_name_is_an_attribute_error():
 def test_without_pillow_the_error_names_the_command_that_installs_it():
     code = """
 import sys
-sys.modules["PIL"] = None  # means "not installed" to the import system
+sys.modules["PIL"] = None  # the import system treats this as not installed
 import densefield.images
 try:
     densefield.images.read_image

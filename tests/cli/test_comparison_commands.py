@@ -1,4 +1,4 @@
-"""`densefield tune`, `eval`, `predict` and `report`, one after the other on a tiny run; exit codes tell."""
+"""`densefield tune`, `eval`, `predict` and `report` on a small run, with their exit codes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_tune_prints_the_gain_and_where_the_crf_is(run, tuned):
     assert settings["criterion"] == "mean_iou" and settings["trials"] == 2 and settings["shrink"] == 4
 
 
-def test_eval_judges_the_network_alone_where_there_is_no_crf(run, tmp_path):
+def test_eval_evaluates_the_network_alone_without_a_crf(run, tmp_path):
     answer = command("eval", run, "-o", tmp_path)
     assert answer.exit_code == 0 and "4 images" in answer.stdout and "background" in answer.stdout
     assert list(json.loads((tmp_path / "result.json").read_text())["methods"]) == ["network"]
@@ -112,11 +112,11 @@ def test_probabilities_of_a_folder_without_split_lists_are_evaluated_as_their_lo
         result = json.loads((out / "result.json").read_text())
         losses[scores] = result["methods"]["network"]["negative_log_likelihood"]["value"]
         assert result["images"] == list("abcd") and result["about"]["split"] == "all"
-    # No probability is below 1e-5 here; what is left is the rounding of single precision.
+    # No probability is below 1e-5 here, so the difference is rounding in float32.
     assert losses["softmax"] == pytest.approx(losses["logits"], rel=1e-5)
 
 
-def test_predict_labels_images_and_tells_of_those_it_cannot_read(run, tmp_path):
+def test_predict_labels_images_and_reports_unreadable_ones(run, tmp_path):
     images = tmp_path / "images"
     images.mkdir()
     Image.fromarray(draw_scene(5, 1, (96, 96), 2).image).save(images / "scene.jpg")
@@ -154,7 +154,7 @@ def test_predict_labels_images_and_tells_of_those_it_cannot_read(run, tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_begun_ends_with_2(run, tmp_path, arguments, message):
+def test_invalid_arguments_end_with_2(run, tmp_path, arguments, message):
     (tmp_path / "file").write_text("a file where a folder is expected")
     settings = Path(__file__).parents[2] / "configs" / "scenes.toml"
     names = {"run": run, "settings": settings, **{name: tmp_path / name for name in ("out", "file", "logged")}}
@@ -168,7 +168,7 @@ def test_what_cannot_be_begun_ends_with_2(run, tmp_path, arguments, message):
     assert "Traceback" not in answer.stderr
 
 
-def test_a_run_that_was_moved_or_named_otherwise_goes_on_into_the_same_folder(run, tmp_path):
+def test_a_moved_or_renamed_run_is_resumed(run, tmp_path):
     assert command("eval", run, "-o", tmp_path).exit_code == 0
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "images").iterdir()}
     again = command("eval", run / "checkpoints" / "best.pt", "-o", tmp_path)
@@ -178,7 +178,7 @@ def test_a_run_that_was_moved_or_named_otherwise_goes_on_into_the_same_folder(ru
     assert other.exit_code == 2 and "holds results of other weights, crf" in other.stderr
 
 
-def test_tuning_is_not_shared_among_processes(run, tmp_path, monkeypatch):
+def test_tuning_runs_in_one_process(run, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     answer = command("tune", run, "-o", tmp_path / "tune")
     assert answer.exit_code == 2 and "tuning runs on one process" in answer.stderr

@@ -1,4 +1,4 @@
-"""`densefield data`: exit codes tell, reports name files."""
+"""`densefield data`: exit codes and reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def command(*arguments: object):
 
 @pytest.fixture
 def official(monkeypatch):
-    """The numbers of images that make the small copy of PASCAL VOC complete."""
+    """Numbers of images at which the small copy of PASCAL VOC is complete."""
     for split, count in OFFICIAL.items():
         monkeypatch.setitem(voc.OFFICIAL, split, count)
 
@@ -42,7 +42,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_sound_dataset_exits_with_0(folder):
+def test_a_valid_dataset_exits_with_0(folder):
     answer = command("check", folder)
     assert answer.exit_code == 0
     assert answer.stdout.splitlines() == [
@@ -53,7 +53,7 @@ def test_a_sound_dataset_exits_with_0(folder):
     ]
 
 
-def test_bad_files_are_listed_and_exit_with_1(folder):
+def test_invalid_files_are_listed_and_exit_with_1(folder):
     Image.fromarray(np.full((6, 5), 2, np.uint8)).save(folder / "masks" / "a.png")
     (folder / "masks" / "b.png").unlink()
     answer = command("check", folder, "--threads", 1)
@@ -78,7 +78,7 @@ def test_sbd_may_be_named(tmp_path, official):
 
 @pytest.fixture
 def mirror(tmp_path, official, monkeypatch):
-    """A server with small archives whose checksums are the published ones."""
+    """A server with small archives that match the expected checksums."""
     pytest.importorskip("scipy", reason=".mat files need scipy")
     write_voc(tmp_path / "voc")
     write_sbd(tmp_path / "sbd")
@@ -90,7 +90,7 @@ def mirror(tmp_path, official, monkeypatch):
         yield server
 
 
-def test_voc2012_is_fetched_from_mirrors(mirror, tmp_path):
+def test_voc2012_is_downloaded_from_mirrors(mirror, tmp_path):
     options = ("--voc-url", f"{mirror.url}/voc.tar", "--sbd-url", f"{mirror.url}/sbd.tgz")
     answer = command("voc2012", tmp_path / "data", *options)
     assert answer.exit_code == 0, answer.stderr
@@ -105,7 +105,7 @@ def test_voc2012_is_fetched_from_mirrors(mirror, tmp_path):
     ]
 
 
-def test_what_could_not_be_fetched_is_said_and_exits_with_1(mirror, tmp_path):
+def test_failed_downloads_are_reported_and_exit_with_1(mirror, tmp_path):
     options = ("--voc-url", f"{mirror.url}/voc.tar", "--sbd-url", f"{mirror.url}/gone")
     answer = command("voc2012", tmp_path / "data", *options)
     assert answer.exit_code == 1
@@ -124,7 +124,7 @@ def test_an_incomplete_archive_exits_with_1(mirror, tmp_path, monkeypatch):
     assert answer.exit_code == 1 and "train: 2 of 3 images (a partial copy)" in answer.stdout
 
 
-def test_if_nothing_can_be_fetched_it_exits_with_2(mirror, tmp_path):
+def test_if_all_downloads_fail_it_exits_with_2(mirror, tmp_path):
     options = ("--voc-url", f"{mirror.url}/gone", "--sbd-url", f"{mirror.url}/gone")
     answer = command("voc2012", tmp_path / "data", *options)
     assert answer.exit_code == 2 and answer.stdout == "" and "404 Not Found" in answer.stderr
@@ -136,5 +136,5 @@ def test_a_file_in_place_of_a_folder_exits_with_2(tmp_path, arguments):
     answer = command(*arguments, tmp_path / "file")
     assert answer.exit_code == 2 and "'DIR'" in answer.stderr and "is a file" in answer.stderr
     below = command(*arguments, tmp_path / "file" / "folder")
-    assert below.exit_code == 2 and isinstance(below.exception, SystemExit)  # and not an error without a message
+    assert below.exit_code == 2 and isinstance(below.exception, SystemExit)  # not an unhandled exception
     assert "Not a directory" in below.stderr or "does not exist" in below.stderr

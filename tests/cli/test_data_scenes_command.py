@@ -1,4 +1,4 @@
-"""`densefield data scenes`: options arrive, exit codes tell, an interrupted run resumes."""
+"""`densefield data scenes`: options, exit codes, and resuming."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def contents(folder) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_every_option_arrives(tmp_path):
+def test_every_option_is_passed_on(tmp_path):
     options = "--images 4 --size 100 --object-classes 3 --seed 9 --val-share 0.5 --workers 1"
     answer = command(tmp_path / "a", *options.split())
     assert answer.exit_code == 0 and answer.stderr == "densefield: scenes drawn: 4\n" and answer.stdout == ""
@@ -48,7 +48,7 @@ def test_the_same_command_resumes(tmp_path):
         (["--val-share", 1], "--val-share"),
     ],
 )
-def test_what_cannot_be_drawn_ends_with_2(tmp_path, options, message):
+def test_invalid_scenes_end_with_2(tmp_path, options, message):
     answer = command(tmp_path / "new", *options)
     assert answer.exit_code == 2 and message in answer.stderr
     assert not (tmp_path / "new").exists()

@@ -1,4 +1,4 @@
-"""Arguments that cannot be used are refused before torch is loaded, which takes seconds."""
+"""Invalid arguments are rejected before torch is imported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Image = pytest.importorskip("PIL.Image", reason="data need Pillow")
 
 CONFIG = Path(__file__).parents[2] / "configs" / "scenes.toml"
 
-# Runs the command line in a process in which torch cannot be imported.
+# Run the command line in a process where torch cannot be imported.
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
@@ -27,7 +27,7 @@ app(sys.argv[1:], prog_name="densefield")
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """Files and folders of all kinds, none of which is what the verbs need."""
+    """Files and folders that no verb can use."""
     root = tmp_path_factory.mktemp("places")
     for folder in ("data/images", "data/masks", "empty", "logits", "softmax", "both", "elsewhere", "run/checkpoints"):
         (root / folder).mkdir(parents=True)
@@ -52,7 +52,7 @@ def places(tmp_path_factory):
 
 
 def ends_with(places: Path, command: str) -> str:
-    """What the command prints before it exits with status 2."""
+    """The output of a command that exits with status 2."""
     arguments = [part.format(p=places, config=CONFIG) for part in command.split()]
     answer = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *arguments], capture_output=True, text=True)
     assert answer.returncode == 2 and "Traceback" not in answer.stderr, answer.stderr
@@ -119,7 +119,7 @@ def ends_with(places: Path, command: str) -> str:
         ),
     ],
 )
-def test_wrong_arguments_are_refused_without_torch(places, command, message):
+def test_wrong_arguments_are_rejected_without_torch(places, command, message):
     assert message.format(p=places) in ends_with(places, command)
     assert not (places / "out").exists()
 

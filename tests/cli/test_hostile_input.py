@@ -1,4 +1,4 @@
-"""Damaged files and hostile names on the command line: one line each, the rest continues, the exit status says so."""
+"""Damaged files and hostile names are reported in one line each, the rest continues, and the exit status is 1."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def lines_of(answer) -> list[str]:
 
 
 @pytest.mark.parametrize("bad", ["scores/i0.npz", "scores/i5.npz", "data/images/i3.png", "data/masks/i6.png"])
-def test_eval_leaves_out_a_damaged_file_and_says_so(scored, bad):
+def test_eval_skips_a_damaged_file_and_reports_it(scored, bad):
     damage(scored / bad)
     answer = command("eval", scored / "scores", scored / "data", "-o", scored / "out")
     lines = lines_of(answer)
@@ -78,7 +78,7 @@ def test_eval_leaves_out_a_damaged_file_and_says_so(scored, bad):
     assert list(result["left_out"]) == [name] and name not in result["images"] and len(result["images"]) == 7
 
 
-def test_eval_stops_where_no_image_is_left(scored):
+def test_eval_stops_if_no_image_is_left(scored):
     for path in (scored / "data" / "images").iterdir():
         damage(path)
     answer = command("eval", scored / "scores", scored / "data", "-o", scored / "out")
@@ -86,7 +86,7 @@ def test_eval_stops_where_no_image_is_left(scored):
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # numpy.load leaves a damaged archive open
-def test_eval_counts_an_image_again_whose_counts_are_damaged(scored):
+def test_eval_recomputes_damaged_counts(scored):
     arguments = ("eval", scored / "scores", scored / "data", "-o", scored / "out")
     before = command(*arguments).stdout
     (scored / "out" / "images" / "i2.npz").write_bytes(b"PK\x03\x04 damaged")
@@ -95,7 +95,7 @@ def test_eval_counts_an_image_again_whose_counts_are_damaged(scored):
     assert answer.exit_code == 0 and answer.stdout == before
 
 
-def test_tune_leaves_out_damaged_files_and_stops_where_too_few_are_left(scored):
+def test_tune_skips_damaged_files_and_stops_if_too_few_are_left(scored):
     options = ("--search", "none", "--evaluations", 0, "--shrink", 1)
     for bad in ("scores/i0.npz", "data/images/i3.png", "data/masks/i6.png"):
         damage(scored / bad)
@@ -110,7 +110,7 @@ def test_tune_leaves_out_damaged_files_and_stops_where_too_few_are_left(scored):
     assert few.exit_code == 2 and "there are 3 images, expected 4 or more" in lines_of(few)[-1]
 
 
-def test_predict_reports_whatever_an_image_causes_and_predicts_the_rest(scored, monkeypatch):
+def test_predict_reports_any_error_of_an_image_and_predicts_the_rest(scored, monkeypatch):
     run = write_tiny_run(scored / "run", stage=1)
     damage(scored / "data" / "images" / "i1.png")
     from densefield.evaluation import predict
@@ -149,7 +149,7 @@ def test_refine_reports_damaged_arrays_and_refines_the_rest(scored):
 
 
 @pytest.mark.filterwarnings("default")
-def test_sigmoid_scores_are_warned_of(scored):
+def test_sigmoid_scores_give_a_warning(scored):
     for path in (scored / "scores").iterdir():
         with np.load(path) as arrays:
             logits = arrays["logits"]
@@ -160,7 +160,7 @@ def test_sigmoid_scores_are_warned_of(scored):
     assert "used as logits" in told[0] and "sigmoid" in told[0] and "--probabilities" in told[0]
 
 
-def test_names_of_classes_and_runs_are_shown_as_they_are(scored):
+def test_names_of_classes_and_runs_are_escaped(scored):
     (scored / "data" / "classes.txt").write_text("\n".join(NAMES), encoding="utf-8")
     (scored / "crf.toml").write_text("iterations = 2\n", encoding="utf-8")
     out = scored / "$\\frac$ <b>run[red]"
@@ -201,7 +201,7 @@ def test_a_case_from_outside_the_folder_is_not_embedded(scored):
 
 @pytest.mark.parametrize("field", ["classes", "images", "methods", "machine", "about", "seconds", "verdict", "cases"])
 @pytest.mark.parametrize("value", [None, 5, "text", [5], {"x": [5]}, [[]], True])
-def test_a_wrong_field_of_a_result_is_one_line(scored, field, value):
+def test_a_wrong_field_of_a_result_is_reported_in_one_line(scored, field, value):
     out = scored / "out"
     command("eval", scored / "scores", scored / "data", "-o", out)
     result = json.loads((out / "result.json").read_text())
@@ -212,7 +212,7 @@ def test_a_wrong_field_of_a_result_is_one_line(scored, field, value):
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "", "[]", "\x00", "{"])
-def test_a_result_that_is_no_json_object_is_one_line(scored, text):
+def test_a_result_that_is_not_a_json_object_is_reported_in_one_line(scored, text):
     out = scored / "out"
     out.mkdir()
     (out / "result.json").write_text(text)
@@ -220,7 +220,7 @@ def test_a_result_that_is_no_json_object_is_one_line(scored, text):
     assert answer.exit_code == 2 and len(lines_of(answer)) == 1 and str(out / "result.json") in answer.stderr
 
 
-def test_deep_toml_is_one_line(scored):
+def test_deeply_nested_toml_is_reported_in_one_line(scored):
     deep = scored / "deep.toml"
     run = write_tiny_run(scored / "run", stage=1)
     image, mask = scored / "data" / "images" / "i0.png", scored / "data" / "masks" / "i0.png"
@@ -254,7 +254,7 @@ def test_escape_sequences_in_file_names_do_not_reach_the_terminal(scored):
     assert not LINE.search(command("data", "check", scored / "data").output)
 
 
-def test_what_is_said_has_no_control_characters_or_half_characters(capsys):
+def test_messages_have_no_control_characters_or_broken_characters(capsys):
     print_message("a\x1b]0;title\x07\nb\udcff")
     print_result("one\ntwo\r\x9b31m")
     told = capsys.readouterr()

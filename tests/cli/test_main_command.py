@@ -1,4 +1,4 @@
-"""The command starts quickly, takes nothing heavy along, and says what it lacks."""
+"""The command starts fast, imports nothing heavy, and names missing packages."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ print("loaded:", *sorted({{"numpy", "PIL", "torch"}} & set(sys.modules)))
 
 
 @pytest.mark.parametrize("module, package", [("typer", "typer"), ("rich", "rich"), ("PIL", "pillow")])
-def test_what_is_not_installed_is_named_with_the_cure(module, package):
+def test_missing_packages_are_named_with_the_cure(module, package):
     code = f"""
 import sys
-sys.modules[{module!r}] = None  # what the import system takes for "not installed"
+sys.modules[{module!r}] = None  # the import system treats this as not installed
 from densefield.cli.main import main
 main()
 """
@@ -72,7 +72,7 @@ main()
 
 
 @pytest.mark.parametrize("before, after", [(None, "passive"), ("active", "active")])
-def test_threads_that_wait_sleep_unless_the_user_says_otherwise(before, after):
+def test_waiting_threads_sleep_by_default(before, after):
     code = f"""
 import os, sys
 os.environ.pop("OMP_WAIT_POLICY", None)
@@ -94,7 +94,7 @@ def test_without_a_verb_help_is_shown():
     assert answer.returncode == 2 and "Usage: densefield" in answer.stdout + answer.stderr
 
 
-def test_python_m_does_what_the_command_does(tmp_path):
+def test_python_m_equals_the_command(tmp_path):
     command = Path(sys.executable).with_name("densefield")
     if not command.exists():
         pytest.skip("densefield is not installed as a command here")

@@ -1,4 +1,4 @@
-"""Messages of the library reach the terminal in the words of the command line."""
+"""Messages of the library name options on the command line."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_errors_have_their_own_exit_status(module, name, status):
     assert ending.value.exit_code == status
 
 
-def test_warnings_are_lines_within_and_what_they_were_afterwards(capsys):
+def test_warnings_are_printed_as_lines_inside_the_context_only(capsys):
     before = warnings.showwarning
     with warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -73,8 +73,8 @@ def test_warnings_are_lines_within_and_what_they_were_afterwards(capsys):
 
 
 @pytest.mark.parametrize("argument", [*FLAGS, *FLAGS_OF_KERNELS])
-def test_every_argument_that_is_translated_is_named_by_the_library(argument):
-    """So that the table changes with the messages: a phrase that no message has is never translated."""
+def test_every_translated_argument_exists_in_the_library(argument):
+    """Every phrase of the table must occur in a message of the library."""
     folders = [PACKAGE / "images", PACKAGE / "diagnose", PACKAGE / "io", PACKAGE / "crf", PACKAGE / "filters"]
     files = [path for folder in folders for path in folder.glob("*.py")]
     constants = (

@@ -23,7 +23,7 @@ with Bar("refine", unit="images") as bar:
 
 
 def on_a_terminal(code: str, columns: int) -> str:
-    """All that the code writes to a terminal of this width, without colours."""
+    """The output of the code on a terminal of this width, without colours."""
     pty = pytest.importorskip("pty", reason="only Unix has pseudo-terminals")
     master, slave = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
@@ -49,6 +49,6 @@ def test_the_bar_has_count_rate_and_remaining_time_in_80_columns():
     assert shown and all(len(line) <= 80 and line.startswith("refine ") for line in shown)
 
 
-def test_nothing_is_shown_elsewhere_than_on_a_terminal():
+def test_the_bar_is_shown_on_a_terminal_only():
     answer = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert answer.returncode == 0 and answer.stdout == answer.stderr == ""

@@ -1,4 +1,4 @@
-"""`densefield refine`: options arrive, exit codes tell, summaries name files."""
+"""`densefield refine`: options, exit codes and summaries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def here(tmp_path):
 
 
 def command(folder, *arguments: str):
-    """Runs it; arguments that name something in the folder are given as paths."""
+    """Run the command; names in the folder become paths."""
     paths = [str(folder / a) if a.endswith((".png", ".tif", ".npy", ".jpg", ".toml", "/")) else a for a in arguments]
     return CliRunner().invoke(app, ["refine", *paths])
 
@@ -61,7 +61,7 @@ def test_the_defaults_are_those_of_refine(here):
     assert [bilateral.sigma_xy, bilateral.sigma_rgb, bilateral.weight] == [60, 10, 5]
 
 
-def test_every_option_arrives(here):
+def test_every_option_is_passed_on(here):
     options = "--iterations 3 --sigma 2 --weight 1.5 --sigma-xy 9 --sigma-rgb 30 --bilateral-weight 2.5"
     more = "--confidence 0.8 --num-classes 3 --threads 1"
     answer = command(here, "photo.png", "labels.png", "-o", "out.npy", *options.split(), *more.split())
@@ -71,12 +71,12 @@ def test_every_option_arrives(here):
     assert np.array_equal(np.load(here / "out.npy"), expected)
 
 
-def test_a_weight_of_0_leaves_the_kernel_out(here):
+def test_a_weight_of_0_removes_the_kernel(here):
     command(here, "photo.png", "labels.png", "-o", "out.npy", "--weight", "0")
     assert np.array_equal(np.load(here / "out.npy"), refine(PHOTO, labels=MASK, kernels=PHOTO_KERNELS[1:]))
 
 
-def test_logits_and_soft_masks_are_told_by_options(here):
+def test_logits_and_soft_masks_are_selected_by_options(here):
     logits = np.stack([np.zeros(MASK.shape), 4.0 * MASK - 2]).astype(np.float32)
     np.save(here / "logits.npy", logits)
     assert command(here, "photo.png", "logits.npy", "-o", "out.npy", "--logits").exit_code == 0
@@ -86,14 +86,14 @@ def test_logits_and_soft_masks_are_told_by_options(here):
     assert np.array_equal(np.load(here / "soft.npy"), refine(PHOTO, probabilities=np.stack([1 - one, one])))
 
 
-def test_an_object_comes_back_as_an_object_with_a_preview(here):
+def test_a_binary_mask_stays_binary_and_has_a_preview(here):
     answer = command(here, "photo.png", "object.png", "-o", "out.png", "--preview", "preview.png")
     assert answer.exit_code == 0
     assert np.array_equal(read(here / "out.png"), 255 * refine(PHOTO, labels=MASK).argmax(0))
     assert read(here / "preview.png").shape[2] == 3
 
 
-def test_explain_says_what_was_seen_on_stdout(here):
+def test_explain_prints_findings_on_stdout(here):
     good = command(here, "photo.png", "labels.png", "-o", "out.png", "--explain")
     assert good.exit_code == 0 and good.stdout.endswith("of the pixels changed their label.\n")
     none = command(here, "photo.png", "labels.png", "-o", "out.png", "--explain", "--iterations", "0")
@@ -110,7 +110,7 @@ def test_folders_are_refined_and_counted(here):
         assert np.array_equal(np.load(here / "out" / f"{name}.npy"), refine(PHOTO, labels=MASK))
 
 
-def test_what_failed_is_summed_up_at_the_end_and_the_exit_code_is_1(here):
+def test_failures_are_summarised_and_the_exit_code_is_1(here):
     (here / "images" / "b.png").write_bytes(b"broken")
     (here / "masks" / "c.png").rename(here / "masks" / "d.png")
     answer = command(here, "images/", "masks/", "-o", "out/")
@@ -134,7 +134,7 @@ def test_an_interrupted_run_is_resumed(here):
     assert again.exit_code == 0 and again.stderr == summary(0, 3)
 
 
-def test_a_folder_of_objects_and_labels_is_remarked_on(here):
+def test_a_folder_of_binary_and_label_masks_gives_a_note(here):
     Image.fromarray(MASK * np.uint8(2)).save(here / "masks" / "b.png")
     answer = command(here, "images/", "masks/", "-o", "out/")
     assert answer.exit_code == 0 and "such as 0/255: 2; masks of labels: 1. If all" in answer.stderr
@@ -142,7 +142,7 @@ def test_a_folder_of_objects_and_labels_is_remarked_on(here):
     assert told.exit_code == 0 and "binary" not in told.stderr
 
 
-def test_how_colours_were_numbered_is_said_and_results_keep_the_colours(here):
+def test_colour_numbering_is_reported_and_results_keep_the_colours(here):
     cat = voc_palette()[8 * MASK]
     Image.fromarray(cat).save(here / "cat.png")
     answer = command(here, "photo.png", "cat.png", "-o", "out.png")
@@ -182,7 +182,7 @@ def test_how_colours_were_numbered_is_said_and_results_keep_the_colours(here):
         (["photo.png", "labels.png"], "--out"),
     ],
 )
-def test_what_cannot_be_begun_ends_with_2(here, arguments, message):
+def test_invalid_arguments_end_with_2(here, arguments, message):
     answer = command(here, *arguments)
     assert answer.exit_code == 2 and message in answer.stderr
     assert not (here / "out.png").exists()
@@ -202,7 +202,7 @@ def test_one_pair_that_fails_ends_with_1_and_names_both_sizes(here):
     assert "photo.png has 16 × 12" in answer.stderr and "short.png has 16 × 5" in answer.stderr
 
 
-def test_a_crf_from_a_file_takes_the_place_of_the_options(here):
+def test_a_crf_file_replaces_the_kernel_options(here):
     crf = CRF([Spatial(2, weight=1.5), Bilateral(9, 30, weight=2.5)], iterations=3)
     crf.save(here / "crf.toml")
     answer = command(here, "photo.png", "labels.png", "-o", "out.npy", "--crf", "crf.toml")
@@ -215,7 +215,7 @@ def test_a_crf_from_a_file_takes_the_place_of_the_options(here):
 
 
 @pytest.mark.parametrize("option", ["--iterations", "--sigma", "--weight", "--sigma-xy", "--bilateral-weight"])
-def test_a_crf_from_a_file_and_options_of_kernels_contradict_each_other(here, option):
+def test_a_crf_file_and_kernel_options_are_rejected_together(here, option):
     CRF().save(here / "crf.toml")
     options = ["--crf", "crf.toml", "--sigma-rgb", "9", option, "5"]
     answer = command(here, "photo.png", "labels.png", "-o", "out.png", *options)
@@ -225,7 +225,7 @@ def test_a_crf_from_a_file_and_options_of_kernels_contradict_each_other(here, op
     assert "--sigma-rgb" in said and option in said.partition("leave out")[2]
 
 
-def test_the_value_of_unknown_pixels_arrives(here):
+def test_the_void_value_is_passed_on(here):
     Image.fromarray(np.where(PHOTO[..., 0] % 5 == 0, 9, MASK).astype(np.uint8)).save(here / "nine.png")
     assert command(here, "photo.png", "nine.png", "-o", "out.npy", "--void", "9").exit_code == 0
     expected = refine(PHOTO, labels=read(here / "nine.png"), void=9)
@@ -257,7 +257,7 @@ def test_nested_folders_and_suffixed_names_are_refined(here):
     assert found == {"in/a_seg.png", "b_seg.png", "c_seg.png"}
 
 
-def test_what_is_skipped_is_said(here):
+def test_skipped_files_are_reported(here):
     (here / "images" / "in").mkdir()
     (here / "images" / "notes.txt").touch()
     answer = command(here, "images/", "masks/", "-o", "out/")
@@ -281,10 +281,10 @@ def test_failures_are_logged_one_per_line_with_options_instead_of_arguments(here
     command(
         here, "images/", "masks/", "-o", "out/", "--log", str(here / "logs" / "failures.log"), "--num-classes", "192"
     )
-    assert len((here / "logs" / "failures.log").read_text(encoding="utf-8").splitlines()) == 2  # written anew
+    assert len((here / "logs" / "failures.log").read_text(encoding="utf-8").splitlines()) == 2  # the log is overwritten
 
 
-def test_many_failures_are_counted_on_the_terminal_where_a_log_has_them(here):
+def test_many_failures_are_only_counted_on_the_terminal(here):
     for number in range(30):
         (here / "images" / f"{number}.png").write_bytes(b"broken")
         Image.fromarray(MASK).save(here / "masks" / f"{number}.png")
@@ -306,7 +306,7 @@ def test_many_failures_are_counted_on_the_terminal_where_a_log_has_them(here):
         (MASK, ["--soft", "--logits"], "got --logits and --soft"),
     ],
 )
-def test_errors_name_options_and_not_arguments_of_python(here, array, options, message):
+def test_errors_name_options_instead_of_python_arguments(here, array, options, message):
     np.save(here / "mask.npy", array)
     answer = command(here, "photo.png", "mask.npy", "-o", "out.png", *options)
     assert answer.exit_code == 1 and message in answer.stderr
@@ -314,7 +314,7 @@ def test_errors_name_options_and_not_arguments_of_python(here, array, options, m
 
 
 @pytest.mark.filterwarnings("ignore:the scores are probabilities")
-def test_findings_name_options_and_not_arguments_of_python(here):
+def test_findings_name_options_instead_of_python_arguments(here):
     np.save(here / "p.npy", np.stack([1.0 - MASK, MASK]))
     answers = [
         command(
@@ -330,7 +330,7 @@ def test_findings_name_options_and_not_arguments_of_python(here):
 
 
 def test_warnings_are_one_line_each(here):
-    logits = np.stack([1.0 - MASK, MASK]).astype(np.float32)  # which look like probabilities
+    logits = np.stack([1.0 - MASK, MASK]).astype(np.float32)  # these look like probabilities
     np.save(here / "logits.npy", logits)
     answer = subprocess.run(
         [sys.executable, "-m", "densefield", "refine", "photo.png", "logits.npy", "-o", "out.png", "--logits"],

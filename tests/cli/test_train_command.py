@@ -70,14 +70,14 @@ def test_a_run_is_resumed_only_when_asked(config, tmp_path):
     assert run(config, "--run", tmp_path / "run", "--resume").exit_code == 0
 
 
-def test_wrong_settings_are_listed_and_nothing_is_begun(config, tmp_path):
+def test_invalid_settings_are_listed_and_nothing_is_written(config, tmp_path):
     answer = run(config, "--run", tmp_path / "run", "--set", "training.stepz=3", "--set", "optimizer.lr_top=-1")
     assert answer.exit_code == 2 and not (tmp_path / "run").exists()
     assert "training.stepz: unknown key; did you mean steps?" in answer.stderr
     assert "optimizer.lr_top: is -1; should be greater than 0" in answer.stderr
 
 
-def test_divergence_has_an_exit_status_of_its_own(config, tmp_path):
+def test_divergence_has_its_own_exit_status(config, tmp_path):
     settings = ("--set", "optimizer.lr_top=1e12", "--set", "training.steps=5")
     answer = run(config, "--run", tmp_path / "run", *settings)
     assert answer.exit_code == 1 and "training stopped at step" in answer.stderr

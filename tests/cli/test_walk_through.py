@@ -1,4 +1,4 @@
-"""The session in the documentation runs, and prints what it shows."""
+"""The session in the documentation runs and prints the shown output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SESSION = PAGE.partition("## A session")[2].partition("## Masks")[0]
 
 
 def run(line: str) -> str:
-    """What a command prints, on stdout and stderr."""
+    """The output of a command on stdout and stderr."""
     command, *arguments = shlex.split(line)
     assert command == "densefield"
     answer = subprocess.run(
@@ -36,11 +36,11 @@ def run(line: str) -> str:
 
 
 def without_numbers(text: str) -> str:
-    """Decoders of JPEG round differently, so numbers may differ in their last digits; typer may brace arguments."""
+    """JPEG decoders round differently, so last digits may differ; typer may put arguments in braces."""
     return re.sub(r"\d[\d.]*", "#", re.sub(r"[{}]", "", text))
 
 
-def test_the_session_runs_and_prints_what_the_page_shows(tmp_path, monkeypatch):
+def test_the_session_in_the_documentation_prints_the_shown_output(tmp_path, monkeypatch):
     pytest.importorskip("skimage", reason="the session uses its photos")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -65,7 +65,7 @@ def test_the_session_runs_and_prints_what_the_page_shows(tmp_path, monkeypatch):
     assert Path("failures.log").read_text(encoding="utf-8").count("\n") == 1
 
 
-def test_the_page_names_every_option_with_its_default():
+def test_the_documentation_lists_every_option_with_its_default():
     from densefield.cli.refine import refine_verb
 
     rows = [line for line in PAGE.partition("## Options")[2].splitlines() if line.startswith("| `--")]
@@ -77,7 +77,7 @@ def test_the_page_names_every_option_with_its_default():
             assert f"{parameter.default:g}" in row.split("|")[2]
 
 
-def test_the_page_names_every_command():
+def test_the_documentation_lists_every_command():
     from densefield.cli.app import app
 
     verbs = [command.name for command in app.registered_commands] + [group.name for group in app.registered_groups]

@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def official(monkeypatch):
-    """The numbers of images that make the small copy of PASCAL VOC complete."""
+    """Numbers of images at which the small copy of PASCAL VOC is complete."""
     from densefield.datasets import voc  # not at the top: modules that skip without Pillow import this file too
     from tests.support.tiny_voc import OFFICIAL
 

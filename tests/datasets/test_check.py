@@ -41,7 +41,7 @@ def test_a_valid_copy_of_voc_has_no_problems(voc_root):
     )
 
 
-def test_images_of_each_class_are_counted(voc_root):
+def test_images_per_class_are_counted(voc_root):
     report = check_data(voc_root)
     expected = [sum(label in labels_of(id) for id in TRAIN + VAL) for label in range(21)]
     assert list(report.images_per_class.values()) == expected and list(report.images_per_class)[8] == "cat"
@@ -66,7 +66,7 @@ def test_every_damaged_file_is_listed_once_with_cause_and_hint(tmp_path, officia
     images, masks = base / "JPEGImages", base / "SegmentationClass"
     photo = images / f"{TRAIN[0]}.jpg"
     photo.write_bytes(photo.read_bytes()[:-200])
-    Image.fromarray(voc_palette()[labels_of(TRAIN[0])]).save(masks / f"{TRAIN[0]}.png")  # both files of one sample
+    Image.fromarray(voc_palette()[labels_of(TRAIN[0])]).save(masks / f"{TRAIN[0]}.png")  # both files of a sample
     save_mask(masks / f"{TRAIN[1]}.png", labels_of(TRAIN[1])[:-1])
     (masks / f"{TRAIN[2]}.png").unlink()
     save_mask(masks / f"{VAL[0]}.png", np.where(labels_of(VAL[0]) == 3, 21, labels_of(VAL[0])).astype(np.uint8))

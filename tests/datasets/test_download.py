@@ -84,7 +84,7 @@ def test_a_missing_dataset_raises(archives, tmp_path):
         download_voc2012(tmp_path / "data", archives=both)
 
 
-def test_a_changed_archive_is_refused(archives, tmp_path):
+def test_a_changed_archive_is_rejected(archives, tmp_path):
     server, both = archives
     server.files[VOC_ARCHIVE.file] += b"\0"
     with pytest.raises(DensefieldError, match="SHA-256"):
@@ -99,6 +99,6 @@ def test_each_stage_reports_progress(archives, tmp_path):
     assert stages["check"] == (7, 7) and stages[names[0]][0] == stages[names[0]][1]
 
 
-def test_the_published_archives():
+def test_the_published_archives_are_downloaded():
     assert VOC_ARCHIVE.file == "VOCtrainval_11-May-2012.tar" and SBD_ARCHIVE.file == "benchmark.tgz"
     assert all(len(bytes.fromhex(archive.sha256)) == 32 for archive in (VOC_ARCHIVE, SBD_ARCHIVE))

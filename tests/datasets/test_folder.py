@@ -41,7 +41,7 @@ def test_all_images_are_used_in_the_order_of_their_names(root):
         assert sample.labels.dtype == np.uint8
 
 
-def test_a_split_takes_the_images_of_its_list(root):
+def test_a_split_has_the_images_of_its_list(root):
     write_list(root / "splits" / "train.txt", ("cat", "ant"))
     assert FolderDataset(str(root), "train").ids == ("cat", "ant")
 
@@ -63,7 +63,7 @@ def test_class_names_are_those_of_the_list(root):
 def test_without_names_the_highest_label_determines_the_number_of_classes(root):
     write_list(root / "splits" / "train.txt", ("ant",))
     Image.fromarray(np.full((4, 5), 7, np.uint8)).save(root / "masks" / "bee.bmp")
-    # Masks of other splits count too, so that all splits have the same classes; 255 is void and does not.
+    # Masks of all splits count, so that all splits have the same classes; 255 is void.
     assert FolderDataset(root, "train").classes == tuple("01234567") == FolderDataset(root).classes
 
 
@@ -159,7 +159,7 @@ def test_other_files_are_not_changed(root):
     assert FolderDataset(root).ids == NAMES
 
 
-def test_folders_may_have_the_names_of_voc(tmp_path):
+def test_folders_may_have_the_voc_names(tmp_path):
     base = write_voc(tmp_path)
     dataset = FolderDataset(base, "val", classes=[str(label) for label in range(21)])
     assert dataset.ids == ("2007_000033", "2009_002239") and dataset[0].labels[0, 0] == 255
@@ -189,7 +189,7 @@ def test_without_split_lists_all_images_are_used_unless_a_split_is_given(root):
     assert open_dataset(root).ids == ("bee",)
 
 
-def test_listing_a_split_raises_what_opening_it_raises(root, tmp_path, official):
+def test_listing_and_opening_a_split_raise_the_same_errors(root, tmp_path, official):
     assert [entry.id for entry in list_split(root).entries] == list(NAMES)
     (root / "voc").mkdir()
     write_voc(root / "voc")

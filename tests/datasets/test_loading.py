@@ -117,7 +117,7 @@ class TestTraining:
 
 class TestEvaluation:
     @pytest.mark.parametrize("workers", [0, 2])
-    def test_samples_come_in_order_and_at_their_own_size(self, workers):
+    def test_samples_are_in_order_and_keep_their_size(self, workers):
         photos, batches = Photos(), list(evaluation_batches(Photos(), workers=workers))
         assert [batch.ids for batch in batches] == [("a",), ("b",), ("c",)]
         for index, batch in enumerate(batches):

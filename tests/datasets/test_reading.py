@@ -24,7 +24,7 @@ def save(path: Path, values: np.ndarray, **options) -> Path:
 
 
 @pytest.mark.parametrize("suffix", ["png", "bmp", "tif", "ppm", "webp"])
-def test_colours_are_those_of_the_file(tmp_path, suffix):
+def test_colours_equal_those_of_the_file(tmp_path, suffix):
     options = {"lossless": True} if suffix == "webp" else {}
     assert np.array_equal(read_photo(save(tmp_path / f"a.{suffix}", COLOURS, **options)), COLOURS)
 

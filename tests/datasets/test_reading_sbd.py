@@ -53,6 +53,6 @@ def test_errors_name_other_mat_files(tmp_path):
 
 
 def test_without_scipy_the_error_names_the_command_that_installs_it(mat, monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy.io", None)  # means "not installed" to the import system
+    monkeypatch.setitem(sys.modules, "scipy.io", None)  # the import system treats this as not installed
     with pytest.raises(DensefieldError, match=r"need scipy.*pip install scipy"):
         read_segmentation(mat)

@@ -28,10 +28,10 @@ class Blocks:
         return Sample(image, blocks if index == 0 else None, self.ids[index])
 
 
-def test_colours_and_labels_shrink_together():
+def test_colours_and_labels_are_downscaled_together():
     sample = ShrunkDataset(Blocks(), 2)[0]
     assert sample.labels.tolist() == [[0, 1], [1, 0]] and sample.id == "labelled"
-    # The filter reaches a little into the neighbouring blocks.
+    # The filter extends into the neighbouring blocks.
     assert sample.image.shape == (2, 2, 3)
     assert (sample.image[sample.labels == 0] < 100).all() and (sample.image[sample.labels == 1] > 100).all()
 

@@ -51,7 +51,7 @@ def test_the_classes_are_those_of_voc():
     assert [VOC2012.classes[label] for label in (0, 1, 15, 20)] == ["background", "aeroplane", "person", "tvmonitor"]
 
 
-def test_the_published_numbers_of_images():
+def test_splits_have_the_published_numbers_of_images():
     assert voc.OFFICIAL == {"train": 1464, "val": 1449, "trainval": 2913, "test": 1456, "train_aug": 10582}
 
 
@@ -212,4 +212,4 @@ def test_the_real_part_of_voc_has_the_listed_number_of_images_per_class(shared):
     counted = dict(zip(val.classes, images.tolist(), strict=False))
     expected = {"background": 507, "aeroplane": 6, "bird": 4, "cat": 81, "person": 273, "sheep": 35, "tvmonitor": 11}
     assert {name: counted[name] for name in expected} == expected
-    assert images[255] == 509 and not images[21:255].any()  # every mask has void, and nothing unknown
+    assert images[255] == 509 and not images[21:255].any()  # every mask has void and only known labels

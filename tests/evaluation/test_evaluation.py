@@ -1,4 +1,4 @@
-"""Evaluating a network alone and with a CRF: the same as all at once, also after an interruption and in parts."""
+"""Evaluation of a network alone and with a CRF, also resumed and in several processes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Counting(ScoredScenes):
         return super().__getitem__(index)
 
 
-def test_the_metrics_are_those_of_segmentation_metrics(evaluated):
+def test_the_metrics_equal_segmentation_metrics(evaluated):
     result, folder = evaluated
     _, results = read_evaluation(folder)
     for method, model in (("network", None), ("crf", crf())):
@@ -61,7 +61,7 @@ def test_the_metrics_are_those_of_segmentation_metrics(evaluated):
         np.testing.assert_array_equal(results[method].trimap_iou, expected.trimap_iou)
 
 
-def test_the_file_holds_what_is_returned(evaluated):
+def test_the_file_holds_the_returned_result(evaluated):
     result, folder = evaluated
     assert json.loads((folder / "result.json").read_text()) == json.loads(json.dumps(result))
     assert result["comparison"]["mean_iou"]["difference"] > 0 and result["verdict"].startswith("The CRF helps")
@@ -84,7 +84,7 @@ def test_images_that_were_counted_are_not_counted_again(tmp_path):
     assert result["methods"] == again["methods"]
 
 
-def test_a_folder_of_another_crf_is_not_gone_on_with(evaluated):
+def test_a_folder_of_another_crf_is_not_resumed(evaluated):
     _, folder = evaluated
     with pytest.raises(InputError, match="holds results of other crf"):
         evaluate(ScoredScenes(5), DenseCRF(2), folder)
@@ -92,7 +92,7 @@ def test_a_folder_of_another_crf_is_not_gone_on_with(evaluated):
         evaluate(ScoredScenes(5), crf(), folder, about={"scores": "elsewhere"})
 
 
-def test_the_cases_are_those_that_gain_and_lose_most(evaluated):
+def test_the_cases_have_the_largest_gains_and_losses(evaluated):
     result, folder = evaluated
     source = ScoredScenes(5)
     gains = {}
@@ -103,10 +103,10 @@ def test_the_cases_are_those_that_gain_and_lose_most(evaluated):
     best = [case for case in result["cases"] if case["kind"] == "best"]
     assert [case["id"] for case in best] == sorted(gains, key=lambda name: -gains[name])[:2]
     for case in best:
-        assert case["gain"] == pytest.approx(gains[case["id"]], abs=1e-6)  # the mean above is in single precision
+        assert case["gain"] == pytest.approx(gains[case["id"]], abs=1e-6)  # the mean above is in float32
         with Image.open(folder / "cases" / f"{case['id']}.png") as picture:
             assert picture.size == (4 * SIZE + 6, SIZE)
-    assert not [case for case in result["cases"] if case["kind"] == "worst"]  # the CRF helps every one of these
+    assert not [case for case in result["cases"] if case["kind"] == "worst"]  # the CRF improves all of these
 
 
 def test_a_network_alone_needs_no_crf(tmp_path):
@@ -114,7 +114,7 @@ def test_a_network_alone_needs_no_crf(tmp_path):
     assert list(result["methods"]) == ["network"] and "comparison" not in result and "cases" not in result
 
 
-def test_one_image_has_measures_but_no_interval(tmp_path):
+def test_one_image_has_metrics_but_no_interval(tmp_path):
     result = evaluate(ScoredScenes(1), crf(), tmp_path)
     iou = result["methods"]["crf"]["mean_iou"]
     assert iou["low"] == iou["value"] == iou["high"] and "comparison" not in result
@@ -126,19 +126,19 @@ def test_methods_are_network_and_crf(tmp_path, methods):
         evaluate(ScoredScenes(2), crf(), tmp_path, methods)
 
 
-def test_without_a_crf_it_cannot_be_judged(tmp_path):
+def test_without_a_crf_the_crf_method_is_rejected(tmp_path):
     with pytest.raises(InputError, match=r'there is no CRF to evaluate: pass crf=, or methods=\("network",\)'):
         evaluate(ScoredScenes(2), None, tmp_path)
 
 
-def test_a_broken_file_of_notes_is_named(tmp_path):
+def test_an_invalid_state_file_is_named(tmp_path):
     evaluate(ScoredScenes(2), None, tmp_path, ["network"])
     (tmp_path / "evaluation.json").write_text("{")
     with pytest.raises(InputError, match=r"evaluation\.json cannot be read"):
         evaluate(ScoredScenes(2), None, tmp_path, ["network"])
 
 
-def test_a_broken_file_of_counts_is_named(tmp_path):
+def test_an_invalid_counts_file_is_named(tmp_path):
     evaluate(ScoredScenes(2), None, tmp_path, ["network"])
     (tmp_path / "images" / "disc_0.npz").write_bytes(b"half")
     with pytest.raises(InputError, match=r"disc_0\.npz cannot be read"):
@@ -148,7 +148,7 @@ def test_a_broken_file_of_counts_is_named(tmp_path):
         read_evaluation(tmp_path)
 
 
-def test_two_processes_find_what_one_finds(evaluated, tmp_path):
+def test_two_processes_give_the_result_of_one(evaluated, tmp_path):
     result, _ = evaluated
     code = """
 import sys

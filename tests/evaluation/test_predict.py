@@ -1,4 +1,4 @@
-"""Labels for images in files: what is written, what is kept, and what fails."""
+"""Prediction of image files: written, kept and failed results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from densefield.nn.dense_crf import DenseCRF
 
 
 def scores_by_brightness(image):
-    """Label 1 where it is bright, 0 elsewhere."""
+    """Label 1 for bright pixels, 0 elsewhere."""
     bright = (image / 255).mean(1, keepdim=True) - 0.5
     return torch.cat([-bright, bright], dim=1) * 8
 
@@ -50,7 +50,7 @@ def test_labels_are_indexed_pictures_with_the_colours_of_voc(folder, tmp_path):
         assert picture.getpalette()[:6] == voc_palette()[:2].ravel().tolist()
 
 
-def test_large_images_are_shrunk_and_their_labels_stretched_back():
+def test_large_images_are_downscaled_and_their_labels_upscaled():
     halves = np.zeros((16, 24, 3), np.uint8)
     halves[:, 12:] = 255
     predictor = Predictor(scores_by_brightness, crf=None, longest_side=6)
@@ -61,7 +61,7 @@ def test_large_images_are_shrunk_and_their_labels_stretched_back():
     assert predictor(halves[:4, :5]).shape == (2, 4, 5)
 
 
-def test_a_crf_takes_the_colours_themselves_and_its_marginals_are_what_is_written(folder, tmp_path):
+def test_a_crf_gets_raw_colours_and_its_marginals_are_written(folder, tmp_path):
     crf = DenseCRF(2, [Spatial(2, weight=3)])
     predictor = Predictor(scores_by_brightness, crf)
     predict_files(predictor, [folder / "b.png"], tmp_path / "out", probabilities=True)
@@ -75,7 +75,7 @@ def test_a_crf_takes_the_colours_themselves_and_its_marginals_are_what_is_writte
         np.testing.assert_array_equal(np.asarray(picture), q.argmax(0).numpy())
 
 
-def test_an_overlay_is_the_image_under_its_labels(folder, tmp_path):
+def test_an_overlay_shows_the_image_under_its_labels(folder, tmp_path):
     predict_files(PREDICTOR, [folder / "a.png"], tmp_path / "out", overlay=True)
     labels = (photo(11).mean(2) > 127.5).astype(int)
     with Image.open(tmp_path / "out" / "overlays" / "a.png") as picture:
@@ -90,7 +90,7 @@ def test_grey_images_are_predicted_too(tmp_path):
         np.testing.assert_array_equal(np.asarray(picture), grey > 127)
 
 
-def test_what_is_there_is_kept_unless_something_of_it_is_missing(folder, tmp_path):
+def test_complete_results_are_kept(folder, tmp_path):
     out = tmp_path / "out"
     predict_files(PREDICTOR, [folder / "a.png"], out)
     predicted = predict_files(PREDICTOR, [folder], out, skip_existing=True)
@@ -99,18 +99,18 @@ def test_what_is_there_is_kept_unless_something_of_it_is_missing(folder, tmp_pat
     assert again.done == ["a", "b"]
 
 
-def test_an_image_that_cannot_be_read_is_named_and_the_others_go_on(folder, tmp_path):
+def test_an_unreadable_image_is_named_and_the_others_continue(folder, tmp_path):
     (folder / "broken.jpg").write_bytes(b"no image")
     predicted = predict_files(PREDICTOR, [folder], tmp_path / "out")
     assert predicted.done == ["a", "b"]
     (failure,) = predicted.failures
     assert failure.endswith(
         "broken.jpg is not an image: expected PNG, JPEG, TIFF, BMP, WebP, GIF or PPM."
-    )  # there is no split to take it out of
+    )  # the folder has no splits
 
 
 @pytest.mark.parametrize("overlay", [False, True])
-def test_images_are_not_written_over_by_their_labels(folder, overlay):
+def test_images_are_not_overwritten_by_their_labels(folder, overlay):
     before = (folder / "a.png").read_bytes()
     if overlay:
         (folder / "overlays").mkdir()
@@ -130,14 +130,14 @@ def test_images_of_16_bits_are_predicted_at_any_size(tmp_path):
         np.testing.assert_array_equal(np.asarray(picture)[[0, -1], 0], [0, 1])
 
 
-def test_two_images_of_one_name_are_not_written_over_each_other(folder, tmp_path):
+def test_images_of_the_same_name_do_not_overwrite_each_other(folder, tmp_path):
     Image.fromarray(photo(14)).save(folder / "a.jpg")
     files, failures, _ = find_images([folder])
     assert set(files) == {"b"} and "have the same name" in failures[0]
-    assert find_images([folder / "b.png", folder / "b.png"]).files == {"b": folder / "b.png"}  # the same one twice
+    assert find_images([folder / "b.png", folder / "b.png"]).files == {"b": folder / "b.png"}  # the same file twice
 
 
-def test_without_images_nothing_is_begun(tmp_path):
+def test_without_images_nothing_is_written(tmp_path):
     with pytest.raises(InputError, match="there is no file or folder"):
         find_images([tmp_path / "none"])
     (tmp_path / "empty").mkdir()
@@ -145,7 +145,7 @@ def test_without_images_nothing_is_begun(tmp_path):
         find_images([tmp_path / "empty"])
 
 
-def test_what_is_skipped_in_a_folder_is_told_with_the_reason(folder, tmp_path):
+def test_skipped_files_are_reported_with_the_reason(folder, tmp_path):
     (folder / "inner").mkdir()
     (folder / "notes.txt").write_text("hello")
     predicted = predict_files(PREDICTOR, [folder], tmp_path / "out")
@@ -156,7 +156,7 @@ def test_what_is_skipped_in_a_folder_is_told_with_the_reason(folder, tmp_path):
     ]
 
 
-def test_a_folder_of_folders_is_told_from_an_empty_one(tmp_path):
+def test_a_folder_of_folders_is_distinguished_from_an_empty_one(tmp_path):
     (tmp_path / "outer" / "inner").mkdir(parents=True)
     with pytest.raises(InputError, match=r"outer has no images in it\.\n.*inner is a subfolder"):
         find_images([tmp_path / "outer"])

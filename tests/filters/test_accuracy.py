@@ -72,7 +72,7 @@ def test_the_symmetric_operator_is_positive_semi_definite_with_missing_vertices(
         features = np.random.default_rng(dimension).standard_normal((300, dimension)) * 1.2
         dense = LatticeFilter(features).to_dense().astype(np.float64)
         values = np.linalg.eigvalsh(dense)
-        assert np.abs(dense - dense.T).max() < 1e-6  # single precision
+        assert np.abs(dense - dense.T).max() < 1e-6  # float32
         assert values[0] > -1e-6 * values[-1]
         other = LatticeFilter(features, operator="pydensecrf").to_dense().astype(np.float64)
         assert np.abs(other - other.T).max() > 1e-3  # for comparison

@@ -1,4 +1,4 @@
-"""Filters as autograd functions: gradients by values, features and widths."""
+"""Filters as autograd functions: gradients with respect to values, features and widths."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_filter_can_be_reused() -> None:
     assert torch.allclose(values.grad, torch.from_numpy(k.apply(k.apply(ones.numpy()))), rtol=1e-5)
 
 
-def test_features_that_need_no_gradient_cost_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_without_gradients_need_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LatticeFilter, "gradients", lambda *_: pytest.fail("gradients of features were computed"))
     values = random(20, 3).float().requires_grad_()
     gaussian_filter(random(20, 2).float(), values).sum().backward()
@@ -164,7 +164,7 @@ def test_native_options_are_checked_and_ignored_by_torch_operations() -> None:
         gaussian_filter(features, values, threads=0)
 
 
-def test_threads_are_at_most_those_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_threads_is_at_most_that_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Data loaders give each worker one thread."""
     seen = []
     build = LatticeFilter.__init__

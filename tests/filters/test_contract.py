@@ -23,7 +23,7 @@ class Case:
 
     make: Callable[[np.ndarray], Any]  # features → filter
     array: Callable[[np.ndarray], Any]
-    rounding: float  # of one number; sums of some tens of numbers have up to ten times as much
+    rounding: float  # of one number; sums of tens of numbers have up to ten times as much
     symmetric: bool = True
 
 
@@ -269,6 +269,6 @@ def test_the_gaussian_derivative_equals_its_formula_on_the_dense_matrix(case: Ca
     dense = np.asarray(k.to_dense(), np.float64)
     coupling = np.einsum("bic,bjc->ij", g, v) * dense + np.einsum("bic,bjc->ij", v, g) * dense.T
     expected = coupling @ PIXELS - coupling.sum(axis=1)[:, None] * PIXELS
-    # Features in single precision are off by their own rounding as well, and sums of differences cancel.
+    # Float32 features are rounded too, and sums of differences cancel.
     assert difference(slope, expected) < 200 * case.rounding
     assert difference(back, k.apply_adjoint(case.array(g))) == 0

@@ -172,7 +172,7 @@ def test_an_invalid_number_of_threads_in_the_environment_raises(monkeypatch, val
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 @pytest.mark.skipif(sys.platform == "win32", reason="starts processes by three methods")
-def test_workers_of_a_pool_have_one_thread_each(tmp_path: Path, method):
+def test_pool_workers_use_one_thread(tmp_path: Path, method):
     script = tmp_path / "pool.py"
     script.write_text(
         "import multiprocessing\n"

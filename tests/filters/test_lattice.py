@@ -53,7 +53,7 @@ def test_repeated_calls_give_identical_results(features: np.ndarray) -> None:
     np.testing.assert_array_equal(LatticeFilter(features).apply(values), first)
 
 
-def test_several_python_threads_may_use_one_filter_at_once(features: np.ndarray) -> None:
+def test_several_python_threads_can_share_a_filter(features: np.ndarray) -> None:
     k = LatticeFilter(features, threads=2)
     inputs = [random_values(len(features), channels) for channels in (3, 21, 33, 8)]
     expected = [k.apply(values) for values in inputs]

@@ -29,7 +29,7 @@ def relative(a: Any, b: Any) -> float:
 
 @pytest.mark.parametrize("dimension", range(1, 17))
 @pytest.mark.parametrize("operator", ["symmetric", "pydensecrf"])
-def test_they_agree_in_every_dimension(dimension: int, operator: Any) -> None:
+def test_both_agree_in_every_dimension(dimension: int, operator: Any) -> None:
     # Widths for which points have neighbours in every dimension.
     points = 900 if dimension < 6 else 300  # the reference finds neighbours by sorting, which is slow
     features = cloud(points, dimension, 1.5 if dimension < 6 else 0.5).astype(np.float32)
@@ -51,7 +51,7 @@ def test_they_agree_in_every_dimension(dimension: int, operator: Any) -> None:
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 8, 13, 21, 32, 33, 64, 67])
 @pytest.mark.parametrize("simd", _core.available_simd())
-def test_they_agree_for_any_number_of_channels_and_on_any_instruction_set(channels: int, simd: str) -> None:
+def test_both_agree_for_any_number_of_channels_and_instruction_set(channels: int, simd: str) -> None:
     features, values = cloud(500, 5), cloud(500, channels, 1, seed=channels).astype(np.float32)
     twin = TorchLatticeFilter(torch.tensor(features)).apply(torch.tensor(values).double())
     native = LatticeFilter(features, simd=simd)
@@ -70,7 +70,7 @@ def test_they_agree_for_any_number_of_channels_and_on_any_instruction_set(channe
 
 @pytest.mark.parametrize("halo", [1, 2])
 @pytest.mark.parametrize("dimension", [1, 2, 3, 5])
-def test_they_agree_with_a_halo(dimension: int, halo: int) -> None:
+def test_both_agree_with_a_halo(dimension: int, halo: int) -> None:
     features, values = cloud(200, dimension), cloud(200, 2, 1).astype(np.float32)
     native, twin = LatticeFilter(features, halo=halo), TorchLatticeFilter(torch.tensor(features), halo=halo)
     assert native.num_vertices == twin.num_vertices > LatticeFilter(features).num_vertices
@@ -89,7 +89,7 @@ def test_they_agree_for_points_on_faces_of_simplices() -> None:
 
 
 @pytest.mark.parametrize("channels", [3, 21, 37])
-def test_they_agree_on_many_chunks_of_points(channels: int) -> None:
+def test_both_agree_on_many_chunks_of_points(channels: int) -> None:
     features, values = cloud(30_000, 3, 4), cloud(30_000, channels, 1).astype(np.float32)
     native, twin = LatticeFilter(features), TorchLatticeFilter(torch.tensor(features))
     assert native.num_vertices == twin.num_vertices

@@ -1,4 +1,4 @@
-"""Second moments, the derivative by a kernel's shape: native compared with torch, and with the exact sum."""
+"""Second moments, the derivative with respect to kernel shapes: native compared with torch and the exact sum."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_native_moments_equal_those_in_torch(dimension: int, points: int, option
     native, twin = LatticeFilter(x.astype(dtype), **options), TorchLatticeFilter(torch.tensor(x).double(), **options)
 
     def difference(here: Any, added: Any) -> float:
-        """Of moments of all pairs that `here` has, and where it is given of (added, here), relative to their size."""
+        """The relative difference of all moments of `here`, and of (added, here) if given."""
         g_here, v_here, one = (torch.tensor(each).double() for each in (here * g, here * v, here))
         vertices = twin._vertex_moments(g_here, v_here).numpy()
         sums = here * g * native.apply(here * v)
@@ -73,7 +73,7 @@ def test_native_moments_equal_those_in_torch(dimension: int, points: int, option
     everyone = np.ones_like(present)
     for here in (everyone, present):
         for added in (None, more):
-            assert difference(here, added) < 1e-6  # sums of float32, of which some cancel. Measured: at most 2.3e-7.
+            assert difference(here, added) < 1e-6  # float32 sums with cancellation; measured: at most 2.3e-7
 
 
 @pytest.mark.parametrize("options", [{}, {"operator": "pydensecrf"}])
@@ -114,7 +114,7 @@ def test_the_derivative_of_a_normalised_kernel_by_widths_is_close_to_the_exact_o
     x = np.ascontiguousarray(x[:, :2])
 
     def derivative(k: Any, moments: Any) -> Any:
-        """Of ⟨g, D^-½ K D^-½ v⟩ by the logarithms of the widths."""
+        """The gradient of ⟨g, D^-½ K D^-½ v⟩ with respect to the logarithms of the widths."""
         one = np.ones((len(x), 1))
         root = k(one) ** -0.5
         a, b = g * root, v * root
@@ -145,7 +145,7 @@ def test_single_precision_is_enough_for_an_image(offset: float) -> None:
     g, v = random(2, 19200, 2, seed=13)
 
     def moments(dtype: Any) -> Any:
-        """Of a kernel that is normalised: what remains where two large sums cancel."""
+        """A normalised kernel, for which two large sums nearly cancel."""
         k = TorchLatticeFilter(torch.tensor(positions, dtype=dtype), calibrate=False)
         one = torch.ones(19200, 1, dtype=dtype)
         root = k.apply(one) ** -0.5

@@ -41,7 +41,7 @@ def test_palette_indices_are_labels(save):
     assert np.array_equal(mask.palette, palette.reshape(256, 3))
 
 
-def test_a_palette_of_0_and_255_keeps_255_unknown(save):
+def test_a_palette_of_0_and_255_keeps_255_as_void(save):
     mask = read_mask(save(np.array([[0, 255]], np.uint8), palette=[0] * 768))
     assert mask.values.tolist() == [[0, 255]]
 
@@ -53,13 +53,13 @@ def test_grey_values_are_labels(save):
 
 
 @pytest.mark.parametrize("values", [[[0, 255, 255]], [[0, 0, 0]], [[255, 255, 255]]])
-def test_grey_0_and_255_are_an_object(save, values):
+def test_grey_0_and_255_are_a_binary_mask(save, values):
     for num_classes in (None, 2):
         mask = read_mask(save(np.array(values, np.uint8)), num_classes=num_classes)
         assert mask.form == "binary" and (mask.values * 255).tolist() == values
 
 
-def test_bits_are_an_object(save):
+def test_one_bit_images_are_binary_masks(save):
     mask = read_mask(save(np.array([[True, False]])))
     assert mask.form == "binary" and mask.values.tolist() == [[1, 0]]
 
@@ -69,10 +69,10 @@ def test_grey_0_and_255_are_labels_if_there_are_more_than_two_classes(save):
     assert mask.form == "labels" and mask.values.tolist() == [[0, 255]]
 
 
-def test_soft_grey_is_the_probability_of_label_1(save):
+def test_grey_values_of_soft_masks_are_probabilities(save):
     mask = read_mask(save(np.array([[0, 51, 255]], np.uint8)), soft=True)
     assert mask.form == "soft" and list(mask.unary()) == ["probabilities"]
-    assert mask.values == pytest.approx(np.array([[[1, 0.8, 0]], [[0, 0.2, 1]]]), abs=1e-7)  # single precision
+    assert mask.values == pytest.approx(np.array([[[1, 0.8, 0]], [[0, 0.2, 1]]]), abs=1e-7)  # float32
 
 
 def test_many_grey_values_raise_unless_the_number_of_classes_is_given(save):
@@ -124,7 +124,7 @@ def test_the_grey_of_car_is_a_colour_of_voc(save, labels):
     assert read_mask(save(voc_palette()[np.array(labels)])).values.tolist() == labels
 
 
-def test_other_colours_are_numbered_in_their_order(save):
+def test_other_colours_are_numbered_in_order(save):
     colours = np.array([[[200, 0, 0], [0, 0, 0], [0, 9, 0]], [[0, 0, 255], [0, 9, 0], [200, 0, 0]]], np.uint8)
     mask = read_mask(save(colours))
     assert mask.form == "colours" and mask.values.tolist() == [[3, 0, 2], [1, 2, 3]]
@@ -141,7 +141,7 @@ def test_too_many_colours_and_other_pixels_raise_with_a_hint(save):
         read_mask(save(np.repeat(LABELS[..., None], 3, 2)))
     with pytest.raises(
         InputError, match="three channels are equal: save one"
-    ):  # 64 is grey in VOC's palette, of no class
+    ):  # 64 is grey in VOC's palette, but not a class
         read_mask(save(np.full((2, 2, 3), 64, np.uint8)))
     with pytest.raises(InputError, match=r"mode F.*convert it"):
         read_mask(save(LABELS.astype(np.float32), "mask.tif"))
@@ -203,7 +203,7 @@ def test_two_other_values_are_labels(save):
     assert mask.form == "labels" and mask.values.tolist() == [[0, 150]]
 
 
-def test_the_value_of_unknown_pixels_can_be_chosen(save):
+def test_the_void_value_can_be_chosen(save):
     mask = read_mask(save(np.array([[0, 1, 2]], np.uint8)), void=0)
     assert mask.form == "labels" and mask.unary()["void"] == 0 and mask.labels().tolist() == [[-1, 1, 2]]
     mask = read_mask(save(np.array([[0, 255]], np.uint8)), void=255)
@@ -211,18 +211,18 @@ def test_the_value_of_unknown_pixels_can_be_chosen(save):
     assert read_mask(save(np.zeros((1, 2), np.uint8)), void=0).labels().tolist() == [[-1, -1]]
 
 
-def test_a_binary_mask_may_have_unknown_pixels_of_a_third_value(save):
+def test_a_binary_mask_may_have_void_pixels_of_a_third_value(save):
     mask = read_mask(save(np.array([[0, 128, 255]], np.uint8)), void=128)
     assert mask.form == "binary" and mask.foreground == 255
     assert mask.labels().tolist() == [[0, -1, 1]] and mask.values[0, 1] == mask.unary()["void"]
 
 
 @pytest.mark.parametrize("name", ["mask.png", "mask.tif"])
-def test_pictures_of_16_bits_hold_more_than_255_labels(save, name):
+def test_images_of_16_bits_hold_more_than_255_labels(save, name):
     labels = np.arange(300, dtype=np.uint16).reshape(15, 20)
     mask = read_mask(save(labels, name), num_classes=300)
     assert mask.form == "labels" and mask.sixteen_bits and np.array_equal(mask.values, labels)
-    assert mask.unary()["void"] is None  # 255 is one of the labels
+    assert mask.unary()["void"] is None  # 255 is a label
     few = read_mask(save(labels[:3] % 60, name))
     assert few.sixteen_bits and few.void == 255
     with pytest.raises(InputError, match="300 different grey values"):

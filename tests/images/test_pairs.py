@@ -25,7 +25,7 @@ def folders(tmp_path):
     return make
 
 
-def test_pairs_have_the_same_name_and_come_sorted(folders):
+def test_pairs_have_the_same_name_and_are_sorted(folders):
     images, masks, out = folders(["b.JPG", "a.1.png", "c.tif"], ["c.npz", "a.1.npy", "b.png"])
     pairing = pair_up(images, masks, out, format="npy")
     assert pairing.pairs == (
@@ -36,7 +36,7 @@ def test_pairs_have_the_same_name_and_come_sorted(folders):
     assert pairing.images_alone == pairing.masks_alone == pairing.ambiguous == ()
 
 
-def test_previews_go_to_their_own_folder(folders):
+def test_previews_are_written_to_a_separate_folder(folders):
     images, masks, out = folders(["a.jpg"], ["a.png"])
     (pair,) = pair_up(images, masks, out, out.with_name("previews"), "npz").pairs
     assert pair.preview == out.with_name("previews") / "a.png"

@@ -1,4 +1,4 @@
-"""Previews show the image, the mask, the refined mask and what changed, at any size of the image."""
+"""Previews show the image, the mask, the refined mask and the changes, for any image size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def grids(monkeypatch):
 
 
 def scene(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A photo, a mask with unknown pixels in its first row, and a refined one that differs in two columns of five."""
+    """A photo, a mask with void pixels in its first row, and a refined mask that differs in two of five columns."""
     photo = np.random.default_rng(5009).integers(0, 256, (rows, columns, 3)).astype(np.uint8)
     before = np.zeros((rows, columns), int)
     before[:, columns // 2 :] = 2
@@ -47,18 +47,18 @@ def test_four_panels_have_captions_and_a_second_row_zooms(grids):
     assert {panel.picture.shape for panel in first} == {(375, 500, 3)}
 
 
-def test_labels_are_colours_over_the_image_with_contours_between_them():
+def test_labels_are_overlaid_with_contours():
     photo, before, _ = scene(30, 40)
     palette = voc_palette()
     picture = outlined_overlay(photo, before, palette)
     assert (picture[5, 19:21] == CONTOUR).all() and (picture[:2] == CONTOUR).all()
     expected = (1 - OPACITY) * photo[5:, 25:] + OPACITY * palette[2]
-    assert abs(picture[5:, 25:] - expected).max() <= 0.5 + 1e-3  # rounding, and single precision
+    assert abs(picture[5:, 25:] - expected).max() <= 0.5 + 1e-3  # rounding in float32
     before[:4] = -1
     assert np.array_equal(outlined_overlay(photo, before, palette)[:3], photo[:3])  # unknown pixels
 
 
-def test_the_palette_of_the_mask_is_used_and_completed_by_that_of_voc(grids):
+def test_the_palette_of_the_mask_is_completed_with_voc_colours(grids):
     photo, before, after = scene(30, 40)
     after[:, 35:] = 1
     draw_preview(photo, before, after, np.array([[0, 0, 0], [10, 20, 30]], np.uint8))  # a palette without label 2
@@ -70,7 +70,7 @@ def test_the_palette_of_the_mask_is_used_and_completed_by_that_of_voc(grids):
         assert abs(place - expected).max() <= 0.5 + 1e-3
 
 
-def test_changed_pixels_are_marked_and_unknown_ones_do_not_count(grids):
+def test_changed_pixels_are_marked_except_void_ones(grids):
     draw_preview(*scene(375, 500))
     marks = (grids[0][0][3].picture == CHANGED).all(axis=2)
     frame = (grids[0][0][3].picture == FRAME).all(axis=2)
@@ -133,7 +133,7 @@ def test_without_a_change_there_is_no_zoom(grids):
     assert len(grids[0]) == 1 and grids[0][0][3].caption == "Changed: nothing"
 
 
-def test_a_small_change_is_in_the_middle_of_the_zoomed_part():
+def test_the_zoom_is_centred_on_a_small_change():
     changed = np.zeros((400, 500), bool)
     changed[200:203, 300:305] = True
     rows, columns = densest_window(changed)

@@ -20,7 +20,7 @@ ROWS, COLUMNS = 5, 7
 COLOURS = np.random.default_rng(33071).integers(0, 256, (ROWS, COLUMNS, 3)).astype(np.uint8)
 
 
-def test_rgb_is_read_as_it_is(tmp_path):
+def test_rgb_is_read_unchanged(tmp_path):
     Image.fromarray(COLOURS).save(tmp_path / "a.png")
     image = read_image(tmp_path / "a.png")
     assert image.dtype == np.uint8 and np.array_equal(image, COLOURS)
@@ -60,7 +60,7 @@ def test_sixteen_bits_are_scaled_to_255_and_keep_their_fractions(tmp_path, suffi
     Image.fromarray(deep).save(tmp_path / f"a.{suffix}")
     image = read_image(tmp_path / f"a.{suffix}")
     assert image.dtype == np.float32
-    assert image == pytest.approx(np.array([[0, 1 / 257, 1, 255]]), rel=1e-6)  # single precision
+    assert image == pytest.approx(np.array([[0, 1 / 257, 1, 255]]), rel=1e-6)  # float32
 
 
 def test_sixteen_bits_per_colour_are_read(tmp_path):
@@ -94,7 +94,7 @@ class TestExif:
         Image.fromarray(COLOURS).save(tmp_path / "a.png", exif=exif)
         return tmp_path / "a.png"
 
-    def test_pixels_are_taken_as_stored(self, photo):
+    def test_pixels_are_not_rotated(self, photo):
         assert np.array_equal(read_image(photo), COLOURS)
         assert np.array_equal(read_image(photo, (ROWS, COLUMNS)), COLOURS)
 

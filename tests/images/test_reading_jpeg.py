@@ -46,7 +46,7 @@ def by_pillow(path) -> np.ndarray:
         return np.asarray(image.convert("RGB"))
 
 
-def test_colours_are_those_of_pillow(photo):
+def test_colours_equal_those_of_pillow(photo):
     pytest.importorskip("simplejpeg")
     colours = fast_jpeg(photo)
     assert colours.shape == (40, 56, 3) and colours.dtype == np.uint8 and colours.flags.writeable

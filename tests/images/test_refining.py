@@ -20,7 +20,7 @@ SETTINGS = RefineSettings(CRF(KERNELS))
 
 
 def scene(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """A small photo (18, 24, 3), and a mask that is two columns off."""
+    """A small photo (18, 24, 3), and a mask that is shifted by two columns."""
     rng = np.random.default_rng(seed)
     mask = np.zeros((18, 24), np.uint8)
     mask[4:14, 6:17] = 1
@@ -78,7 +78,7 @@ def test_refining_a_pair_equals_refining_its_arrays(tmp_path, form):
     assert not np.array_equal(expected.argmax(0), mask)  # refinement changes something
 
 
-def test_settings_reach_refine(tmp_path, folders):
+def test_options_are_passed_to_refine(tmp_path, folders):
     images, masks, _ = folders
     settings = RefineSettings(CRF(KERNELS[:1], iterations=2), confidence=0.8, num_classes=4, void=0)
     refine_files(images / "0.png", masks / "0.png", tmp_path / "out.npy", settings)
@@ -161,7 +161,7 @@ def test_an_interrupted_run_resumes_with_the_missing_results(folders):
     assert labels_in(out / "1.png").shape == (18, 24)
 
 
-def test_previews_show_the_masks_before_and_after_in_their_own_colours(folders):
+def test_previews_show_both_masks_in_the_colours_of_the_palette(folders):
     images, masks, out = folders
     refine_files(images, masks, out, SETTINGS, preview=out.with_name("previews"))
     assert len(list(out.with_name("previews").iterdir())) == 5
@@ -201,7 +201,7 @@ def test_a_rotated_photo_accepts_masks_in_stored_and_displayed_orientation(tmp_p
     assert stored.shape == (18, 24) and shown.shape == (24, 18) and (np.rot90(stored, -1) != shown).mean() < 0.02
 
 
-def test_masks_of_voc_keep_their_palette_and_lose_their_unknown_pixels(shared, tmp_path):
+def test_voc_masks_keep_their_palette_and_lose_void_pixels(shared, tmp_path):
     voc = shared / "data" / "VOCdevkit" / "VOC2012"
     mask = sorted((voc / "SegmentationClass").glob("*.png"))[11]
     refined = refine_files(voc / "JPEGImages" / f"{mask.stem}.jpg", mask, tmp_path / "out.png")
@@ -236,7 +236,7 @@ def test_binary_masks_keep_their_two_values(tmp_path, value):
 
 def test_a_16_bit_tiff_keeps_more_than_255_labels(tmp_path):
     photo, mask = scene(6323)
-    labels = np.where(mask == 1, 299, 255).astype(np.uint16)  # 255 is a label, since there are more than 255
+    labels = np.where(mask == 1, 299, 255).astype(np.uint16)  # 255 is a label, since there are more than 255 classes
     labels[0, :5] = [7, 256, 257, 1, 30]
     Image.fromarray(photo).save(tmp_path / "photo.png")
     Image.fromarray(labels).save(tmp_path / "mask.tif")
@@ -262,7 +262,7 @@ def test_high_label_numbers_need_no_memory_for_unused_ones(tmp_path):
     Image.fromarray(photo).save(tmp_path / "photo.png")
     Image.fromarray(labels).save(tmp_path / "mask.png")
     settings = RefineSettings(CRF(KERNELS), void=0)
-    # 40002 rows of 360 × 480 floats would be 28 gigabytes.
+    # 40002 rows of 360 × 480 float32 would be 28 GB.
     refined = refine_files(
         tmp_path / "photo.png", tmp_path / "mask.png", tmp_path / "o.png", settings, preview=tmp_path / "p.png"
     )
@@ -318,7 +318,7 @@ def test_failures_are_reported_as_they_happen(folders):
     assert set(refined.failures) == {alone, broken}
 
 
-def test_subfolders_and_names_with_a_suffix_reach_the_pairing(folders):
+def test_subfolders_and_suffixes_are_paired(folders):
     images, masks, out = folders
     (images / "in").mkdir()
     for number in range(5):

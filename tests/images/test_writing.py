@@ -28,14 +28,14 @@ def test_arrays_hold_the_probabilities(tmp_path):
         assert np.array_equal(loaded["probabilities"], PROBABILITIES)
 
 
-def test_a_grey_picture_holds_the_labels(tmp_path):
+def test_a_grey_image_holds_the_labels(tmp_path):
     write_result(tmp_path / "a.PNG", PROBABILITIES, LABELS)
     with Image.open(tmp_path / "a.PNG") as picture:
         assert picture.mode == "L" and np.array_equal(np.asarray(picture), BEST)
 
 
 @pytest.mark.parametrize("entries", [2, 3, 40, 256])
-def test_an_indexed_picture_keeps_the_palette_of_the_mask(tmp_path, entries):
+def test_an_indexed_image_keeps_the_palette_of_the_mask(tmp_path, entries):
     palette = np.random.default_rng(entries).integers(0, 256, (entries, 3)).astype(np.uint8)
     write_result(tmp_path / "a.png", PROBABILITIES, Mask("indexed", BEST, palette))
     with Image.open(tmp_path / "a.png") as picture:
@@ -72,7 +72,7 @@ def test_more_than_256_labels_are_written_with_16_bits(tmp_path, name):
         write_result(tmp_path / name, np.zeros((65537, 1, 1), np.float32), LABELS)
 
 
-def test_tiff_holds_the_forms_that_png_holds(tmp_path):
+def test_tiff_supports_the_formats_of_png(tmp_path):
     palette = np.random.default_rng(977).integers(0, 256, (3, 3)).astype(np.uint8)
     forms = {
         "L": LABELS,
@@ -111,7 +111,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
 
 
-def test_the_palette_is_that_of_real_masks_of_voc(shared):
+def test_the_palette_equals_that_of_real_voc_masks(shared):
     folder = shared / "data" / "VOCdevkit" / "VOC2012" / "SegmentationClass"
     with Image.open(sorted(folder.glob("*.png"))[0]) as picture:
         assert np.array_equal(np.array(picture.getpalette("RGB")).reshape(-1, 3), voc_palette())

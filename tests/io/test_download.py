@@ -43,12 +43,12 @@ def part(tmp_path):
 
 
 @pytest.mark.parametrize("checksum", [SHA256, SHA256.upper()])
-def test_a_file_is_downloaded_and_nothing_is_left_beside_it(get, checksum):
+def test_a_download_leaves_no_temporary_files(get, checksum):
     path = get(checksum)
     assert path.read_bytes() == CONTENT and list(path.parent.iterdir()) == [path]
 
 
-def test_progress_counts_bytes_up_to_the_whole(get):
+def test_progress_counts_bytes_up_to_the_total(get):
     steps = []
     get(progress=lambda done, total: steps.append((done, total)))
     assert steps[-1] == (len(CONTENT), len(CONTENT)) and len(steps) > 10

@@ -31,7 +31,7 @@ def test_after_an_error_only_the_old_file_exists(tmp_path):
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
 
 
-def test_a_full_disk_is_an_error_that_names_the_file(tmp_path):
+def test_a_full_disk_raises_and_names_the_file(tmp_path):
     with pytest.raises(OSError, match=r"No space left on device: .*a\.txt"), open_atomically(tmp_path / "a.txt"):
         raise OSError(28, "No space left on device")
     assert list(tmp_path.iterdir()) == []

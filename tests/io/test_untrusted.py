@@ -94,7 +94,7 @@ def test_other_formats_raise(tmp_path):
     assert not {".eps", ".tga", ".ico", ".fits", ".pdf"} & IMAGE_SUFFIXES
 
 
-def test_the_pixel_limit_is_an_environment_variable_that_the_error_names(tmp_path, monkeypatch):
+def test_the_error_names_the_environment_variable_of_the_pixel_limit(tmp_path, monkeypatch):
     Image.new("L", (30, 20)).save(tmp_path / "a.png")
     monkeypatch.setenv("DENSEFIELD_MAX_PIXELS", "600")
     assert open_image(tmp_path / "a.png").size == (30, 20)
@@ -174,7 +174,7 @@ def test_encryption_and_unknown_compression_raise_one_line(tmp_path):
     npz(tmp_path / "a.npz", {"a.npy": npy((2,), bytes(8))})
     content = bytearray((tmp_path / "a.npz").read_bytes())
     central = content.index(b"PK\x01\x02")
-    for place, value in ((8, 1), (10, 99)):  # the flag of encryption (RuntimeError), the method (NotImplementedError)
+    for place, value in ((8, 1), (10, 99)):  # the encryption flag (RuntimeError) and the method (NotImplementedError)
         changed = bytearray(content)
         changed[central + place] = value
         (tmp_path / "a.npz").write_bytes(changed)
@@ -185,7 +185,7 @@ def test_encryption_and_unknown_compression_raise_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("dtype", "label"), [(np.int64, 10**6), (np.int64, 2**62), (np.uint64, 2**63 + 5), (np.int32, 65536)]
 )
-def test_label_numbers_are_bounded(tmp_path, dtype, label):
+def test_label_values_are_limited(tmp_path, dtype, label):
     np.save(tmp_path / "mask.npy", np.array([[0, label]], dtype))
     with pytest.raises(InputError, match=rf"mask\.npy has label {label}, expected labels below 65536"):
         read_mask(tmp_path / "mask.npy")

@@ -1,4 +1,4 @@
-"""Intervals and comparisons: against loops over resamples, against known distributions, and wrong input."""
+"""Intervals and comparisons equal explicit resampling and known distributions, and reject invalid input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLASSES = 4
 
 
 def result_of(overlap: Any, truth: Any, predicted: Any, log_loss: Any = 0.0, names: Any = None) -> SegmentationResult:
-    """A result from counts (N, L), all of them in the first ring."""
+    """A result of counts (N, L), all in the first ring."""
     shape = (len(truth), 21, np.shape(truth)[1])
     counts = [np.zeros(shape) for _ in range(3)]
     for whole, given in zip(counts, (overlap, truth, predicted), strict=True):
@@ -43,7 +43,7 @@ def right_or_wrong(right: Any, names: Any = None) -> SegmentationResult:
 
 @pytest.fixture(scope="module")
 def results() -> tuple[SegmentationResult, SegmentationResult]:
-    """Two methods on nine images; label 3 is in one of them alone."""
+    """Two methods on nine images; label 3 is in only one of them."""
     torch = pytest.importorskip("torch")
     from densefield.metrics import SegmentationMetrics
 
@@ -58,7 +58,7 @@ def results() -> tuple[SegmentationResult, SegmentationResult]:
 
 
 def measured_in_a_loop(result: SegmentationResult, name: str, samples: int, seed: int) -> Any:
-    """The metric of every resample, with its images written out one by one."""
+    """The metric of every resample, computed image by image."""
     values = []
     for times in bootstrap._resamples(result.per_image, samples, seed):
         for row in times:
@@ -69,25 +69,25 @@ def measured_in_a_loop(result: SegmentationResult, name: str, samples: int, seed
 
 
 @pytest.mark.parametrize("name", sorted(METRICS))
-def test_an_interval_is_that_of_resamples_written_out(results, name):
+def test_an_interval_equals_explicit_resampling(results, name):
     values = measured_in_a_loop(results[0], name, samples=200, seed=1733)
     interval = bootstrap_interval(results[0], name, samples=200, seed=1733, level=0.9)
     ordered = np.sort(values, axis=0).reshape(200, -1)
     for place, (low, high) in enumerate(zip(np.ravel(interval.low), np.ravel(interval.high), strict=True)):
         column = ordered[~np.isnan(ordered[:, place]), place]
         inside = ((column >= low - 1e-12) & (column <= high + 1e-12)).mean()
-        # As many as asked for: one value more at either end at most, and those that equal the ends.
+        # The requested number, up to one more value at each end, and ties.
         assert inside >= 0.9
         assert ((column > low + 1e-12) & (column < high - 1e-12)).mean() <= 0.9
-        # Sums of logarithms are added up in another order, which is rounding.
+        # Logarithms are summed in another order.
         assert np.isclose(column, low, rtol=1e-12, atol=0).any() and np.isclose(column, high, rtol=1e-12, atol=0).any()
     assert np.ravel(interval.value) == pytest.approx(np.ravel(getattr(results[0], name)), rel=1e-15)
 
 
 @pytest.mark.parametrize("name", ["mean_iou", "calibration_error", "trimap_accuracy"])
-def test_a_comparison_is_that_of_resamples_written_out(results, name):
+def test_a_comparison_equals_explicit_resampling(results, name):
     a, b = (measured_in_a_loop(each, name, samples=150, seed=919) for each in results)
-    # Both see the same resamples.
+    # Both use the same resamples.
     comparison = compare_methods(*results, name, samples=150, seed=919)
     better = b > a if name == "calibration_error" else a > b
     assert comparison.wins == pytest.approx((better + 0.5 * (a == b)).mean(axis=0))
@@ -96,16 +96,16 @@ def test_a_comparison_is_that_of_resamples_written_out(results, name):
     assert np.isclose(a - b, comparison.high, rtol=0, atol=1e-12).any(axis=0).all()
 
 
-def test_the_interval_of_right_or_wrong_images_is_that_of_the_binomial_distribution():
+def test_the_interval_of_binary_outcomes_is_binomial():
     binomial = pytest.importorskip("scipy.stats").binom(60, 42 / 60)
     interval = bootstrap_interval(right_or_wrong([1] * 42 + [0] * 18), "pixel_accuracy", samples=20000, seed=4513)
     assert interval.value == 0.7
-    # Of 20,000 resamples 500 lie beyond either end, give or take 22: shares of 0.022 to 0.028 are within three of it.
+    # 500 ± 22 of 20,000 resamples are beyond each end: 0.022 to 0.028 is within three standard deviations.
     assert binomial.cdf(round(60 * interval.low) - 1) <= 0.028 and binomial.cdf(round(60 * interval.low)) >= 0.022
     assert binomial.sf(round(60 * interval.high)) <= 0.028 and binomial.sf(round(60 * interval.high) - 1) >= 0.022
 
 
-def test_pairing_makes_a_small_but_steady_difference_certain():
+def test_pairing_makes_a_small_but_consistent_difference_significant():
     random = np.random.default_rng(3559)
     truth = np.full((30, 1), 1000)
     worse = random.integers(100, 900, (30, 1))
@@ -114,7 +114,7 @@ def test_pairing_makes_a_small_but_steady_difference_certain():
     assert 0.005 <= comparison.low <= comparison.difference <= comparison.high <= 0.015
     assert comparison.wins == 1
     alone = bootstrap_interval(b, "pixel_accuracy")
-    assert alone.high - alone.low > 0.1  # each by itself says little
+    assert alone.high - alone.low > 0.1  # each interval alone is wide
 
 
 def test_lower_is_better_for_log_loss():
@@ -140,22 +140,22 @@ def test_images_are_paired_by_name():
     assert by_order.high > 0
 
 
-def test_a_label_is_left_out_of_resamples_that_lack_it(results):
+def test_a_label_is_excluded_from_resamples_without_it(results):
     interval = bootstrap_interval(results[0], "iou", samples=300)
-    assert np.isfinite(interval.low).all()  # label 3 too, which a third of the resamples lack
+    assert np.isfinite(interval.low).all()  # label 3 too, which is absent from a third of the resamples
     with_absent = result_of([[3, 0, 0]] * 4, [[3, 0, 0]] * 4, [[3, 0, 0]] * 4)
     interval = bootstrap_interval(with_absent, "iou")
     assert interval.low.tolist() == pytest.approx([1, np.nan, np.nan], nan_ok=True)
     assert bootstrap_interval(with_absent, "mean_iou") == bootstrap.Interval(1.0, 1.0, 1.0)
 
 
-def test_what_is_nowhere_is_nan_without_a_warning():
+def test_an_absent_class_is_nan_without_a_warning():
     nothing = result_of([[0, 0]] * 3, [[0, 0]] * 3, [[0, 0]] * 3)
     interval, comparison = bootstrap_interval(nothing), compare_methods(nothing, nothing)
     assert np.isnan([interval.value, interval.low, interval.high, comparison.difference, comparison.wins]).all()
 
 
-def test_an_infinite_log_loss_of_one_image_is_in_the_resamples_that_have_it():
+def test_an_infinite_log_loss_affects_only_resamples_with_its_image():
     counts = [[4, 0]] * 3
     result = result_of(counts, counts, counts, [1.0, 2.0, np.inf])
     interval = bootstrap_interval(result, "negative_log_likelihood")
@@ -203,7 +203,7 @@ def test_one_image_has_no_interval():
         bootstrap_interval(right_or_wrong([1]))
 
 
-def test_only_a_result_has_an_interval():
+def test_other_types_have_no_interval():
     with pytest.raises(InputTypeError, match=r"got a dict, expected a SegmentationResult.*compute\(\)"):
         bootstrap_interval({})
 

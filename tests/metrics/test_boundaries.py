@@ -1,4 +1,4 @@
-"""Distances to true boundaries: against all windows looked at one by one, and against drawings."""
+"""Distances to true boundaries equal a search over all windows, and hand-drawn cases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from densefield.metrics.boundaries import BANDS, boundary_distance
 
 
 def distance_by_windows(truth: Any) -> Any:
-    """The smallest r for which the square of side 2r + 1 around a pixel holds another label; 21 if none does."""
+    """The smallest r such that the square of side 2r + 1 around a pixel has another label; 21 if none."""
     distance = np.full(truth.shape, BANDS + 1)
     for row, column in np.ndindex(truth.shape):
         for r in range(BANDS, 0, -1):
@@ -24,7 +24,7 @@ def distance_by_windows(truth: Any) -> Any:
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 60), (60, 1), (2, 2), (31, 47), (50, 26)])
 @pytest.mark.parametrize("marks", [1, 3, 40])
-def test_it_is_the_smallest_window_that_holds_another_label(rows, columns, marks):
+def test_it_is_the_radius_of_the_smallest_window_with_another_label(rows, columns, marks):
     random = np.random.default_rng(rows * 1009 + columns * 31 + marks)
     truth = np.zeros((rows, columns), np.uint8)
     for _ in range(marks):
@@ -38,7 +38,7 @@ def test_around_one_pixel_the_bands_are_squares():
     truth[30, 30] = 1
     rows, columns = np.indices(truth.shape)
     expected = np.maximum(abs(rows - 30), abs(columns - 30))
-    expected[30, 30] = 1  # its own nearest other label is next to it
+    expected[30, 30] = 1  # its nearest other label is adjacent
     assert np.array_equal(boundary_distance(truth), np.minimum(expected, 21))
 
 
@@ -55,8 +55,8 @@ def test_an_image_without_pixels_has_no_distances(shape):
     assert boundary_distance(np.zeros(shape, np.uint8)).shape == shape
 
 
-def test_on_voc_the_bands_are_those_around_void(shared: Path):
-    """There void covers boundaries, so that growing the void pixels, as DeepLab did, gives nearly the same bands."""
+def test_on_voc_the_bands_are_around_void(shared: Path):
+    """VOC covers boundaries with void, so dilating void, as DeepLab did, gives nearly the same bands."""
     image = pytest.importorskip("PIL.Image")
     ndimage = pytest.importorskip("scipy.ndimage")
     files = sorted((shared / "data/VOCdevkit/VOC2012/SegmentationClass").glob("*.png"))[:20]
@@ -69,5 +69,5 @@ def test_on_voc_the_bands_are_those_around_void(shared: Path):
         band = (boundary_distance(truth) <= 5) & counted
         grown = ndimage.maximum_filter(truth == 255, size=11) & counted
         ours, around_void, both = ours + band.sum(), around_void + grown.sum(), both + (band & grown).sum()
-    assert both == around_void  # ours holds all of theirs
-    assert ours < 1.01 * around_void  # and little else: where labels touch without void between them
+    assert both == around_void  # ours contains all of theirs
+    assert ours < 1.01 * around_void  # and few others, where labels touch without void

@@ -1,4 +1,4 @@
-"""The mean IoU of a confusion matrix, as training computes it, is that of SegmentationMetrics."""
+"""The mean IoU of a confusion matrix, as in training, equals SegmentationMetrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from densefield.metrics.metrics import mean_iou  # noqa: E402
 from densefield.metrics.segmentation_metrics import confusion_matrix  # noqa: E402
 
 
-def test_it_is_that_of_segmentation_metrics():
+def test_it_equals_segmentation_metrics():
     generator = torch.Generator().manual_seed(20771)
     log_q = torch.randn(3, 5, 12, 9, generator=generator).log_softmax(1)
     labels = torch.randint(0, 4, (3, 12, 9), generator=generator)  # label 4 is predicted but never true

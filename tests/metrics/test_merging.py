@@ -1,4 +1,4 @@
-"""Several processes count parts of the images: together they find what one finds."""
+"""Counts of several processes are merged to the result of one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 from densefield.metrics import SegmentationMetrics, SegmentationResult  # noqa: E402
 
 CLASSES = 5
-# Which process counts which image. 4 is repeated, as a sampler does that gives each as many.
+# The images of each process. 4 is repeated, as by a sampler that gives each process equally many.
 SHARES = {"uneven": [[0, 2, 4], [1, 3, 4]], "one has none": [[0, 1, 2, 3, 4], []]}
 
 
@@ -28,20 +28,20 @@ def counted(metrics: Any, numbers: list[int]) -> Any:
 
 
 def work(rank: int, folder: str) -> None:
-    """One of two processes: counts its share, and writes what it has computed."""
+    """One of two processes: counts its images and writes the result."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     try:
         for name, shares in SHARES.items():
             metrics = counted(SegmentationMetrics(CLASSES), shares[rank])
             merged = metrics.compute()
-            assert len(metrics._images) == len(shares[rank])  # merging leaves a process its own images
+            assert len(metrics._images) == len(shares[rank])  # merging does not change the images of a process
             Path(folder, f"{name} {rank}").write_bytes(pickle.dumps(merged))
     finally:
         torch.distributed.destroy_process_group()
 
 
-def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
+def test_two_processes_give_the_result_of_one(tmp_path: Path) -> None:
     context = torch.multiprocessing.get_context("spawn")
     processes = [context.Process(target=work, args=(rank, str(tmp_path)), daemon=True) for rank in range(2)]
     for process in processes:

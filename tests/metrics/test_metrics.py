@@ -1,4 +1,4 @@
-"""Measures: worked by hand, and against scikit-learn and torchmetrics."""
+"""Metrics equal hand-computed values, scikit-learn and torchmetrics."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def scored(*pairs: tuple[Any, Any], classes: int = CLASSES) -> SegmentationResul
 
 
 def some_images() -> list[tuple[Any, Any]]:
-    """Log marginals and truths of five images; label 4 is predicted but never true, label 5 is nowhere."""
+    """Log marginals and truths of five images; label 4 is predicted but never true, label 5 is absent."""
     truths = [random_truth(23 + n, 31 - n, [0, 1 + n % 3, 3], seed=997 + n) for n in range(5)]
     return [(random_log_marginals(y, CLASSES, 4021 + n, [0, 1, 2, 3, 4]), y) for n, y in enumerate(truths)]
 
 
 def all_pixels(images: list[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Log marginals (N, L) and labels (N,) of what is counted."""
+    """Log marginals (N, L) and labels (N,) of the counted pixels."""
     rows = [(q[:, y != 255].T, y[y != 255]) for q, y in images]
     return np.concatenate([q for q, _ in rows]), np.concatenate([y for _, y in rows])
 
@@ -42,7 +42,7 @@ def test_a_case_worked_by_hand():
     truth = [[0, 0, 1, 1], [0, 0, 1, 255]]
     predicted = [[0, 1, 1, 1], [0, 0, 0, 0]]
     result = scored((predicted, truth), classes=4)
-    # 0: 3 right, 4 true, 4 predicted; 1: 2 right, 3 true, 3 predicted; 2 and 3 are nowhere. One pixel is void.
+    # 0: 3 right, 4 true, 4 predicted; 1: 2 right, 3 true, 3 predicted; 2 and 3 are absent. One pixel is void.
     assert result.confusion.tolist() == [[3, 1, 0, 0], [1, 2, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
     assert result.iou.tolist() == pytest.approx([3 / 5, 2 / 4, np.nan, np.nan], nan_ok=True)
     assert result.mean_iou == pytest.approx((3 / 5 + 2 / 4) / 2)
@@ -78,7 +78,7 @@ def test_confidence_and_likelihood_worked_by_hand():
     assert np.isnan(diagram.accuracy[0]) and np.isnan(diagram.confidence[0])
 
 
-def test_certainty_belongs_to_the_last_bin():
+def test_a_confidence_of_1_belongs_to_the_last_bin():
     result = scored((np.array([[[0.0]], [[-np.inf]]]), [[0]]), classes=2)
     assert result.reliability.pixels[-1] == 1
     assert (result.calibration_error, result.negative_log_likelihood) == (0, 0)
@@ -94,21 +94,21 @@ def test_labels_alone_have_no_likelihood_and_no_calibration():
     assert result.pixel_accuracy == 0.5
 
 
-def test_they_are_those_of_scikit_learn():
+def test_metrics_equal_those_of_scikit_learn():
     metrics = pytest.importorskip("sklearn.metrics")
     images = some_images()
     result = scored(*images)
     log_q, truth = all_pixels(images)
     predicted, labels = log_q.argmax(1), list(range(CLASSES))
     confusion = metrics.confusion_matrix(truth, predicted, labels=labels)
-    assert confusion[:, 4].any() and not confusion[4].any()  # the hard case is among them
+    assert confusion[:, 4].any() and not confusion[4].any()  # the data include the hard case
     there = confusion.any(axis=0) | confusion.any(axis=1)
     each = metrics.jaccard_score(truth, predicted, labels=labels, average=None, zero_division=0)
     weighted = metrics.jaccard_score(truth, predicted, labels=labels, average="weighted", zero_division=0)
     assert there.tolist() == [True, True, True, True, True, False]
     assert np.array_equal(result.confusion, confusion)
     assert np.array_equal(np.isnan(result.iou), ~there)
-    # The same ratios of whole numbers; means are added up in other orders.
+    # The same ratios of integers; means are summed in other orders.
     assert result.iou[there] == pytest.approx(each[there], rel=1e-15)
     assert result.mean_iou == pytest.approx(each[there].mean(), rel=1e-14)
     assert result.frequency_weighted_iou == pytest.approx(weighted, rel=1e-14)
@@ -118,7 +118,7 @@ def test_they_are_those_of_scikit_learn():
     )
 
 
-def test_they_are_those_of_torchmetrics():
+def test_metrics_equal_those_of_torchmetrics():
     classification = torchmetrics.classification
     images = some_images()
     result = scored(*images)
@@ -133,14 +133,14 @@ def test_they_are_those_of_torchmetrics():
             peer.update(q, y)
     there = ~np.isnan(result.iou)
     assert np.array_equal(result.confusion, confusion.compute().numpy())
-    # Peers divide and add in float32.
+    # The peers compute in float32.
     assert result.pixel_accuracy == pytest.approx(float(accuracy.compute()), rel=1e-6)
     assert result.iou[there] == pytest.approx(iou.compute().numpy()[there], rel=1e-6)
     assert result.calibration_error == pytest.approx(float(calibration.compute()), rel=1e-5)
 
 
 @pytest.mark.parametrize("width", [1, 2, 5, 20])
-def test_a_trimap_is_the_measure_of_its_pixels_alone(width):
+def test_trimap_metrics_use_only_pixels_of_the_trimap(width):
     images = some_images()
     result = scored(*images)
     alone = scored(*((q, np.where(boundary_distance(y) <= width, y, 255)) for q, y in images))
@@ -156,7 +156,7 @@ def test_an_image_of_one_label_has_no_trimap():
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (0, 4), (1, 1)])
-def test_where_nothing_is_counted_measures_are_nan(shape):
+def test_without_counts_metrics_are_nan(shape):
     classes = 3
     result = scored((np.full((classes, *shape), -np.log(classes)), np.full(shape, 255)), classes=classes)
     assert (result.images, result.pixels) == (1, 0)
@@ -177,8 +177,8 @@ def test_there_may_be_one_class():
 
 
 @pytest.mark.slow
-def test_on_real_scores_they_are_what_others_found(shared: Path):
-    """The network alone has a mean intersection over union of 57.9 on the first hundred images."""
+def test_metrics_of_real_scores_match_other_implementations(shared: Path):
+    """The network has a mean IoU of 57.9 on the first hundred images."""
     image = pytest.importorskip("PIL.Image")
     files = sorted((shared / "data/logits").glob("*.npz"))[:100]
     if len(files) < 100:
@@ -192,4 +192,4 @@ def test_on_real_scores_they_are_what_others_found(shared: Path):
         metrics.update(torch.log_softmax(full, dim=1), truth[None], [path.stem])
     result = metrics.compute()
     assert round(100 * result.mean_iou, 1) == 57.9
-    assert (np.diff(result.trimap_accuracy) > 0).all()  # the nearer to a boundary, the worse
+    assert (np.diff(result.trimap_accuracy) > 0).all()  # accuracy is lower near boundaries

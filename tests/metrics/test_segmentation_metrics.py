@@ -27,7 +27,7 @@ IMAGES = [image(n) for n in range(len(SIZES))]
 
 
 def equal(a: SegmentationResult, b: SegmentationResult) -> bool:
-    """Whether all that was counted is the same, to the last bit."""
+    """Whether all counts are bitwise equal."""
     names = ("overlap", "truth", "predicted", "log_loss", "bins")
     return np.array_equal(a.confusion, b.confusion) and all(
         np.array_equal(getattr(a.per_image, name), getattr(b.per_image, name)) for name in names
@@ -41,7 +41,7 @@ def one_by_one(numbers: list[int]) -> SegmentationResult:
     return metrics.compute()
 
 
-def test_a_batch_is_its_images_one_by_one():
+def test_a_batch_equals_its_images_one_by_one():
     metrics = SegmentationMetrics(CLASSES)
     metrics.update(torch.stack([IMAGES[0][0], IMAGES[1][0]]), torch.stack([IMAGES[0][1], IMAGES[1][1]]))
     assert equal(metrics.compute(), one_by_one([0, 1]))
@@ -53,18 +53,18 @@ def test_a_list_may_hold_images_of_different_sizes():
     assert equal(metrics.compute(), one_by_one([0, 1, 2, 3]))
 
 
-def test_the_total_is_that_of_one_large_image_but_for_the_boundaries():
+def test_the_total_equals_one_large_image_except_at_boundaries():
     result = one_by_one([0, 1])
     metrics = SegmentationMetrics(CLASSES)
     metrics.update(torch.cat([IMAGES[0][0], IMAGES[1][0]], 2)[None], torch.cat([IMAGES[0][1], IMAGES[1][1]], 1)[None])
     large = metrics.compute()
     assert np.array_equal(result.confusion, large.confusion)
     assert result.mean_iou == large.mean_iou
-    # The same numbers added up in another order.
+    # The same numbers summed in another order.
     assert result.negative_log_likelihood == pytest.approx(large.negative_log_likelihood, rel=1e-14)
 
 
-def test_labels_give_the_same_counts_as_the_marginals_they_are_best_in():
+def test_labels_give_the_same_counts_as_their_marginals():
     metrics = SegmentationMetrics(CLASSES)
     metrics.update([q.argmax(0) for q, _ in IMAGES], [y for _, y in IMAGES])
     assert np.array_equal(metrics.compute().per_image.overlap, one_by_one([0, 1, 2, 3]).per_image.overlap)
@@ -87,14 +87,14 @@ def test_marginals_may_have_less_precision(dtype, tolerance):
     assert metrics.compute().negative_log_likelihood == pytest.approx(precise.negative_log_likelihood, rel=tolerance)
 
 
-def test_marginals_in_a_graph_are_counted_without_it():
+def test_marginals_with_gradients_are_detached():
     q = IMAGES[0][0][None].clone().requires_grad_()
     metrics = SegmentationMetrics(CLASSES)
     metrics.update(q, IMAGES[0][1][None])
     assert equal(metrics.compute(), one_by_one([0]))
 
 
-def test_an_image_whose_name_comes_again_counts_once():
+def test_an_image_with_a_repeated_name_counts_once():
     metrics = SegmentationMetrics(CLASSES)
     for n in (0, 2, 0, 1, 2):
         metrics.update(IMAGES[n][0][None], IMAGES[n][1][None], [f"image {n}"])
@@ -121,7 +121,7 @@ def test_a_batch_of_no_images_changes_nothing():
     assert equal(metrics.compute(), one_by_one([0]))
 
 
-def test_images_without_pixels_count_as_images_alone():
+def test_images_without_pixels_count_as_images_only():
     metrics = SegmentationMetrics(CLASSES)
     metrics.update(torch.zeros(1, CLASSES, 0, 5), torch.zeros(1, 0, 5).long())
     metrics.update(IMAGES[0][0][None], IMAGES[0][1][None])
@@ -129,7 +129,7 @@ def test_images_without_pixels_count_as_images_alone():
     assert (result.images, result.mean_iou) == (2, one_by_one([0]).mean_iou)
 
 
-def test_counting_goes_on_after_a_result_and_starts_again_after_a_reset():
+def test_counting_continues_after_a_result_and_restarts_after_a_reset():
     metrics = SegmentationMetrics(CLASSES)
     metrics.update(IMAGES[0][0][None], IMAGES[0][1][None])
     assert equal(metrics.compute(), one_by_one([0]))

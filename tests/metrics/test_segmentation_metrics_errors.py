@@ -1,4 +1,4 @@
-"""SegmentationMetrics and wrong input: what came, what was expected, what to do."""
+"""Errors of SegmentationMetrics say what was passed, what was expected, and what to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCORES = torch.tensor(np.random.default_rng(4241).standard_normal((2, 3, 4, 5)),
 
 
 @pytest.mark.parametrize("classes", [0, -1, 256, 2.5, True, "21"])
-def test_classes_that_cannot_be_are_an_error(classes):
+def test_invalid_classes_raise(classes):
     with pytest.raises(InputError, match="expected an integer from 1 to 255"):
         SegmentationMetrics(classes)
 

@@ -1,4 +1,4 @@
-"""A comparison in words: what helps, what harms, and what cannot be told."""
+"""Summaries, and verdicts of comparisons."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def gain(difference, low, high):
 
 
 def images(wrong: int, count: int = 6, classes: int = 2):
-    """Labels and marginals of images with more and more wrong pixels."""
+    """Labels and marginals of images with increasingly many wrong pixels."""
     truth = np.zeros((4, 8), int)
     truth[2:] = 1
     found = {}
@@ -45,13 +45,13 @@ def images(wrong: int, count: int = 6, classes: int = 2):
         ({"negative_log_likelihood": gain(None, None, None)}, "Nothing could be compared."),
     ],
 )
-def test_the_words_follow_the_interval(comparison, words):
+def test_the_verdict_follows_the_interval(comparison, words):
     assert verdict(comparison).startswith(words)
 
 
-def test_all_metrics_of_a_summary_are_numbers_that_json_knows():
+def test_all_metrics_of_a_summary_are_json_numbers():
     summary = summarise(combine_images(images(2, classes=3).items(), num_classes=3))
-    assert summary["images"] == 6 and summary["iou"]["value"][2] is None  # label 2 is nowhere
+    assert summary["images"] == 6 and summary["iou"]["value"][2] is None  # label 2 is absent
     for name in HEADLINES:
         assert summary[name]["low"] <= summary[name]["value"] <= summary[name]["high"]
     right = 1 - sum(range(2, 8)) / (6 * 32)
@@ -76,7 +76,7 @@ def test_one_image_cannot_be_compared():
     assert summarise(one)["mean_iou"]["low"] == one.mean_iou
 
 
-def test_counts_come_back_from_their_file_as_they_were(tmp_path):
+def test_saved_counts_are_loaded_unchanged(tmp_path):
     both = {"network": images(1)["image 0"], "crf": images(3)["image 0"]}
     path = tmp_path / "a.npz"
     path.write_bytes(image_counts_to_bytes(both))
@@ -88,6 +88,6 @@ def test_counts_come_back_from_their_file_as_they_were(tmp_path):
     assert read_image_counts(path, ["other"]) is None and read_image_counts(tmp_path / "none.npz", ["crf"]) is None
 
 
-def test_without_images_there_is_nothing_to_put_together():
+def test_without_images_merging_raises():
     with pytest.raises(InputError, match="no image was counted"):
         combine_images([], num_classes=2)

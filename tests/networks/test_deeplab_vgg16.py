@@ -20,7 +20,7 @@ def _seed():
 
 @pytest.mark.parametrize("fc6", ["7x7", "4x4", "3x3", "large-fov"])
 def test_306_pixels_become_40_scores_and_are_upsampled_to_306(fc6):
-    with torch.device("meta"):  # shapes alone, with all channels
+    with torch.device("meta"):  # only shapes, with all channels
         network = DeepLabVGG16(21, fc6)
         image = torch.empty(1, 3, 306, 306)
     assert network.coarse_scores(image).shape == (1, 21, 40, 40)
@@ -42,7 +42,7 @@ def test_poolings_halve_306_to_154_78_and_40():
     # 134.3, 65.1 and 20.5 are those of Chen et al., table 2.
     [("7x7", 134.3), ("4x4", 65.1), ("3x3", 50.5), ("large-fov", 20.5)],
 )
-def test_the_number_of_parameters_is_that_of_chen_et_al(fc6, millions):
+def test_the_number_of_parameters_matches_chen_et_al(fc6, millions):
     with torch.device("meta"):
         network = DeepLabVGG16(21, fc6)
     assert round(sum(parameter.numel() for parameter in network.parameters()) / 1e6, 1) == millions
@@ -117,7 +117,7 @@ def test_every_fourth_score_equals_the_strided_network_away_from_the_border(atro
 
 
 @torch.no_grad()
-def test_scores_move_with_the_image(atrous):
+def test_scores_are_translation_equivariant(atrous):
     size, reach = 520, REACH + 8
     image = torch.randn(1, 3, size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(6110))
     moved = atrous(image[:, :, 8:, 16:])
@@ -158,7 +158,7 @@ def test_convolutions_are_loaded_unchanged_and_the_top_is_new():
         ("large-fov", [0, 3, 6], [0, 4]),
     ],
 )
-def test_decimation_keeps_evenly_spread_taps_and_channels(fc6, taps, channels):
+def test_decimation_keeps_evenly_spaced_taps_and_channels(fc6, taps, channels):
     weights = torchvision_weights()
     network = DeepLabVGG16(3, fc6, **FEW)
     network.start_from(weights)

@@ -59,7 +59,7 @@ def network(weights):
 
 
 def photo(name, size):
-    """Colours (1, 3, size, size) of the middle of a photo: its short side becomes size / 0.875, as the authors do."""
+    """Colours (1, 3, size, size) of the centre of a photo, with a short side of size / 0.875 as published."""
     skimage = pytest.importorskip("skimage", reason="the photos are scikit-image's")
     image_module = pytest.importorskip("PIL.Image")
     image = image_module.open(Path(skimage.__file__).parent / "data" / name).convert("RGB")
@@ -82,7 +82,7 @@ def same(x, kernel, stride):
 
 @torch.no_grad()
 def authors_scores(weights, image):
-    """The authors' network, layer by layer, from its weights."""
+    """The original network, layer by layer, from its weights."""
 
     def layer(x, convolution, norm, stride=1, groups=1):
         weight = weights[f"{convolution}.weight"]
@@ -105,7 +105,7 @@ def authors_scores(weights, image):
     return linear(x, weights["_fc.weight"], weights["_fc.bias"])
 
 
-def test_the_number_of_parameters_is_the_authors():
+def test_the_number_of_parameters_matches_the_publication():
     with torch.device("meta"):
         network = Classifier()
     assert sum(parameter.numel() for parameter in network.parameters()) == 4_652_008

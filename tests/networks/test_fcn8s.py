@@ -26,7 +26,7 @@ def test_the_number_of_parameters_is_that_of_vgg16_and_the_layers_of_scores():
     assert sum(parameter.numel() for parameter in network.parameters()) == vgg16 + scores + 2 * 21 * 21 * 16
 
 
-def test_doubling_is_bilinear_at_first():
+def test_upsampling_is_initially_bilinear():
     scores = torch.randn(2, 3, 5, 7, generator=torch.Generator().manual_seed(1234577))
     expected = interpolate(scores, scale_factor=2, mode="bilinear", align_corners=False)
     with torch.no_grad():
@@ -34,7 +34,7 @@ def test_doubling_is_bilinear_at_first():
         torch.testing.assert_close(Doubling(3)(scores, (9, 13)), expected[..., :9, :13], rtol=0, atol=1e-6)
 
 
-def test_doubling_is_learnt():
+def test_upsampling_is_learnt():
     doubling = Doubling(2)
     doubling(torch.ones(1, 2, 3, 3), (6, 6))[:, 0].sum().backward()
     assert doubling.transposed.weight.grad[1, 0].any()  # from class 1 to class 0, which is zero initially
@@ -52,7 +52,7 @@ def test_initial_scores_are_those_of_fc7(network):
 
 @torch.no_grad()
 @pytest.mark.parametrize(("layer", "place", "stride"), [("top_pool4", 3, 16), ("top_pool3", 2, 8)])
-def test_a_skip_adds_its_own_scores(network, layer, place, stride):
+def test_a_skip_connection_adds_its_scores(network, layer, place, stride):
     image = torch.randn(1, 3, 64, 96, dtype=torch.float64, generator=torch.Generator().manual_seed(47))
     without = network(image)
     for parameter in getattr(network, layer).parameters():
@@ -65,7 +65,7 @@ def test_a_skip_adds_its_own_scores(network, layer, place, stride):
 
 
 @torch.no_grad()
-def test_scores_move_with_the_image(network):
+def test_scores_are_translation_equivariant(network):
     for parameter in network.parameters():
         if parameter.ndim == 1:
             parameter.uniform_(-0.1, 0.3)

@@ -36,7 +36,7 @@ def test_every_parameter_is_in_one_group(network):
     assert len(members) == len(set(members)) == len(list(network.parameters()))
 
 
-def test_rates_are_the_papers():
+def test_learning_rates_are_those_of_the_paper():
     groups = {group["name"]: group for group in parameter_groups(DeepLabVGG16(3, **FEW))}
     assert {name: (group["lr"], group["weight_decay"]) for name, group in groups.items()} == {
         "top": (0.01, 0.0005),
@@ -63,7 +63,7 @@ def test_the_top_layers_are_those_without_imagenet_weights(network):
     assert {name.partition(".")[0] for name in rest} <= {"features", "fc6", "fc7"}
 
 
-def test_an_optimiser_takes_a_step_of_each_groups_size(network):
+def test_an_optimiser_uses_the_learning_rate_of_each_group(network):
     groups = parameter_groups(network, learning_rate=0.125, top_factor=4, bias_factor=2, weight_decay=0.0)
     before = [parameter.detach().clone() for group in groups for parameter in group["params"]]
     optimizer = torch.optim.SGD(groups)
@@ -76,7 +76,7 @@ def test_an_optimiser_takes_a_step_of_each_groups_size(network):
         torch.testing.assert_close(old - new.detach(), torch.full_like(old, rate), rtol=1e-5, atol=1e-6)  # float32
 
 
-def test_frozen_parameters_are_left_out():
+def test_frozen_parameters_are_excluded():
     network = DeepLabVGG16(3, **FEW)
     for parameter in network.features.parameters():
         parameter.requires_grad_(False)

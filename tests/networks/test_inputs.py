@@ -35,7 +35,7 @@ def test_an_image_of_the_wrong_type_raises(image, message):
         IMAGENET(image)
 
 
-def test_padding_with_the_fill_is_about_zero_for_the_network():
+def test_padding_with_the_fill_colour_is_normalised_to_about_zero():
     seen = IMAGENET(torch.tensor(IMAGENET.fill)[:, None, None])
     assert seen.abs().max() <= 0.5 / min(IMAGENET.std)  # rounding by half a step
     assert Normalization(mean=(-3.0, 300.0, 0.4), std=(1, 1, 1)).fill == (0, 255, 0)

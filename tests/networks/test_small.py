@@ -24,7 +24,7 @@ def test_images_of_any_size_get_a_score_at_every_pixel(size):
     assert small_network(num_classes=6).eval()(torch.zeros(1, 3, *size)).shape == (1, 6, *size)
 
 
-def test_scores_move_with_the_image():
+def test_scores_are_translation_equivariant():
     network = small_network(num_classes=2).eval()
     image = torch.zeros(1, 3, 320, 320)
     image[..., 160, 160] = 3.0

@@ -14,7 +14,7 @@ def ramp(stride, offset, counts):
 
 
 @pytest.mark.parametrize("stride", [1, 2, 8, 16])
-def test_points_lie_on_every_sth_pixel(stride):
+def test_points_are_at_every_sth_pixel(stride):
     size = (3 * stride + 1, 5 * stride + 1)
     fine = upsample_points(ramp(stride, 0, (4, 6)), stride, size)
     torch.testing.assert_close(fine, ramp(1, 0, size), rtol=0, atol=1e-12)  # bilinear is exact for planes
@@ -62,6 +62,6 @@ def test_scores_of_the_right_size_stay_unchanged():
         lambda scores: resize(scores, (9, 11)),
     ],
 )
-def test_gradients_are_those_of_finite_differences(upsample):
+def test_gradients_match_finite_differences(upsample):
     scores = torch.randn(1, 2, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(31177))
     assert torch.autograd.gradcheck(upsample, scores.requires_grad_())

@@ -25,6 +25,6 @@ def test_weights_of_vgg16_are_downloaded_to_the_cache_once(tmp_path, monkeypatch
 
 
 def test_torchvisions_file_name_has_the_beginning_of_its_checksum():
-    # The rule of download.pytorch.org, by which torch itself checks its files.
+    # The naming rule of download.pytorch.org, with which torch verifies its files.
     assert vgg16._URL.endswith(f"/vgg16-{vgg16._SHA256[:8]}.pth")
     assert len(bytes.fromhex(vgg16._SHA256)) == 32

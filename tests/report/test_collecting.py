@@ -1,4 +1,4 @@
-"""What is found in the folders of runs, and the names that tell it apart."""
+"""Collecting logs and results of runs, and their unique names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def log_in(folder, stage=1):
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
-    """Two evaluations in folders of one name."""
+    """Two evaluations in folders of the same name."""
     folder = tmp_path_factory.mktemp("judged")
     for run, noise in (("a", 1.5), ("b", 0.5)):
         evaluate(ScoredScenes(3, noise), None, folder / run / "eval", ["network"])
@@ -44,18 +44,18 @@ def test_logs_are_found_one_and_two_folders_below(tmp_path):
     ]
 
 
-def test_a_log_that_is_the_only_one_has_the_name_of_the_run(tmp_path):
+def test_a_single_log_has_the_name_of_the_run(tmp_path):
     log_in(tmp_path / "all" / "net")
     assert [each.name for each in collect([f"mine={tmp_path / 'all'}"]).trainings] == ["mine"]
 
 
-def test_a_log_in_the_folder_itself_has_the_name_of_the_run_beside_others(tmp_path):
+def test_a_log_in_the_run_folder_has_the_name_of_the_run(tmp_path):
     log_in(tmp_path / "run")
     log_in(tmp_path / "run" / "again")
     assert [each.name for each in collect([str(tmp_path / "run")]).trainings] == ["run", "run/again"]
 
 
-def test_tables_of_something_else_are_no_logs(tmp_path):
+def test_other_csv_files_are_not_logs(tmp_path):
     log_in(tmp_path / "run")
     (tmp_path / "run" / "other").mkdir()
     (tmp_path / "run" / "other" / "log.csv").write_text("time,event\n12:00,begun\n")
@@ -69,7 +69,7 @@ def test_a_log_that_cannot_be_read_is_named(tmp_path):
         collect([str(tmp_path / "run")])
 
 
-def test_tunings_of_a_run_are_told_apart(tmp_path):
+def test_tunings_of_a_run_have_different_names(tmp_path):
     tuning = {"kind": "tuning", "learning_images": [], "held_out_images": [], "values": {}, "machine": {}}
     tuning |= {"verdict": "no", "chosen": "search", "seconds": 1.5}
     for name in ("coarse", "fine"):
@@ -78,7 +78,7 @@ def test_tunings_of_a_run_are_told_apart(tmp_path):
     assert [name for name, _ in collect([str(tmp_path / "run")]).tunings] == ["run/coarse", "run/fine"]
 
 
-def test_runs_of_one_name_have_rows_and_colours_of_their_own(judged):
+def test_runs_of_the_same_name_have_separate_rows_and_colours(judged):
     methods = collect([str(judged / "a" / "eval"), str(judged / "b" / "eval")]).methods
     assert [title for title, _ in headline_table(methods).rows] == ["a/eval, network", "b/eval, network"]
     one, other = trimap_curves(methods).axes[0].lines
@@ -95,7 +95,7 @@ def test_runs_of_one_name_have_rows_and_colours_of_their_own(judged):
         (["a/../b/eval", "eval/."], ["b/eval", "here/eval"]),
     ],
 )
-def test_a_name_is_the_shortest_path_that_tells_a_run_from_the_others(tmp_path, monkeypatch, runs, names):
+def test_a_name_is_the_shortest_unique_path(tmp_path, monkeypatch, runs, names):
     (tmp_path / "here" / "a").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "here")
     assert [name for name, _ in named_folders(runs)] == names
@@ -106,17 +106,17 @@ def test_a_name_is_the_shortest_path_that_tells_a_run_from_the_others(tmp_path, 
     [
         (["mine=a/eval", "mine=b/eval"], "mine"),
         (["a/eval", "a/../a/eval"], "{here}/a/eval"),
-        (["all=.", "all/a/eval=b/eval"], "all/a/eval"),  # given to one, and that of another within its run
+        (["all=.", "all/a/eval=b/eval"], "all/a/eval"),  # given to one run, and the path of another
     ],
 )
-def test_a_name_for_several_runs_is_refused(judged, monkeypatch, runs, name):
+def test_a_name_for_several_runs_is_rejected(judged, monkeypatch, runs, name):
     monkeypatch.chdir(judged)
     expected = f"the name {name.format(here=judged.resolve().as_posix())} is that of 2 runs"
     with pytest.raises(InputError, match=re.escape(expected)):
         collect(runs)
 
 
-def test_an_evaluation_in_the_folder_itself_has_the_name_of_the_run_beside_others(judged, tmp_path):
+def test_an_evaluation_in_the_run_folder_has_the_name_of_the_run(judged, tmp_path):
     shutil.copytree(judged / "a" / "eval", tmp_path / "run")
     shutil.copytree(judged / "b" / "eval", tmp_path / "run" / "again")
     assert [name for name, _, _ in collect([str(tmp_path / "run")]).evaluations] == ["run", "run/again"]

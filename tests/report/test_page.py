@@ -1,4 +1,4 @@
-"""The page: it shows what was found, needs nothing but itself, and says what is missing."""
+"""The report page shows the collected results, is self-contained, and names missing parts."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class HalfScenes(ScoredScenes):
 
 
 class OneScene(ScoredScenes):
-    """Images that are all the same."""
+    """Identical images."""
 
     def __getitem__(self, index):
         return replace(super().__getitem__(0), id=self.ids[index])
 
 
 class Page(HTMLParser):
-    """Headings, and whatever is fetched from elsewhere."""
+    """Headings, and external resources."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A run with a log, a tuning and an evaluation, and another with an evaluation alone."""
+    """A run with a log, a tuning and an evaluation, and a run with only an evaluation."""
     folder = tmp_path_factory.mktemp("runs")
     first, second = folder / "separate", folder / "joint <b>"
     source = ScoredScenes(6)
@@ -110,7 +110,7 @@ def test_every_part_is_on_the_page(page):
     ]
 
 
-def test_the_page_needs_nothing_but_itself(page):
+def test_the_page_is_self_contained(page):
     out, _ = page
     text = out.read_text(encoding="utf-8")
     sources = Page(text).sources
@@ -118,7 +118,7 @@ def test_the_page_needs_nothing_but_itself(page):
     assert not re.search(r"url\(|@import|<script", text)
 
 
-def test_the_figures_are_beside_it_as_png(page):
+def test_the_figures_are_also_saved_as_png(page):
     _, written = page
     names = {path.name for path in written[1:]}
     assert names == {"training.png", "trimap.png", "reliability.png", "crf-0.png"}
@@ -127,7 +127,7 @@ def test_the_figures_are_beside_it_as_png(page):
     )
 
 
-def test_names_and_settings_are_text_and_no_markup(page):
+def test_names_and_settings_are_escaped(page):
     text = page[0].read_text(encoding="utf-8")
     assert "joint &lt;b&gt;, CRF" in text and "joint <b>" not in text and "&lt;data&gt;" in text
 
@@ -152,10 +152,10 @@ def test_every_method_is_compared_with_those_before_it_on_the_same_images(runs, 
     cells = dict(table.rows)["joint <b>, CRF"]
     expected = 100 * (methods[3].result.mean_iou - methods[1].result.mean_iou)
     assert cells[1].text == f"{expected:+.2f}" and cells[1].clear == "better" and " … +" in cells[1].interval
-    assert cells[3].text == "" and all(cell.text == "" for cell in table.rows[-1][1])  # itself; fewer images
+    assert cells[3].text == "" and all(cell.text == "" for cell in table.rows[-1][1])  # the method itself; fewer images
 
 
-def test_methods_judged_at_other_sizes_stand_side_by_side_without_differences(runs, tmp_path):
+def test_methods_evaluated_at_other_sizes_are_shown_without_differences(runs, tmp_path):
     evaluate(HalfScenes(6), DenseCRF(2, [Spatial(1, weight=0.8)]), tmp_path / "half")
     given = [str(runs[0]), str(tmp_path / "half")]
     methods = collect(given).methods
@@ -167,7 +167,7 @@ def test_methods_judged_at_other_sizes_stand_side_by_side_without_differences(ru
     assert "half, CRF" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_images_of_other_names_are_not_compared_however_alike(tmp_path):
+def test_images_of_other_names_are_not_compared(tmp_path):
     for run in ("one", "two"):
         source = OneScene(2)
         source.ids = (f"{run}_0", f"{run}_1")
@@ -176,7 +176,7 @@ def test_images_of_other_names_are_not_compared_however_alike(tmp_path):
     assert cells[0].gain == ""
 
 
-def test_methods_are_paired_by_the_names_of_images_in_whatever_order(runs, tmp_path):
+def test_methods_are_paired_by_image_names_in_any_order(runs, tmp_path):
     evaluate(ScoredScenes(6), None, tmp_path / "eval", ["network"])
     path = tmp_path / "eval" / "result.json"
     result = json.loads(path.read_text())
@@ -186,7 +186,7 @@ def test_methods_are_paired_by_the_names_of_images_in_whatever_order(runs, tmp_p
 
 
 @pytest.mark.parametrize("counts, lead", [([2, 2], "2 images, "), ([4, 1], "1 to 4 images, "), ([1], "1 image, ")])
-def test_the_page_begins_with_how_many_images_there_were(tmp_path, counts, lead):
+def test_the_page_starts_with_the_number_of_images(tmp_path, counts, lead):
     runs = [tmp_path / f"run{number}" for number in range(len(counts))]
     for run, images in zip(runs, counts, strict=True):
         evaluate(ScoredScenes(images), None, run, ["network"])
@@ -207,13 +207,13 @@ def test_weights_of_labels_are_drawn_as_their_mean_for_each_kernel():
     }
 
 
-def test_every_width_is_drawn_however_many_there_are():
+def test_every_width_is_drawn():
     widths = {f"spatial_{number}.sigma.0": [1.0 + number] for number in range(9)}
     (axes,) = parameter_curves(Training("run", 2, {"step": [1.0], **widths}, "")).axes
     assert len(axes.lines) == 9
 
 
-def test_widths_of_very_different_size_are_told_apart():
+def test_widths_of_very_different_size_are_distinguishable():
     columns = {"step": [1.0, 2.0], "spatial.sigma.0": [1.0, 0.7], "bilateral.sigma.0": [40.0, 50.0]}
     figure = parameter_curves(Training("run", 2, columns, ""))
     assert [axes.get_yscale() for axes in figure.axes] == ["log"]
@@ -221,7 +221,7 @@ def test_widths_of_very_different_size_are_told_apart():
     assert alike.axes[0].get_yscale() == "linear" and alike.axes[0].get_ylim()[0] == 0
 
 
-def test_widths_that_grew_without_bound_leave_the_others_to_be_seen():
+def test_unbounded_widths_do_not_hide_the_others():
     columns = {"step": [1.0, 2.0], "spatial.sigma.0": [3.0, math.inf], "bilateral.sigma.2": [math.inf, math.inf]}
     figure = parameter_curves(Training("run", 2, columns, ""))
     assert [axes.get_yscale() for axes in figure.axes] == ["linear", "linear"] and to_svg(figure)
@@ -241,7 +241,7 @@ def test_a_run_may_be_given_a_name(runs, tmp_path):
     assert found.methods[0].title == "together, network"
 
 
-def test_a_log_alone_makes_a_page(tmp_path):
+def test_a_page_needs_only_a_log(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "log.csv").write_text(LOG)
     write_report([str(tmp_path / "run")], tmp_path / "log.html")
@@ -260,7 +260,7 @@ def test_logs_below_the_folder_have_their_curves_on_the_page(tmp_path):
     assert headings == ["Network and dense CRF", "Training", *over_time, "Settings and environment"]
 
 
-def test_a_blank_cell_of_the_log_is_no_point_of_the_curve(runs):
+def test_blank_cells_of_the_log_are_not_plotted(runs):
     (training,) = collect([str(runs[0])]).trainings
     assert training.stage == 2 and training.curve("iou") == ([2.0, 4.0], [0.4, 0.6])
     assert training.curve("spatial.weight")[1] == [1.0, 0.9, 0.8, 0.7] and training.curve("nothing") == ([], [])
@@ -275,7 +275,7 @@ def test_a_blank_cell_of_the_log_is_no_point_of_the_curve(runs):
         (["empty"], "a.pdf", "expected .html"),
     ],
 )
-def test_what_cannot_be_shown_is_told(tmp_path, monkeypatch, arguments, out, message):
+def test_invalid_results_are_reported(tmp_path, monkeypatch, arguments, out, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=re.escape(message)):

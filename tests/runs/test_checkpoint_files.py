@@ -1,4 +1,4 @@
-"""Checkpoints that are damaged, wrong or cannot be written: each is one line that names the file and the field."""
+"""Checkpoints that are damaged, invalid or cannot be written give a one-line error with file and field."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.training.test_resuming import same
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """The settings of a small run that was trained for two steps, and its last checkpoint."""
+    """The configuration of a small run after two steps, and its last checkpoint."""
     from tests.support.tiny_settings import TINY
 
     folder = tmp_path_factory.mktemp("made")
@@ -42,7 +42,7 @@ def made(tmp_path_factory):
     return settings, folder / "run" / "checkpoints" / "previous.pt"
 
 
-def test_no_bit_that_flips_changes_what_is_loaded(made, tmp_path):
+def test_a_flipped_bit_is_detected(made, tmp_path):
     _, path = made
     whole, good = path.read_bytes(), read_checkpoint(path)
     random, refused = np.random.default_rng(20611), 0
@@ -55,13 +55,13 @@ def test_no_bit_that_flips_changes_what_is_loaded(made, tmp_path):
         except InputError as error:
             refused += "flipped.pt" in str(error) and "\n" not in str(error)
         else:
-            refused += 1  # a bit that no reader looks at, such as one of the padding
+            refused += 1  # an unused bit, such as padding
             assert same(content, good)
     assert refused == 200
 
 
 def changed(content, *place, value):
-    """A copy with another value at a place."""
+    """A copy with one changed value."""
     new = copy.deepcopy(content)
     inner = new
     for key in place[:-1]:
@@ -99,7 +99,7 @@ WRONG = {
 @pytest.mark.parametrize(
     ("field", "number"), [(field, n) for field, values in WRONG.items() for n in range(len(values))]
 )
-def test_a_wrong_field_is_refused_in_one_line_that_names_it(made, tmp_path, field, number):
+def test_a_wrong_field_is_rejected_in_one_line_with_its_name(made, tmp_path, field, number):
     content = changed(read_checkpoint(made[1]), field, value=WRONG[field][number])
     if field != "sha256":
         content["sha256"] = content_digest(content)
@@ -123,7 +123,7 @@ def test_a_wrong_field_is_refused_in_one_line_that_names_it(made, tmp_path, fiel
     ids=["shape", "nan", "complex", "sparse", "expanded"],
 )
 @pytest.mark.filterwarnings("ignore")  # torch warns of sparse tensors
-def test_odd_weights_are_refused_in_one_line(made, tmp_path, value):
+def test_invalid_weights_are_rejected_in_one_line(made, tmp_path, value):
     good = read_checkpoint(made[1])
     content = changed(good, "model", network_name(good), value=value)
     if value.layout == torch.strided and value.numel() < 1000:
@@ -168,7 +168,7 @@ def test_a_run_does_not_start_from_a_checkpoint_without_a_network(made, tmp_path
         (("state", 99), {}),
     ],
 )
-def test_the_state_of_another_optimiser_is_refused_when_a_run_is_resumed(made, tmp_path, place, value):
+def test_the_state_of_another_optimiser_is_rejected_when_a_run_is_resumed(made, tmp_path, place, value):
     settings, path = made
     content = changed(read_checkpoint(path), "optimizer", *place, value=value)
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
@@ -180,7 +180,7 @@ def test_the_state_of_another_optimiser_is_refused_when_a_run_is_resumed(made, t
     assert "\n" not in str(caught.value)
 
 
-def test_rates_of_a_checkpoint_do_not_replace_those_of_the_settings(made, tmp_path):
+def test_learning_rates_of_a_checkpoint_do_not_replace_the_settings(made, tmp_path):
     settings, path = made
     config = read_config(settings, ["training.steps=4", "training.checkpoint_every=2"])
     content = changed(read_checkpoint(path), "optimizer", "param_groups", 0, "rate", value="fast")
@@ -209,7 +209,7 @@ def test_the_checksum_depends_on_every_part():
     assert content_digest(strided) == content_digest(base)
 
 
-def test_a_full_disk_says_so_and_leaves_nothing(tmp_path, tiny, monkeypatch):
+def test_a_full_disk_raises_and_leaves_no_file(tmp_path, tiny, monkeypatch):
     config = read_config(tiny)
     state = TrainingState(torch.zeros(4, 4, dtype=torch.int64))
     path = tmp_path / "run" / "last.pt"
@@ -220,15 +220,15 @@ def test_a_full_disk_says_so_and_leaves_nothing(tmp_path, tiny, monkeypatch):
     def full(number):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "fsync", full)  # where disks that write later say so
+    monkeypatch.setattr(os, "fsync", full)  # delayed write errors appear here
     with pytest.raises(OSError, match=r"No space left on device: .*last\.pt"):
         write_checkpoint(*arguments)
     assert [each.name for each in path.parent.iterdir()] == ["last.pt"] and path.read_bytes() == before
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limits on the size of files")
-def test_a_command_that_cannot_write_a_checkpoint_says_why_and_leaves_no_part(tmp_path, tiny):
-    # A limit on the size of files stands in for a full disk: both are errors of write().
+def test_a_failed_checkpoint_is_explained_and_leaves_no_partial_file(tmp_path, tiny):
+    # A file size limit simulates a full disk: both are errors of write().
     code = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)); "

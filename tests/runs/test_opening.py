@@ -1,4 +1,4 @@
-"""What a user names, opened; and by what it is known again."""
+"""Opening score sources, and recognising them again."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def write_logits(folder, ids, shape=(3, 12, 12), seed=59):
 
 
 def touch(path):
-    """As if another file of the same size had been put into its place, a second later."""
+    """Replace a file by another of the same size, a second later."""
     stat = path.stat()
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 10**9))
 
 
 def a_run(folder, data, num_classes):
-    """A run on disk that was never trained."""
+    """An untrained run on disk."""
     network = {"name": "small_network", "num_classes": num_classes, "pretrained": False, "options": {"width": 32}}
     config = config_from({"data": data, "network": network})
     torch.manual_seed(83)
@@ -62,7 +62,7 @@ def changed(before, after):
 
 @pytest.fixture
 def scenes(tmp_path):
-    """Five scenes in files, of which 1 to 4 are the split val."""
+    """Five scenes in files; 1 to 4 are the split val."""
     write_scenes(tmp_path / "data", 5, (96, 96), 2, 3, val_share=0.8)
     return tmp_path / "data"
 
@@ -76,7 +76,7 @@ def ids_of(data, split):
     return (data / "ImageSets" / "Segmentation" / f"{split}.txt").read_text().split()
 
 
-def test_logits_images_and_masks_are_known_again(scenes, logits):
+def test_logits_images_and_masks_are_recognised(scenes, logits):
     assert known_by(logits, scenes) == known_by(logits, scenes)
     assert set(known_by(logits, scenes)) == {"scores", "split", "data", "logits", "images and masks"}
 
@@ -85,14 +85,14 @@ def test_logits_images_and_masks_are_known_again(scenes, logits):
     ("folder", "what"),
     [("logits", "logits"), ("data/JPEGImages", "images and masks"), ("data/SegmentationClass", "images and masks")],
 )
-def test_a_file_that_was_replaced_is_noticed(scenes, logits, tmp_path, folder, what):
+def test_a_replaced_file_is_detected(scenes, logits, tmp_path, folder, what):
     before = known_by(logits, scenes)
     (path,) = (tmp_path / folder).glob(f"{ids_of(scenes, 'val')[2]}.*")
     touch(path)
     assert changed(before, known_by(logits, scenes)) == {what}
 
 
-def test_a_file_of_another_size_is_noticed_though_it_is_no_younger(scenes, logits):
+def test_a_file_of_another_size_and_the_same_time_is_detected(scenes, logits):
     before, path = known_by(logits, scenes), logits / f"{ids_of(scenes, 'val')[0]}.npz"
     time = path.stat().st_mtime_ns
     np.savez(path, logits=np.zeros((3, 9, 9)))
@@ -100,7 +100,7 @@ def test_a_file_of_another_size_is_noticed_though_it_is_no_younger(scenes, logit
     assert changed(before, known_by(logits, scenes)) == {"logits"}
 
 
-def test_files_that_are_not_used_do_not_matter(scenes, logits):
+def test_unused_files_have_no_effect(scenes, logits):
     (logits / f"{ids_of(scenes, 'val')[0]}.npz").unlink()
     before = known_by(logits, scenes)
     unused = [ids_of(scenes, "train")[0], ids_of(scenes, "val")[0]]
@@ -111,7 +111,7 @@ def test_files_that_are_not_used_do_not_matter(scenes, logits):
     assert known_by(logits, scenes) == before
 
 
-def test_results_of_logits_that_were_replaced_are_not_gone_on_with(scenes, logits, tmp_path):
+def test_results_of_replaced_logits_are_not_resumed(scenes, logits, tmp_path):
     def results():
         opened = open_scores(logits, scenes, "val")
         evaluate(opened.source, None, tmp_path / "eval", ["network"], about=opened.about)
@@ -130,7 +130,7 @@ def test_results_of_logits_that_were_replaced_are_not_gone_on_with(scenes, logit
         trials()
 
 
-def test_a_folder_begun_when_files_were_not_noted_is_refused_and_says_why(scenes, logits, tmp_path):
+def test_a_folder_without_recorded_files_is_rejected_with_the_reason(scenes, logits, tmp_path):
     opened = open_scores(logits, scenes, "val")
     old = {name: opened.about[name] for name in ("scores", "split", "data")}
     evaluate(opened.source, None, tmp_path / "eval", ["network"], about=old)
@@ -139,7 +139,7 @@ def test_a_folder_begun_when_files_were_not_noted_is_refused_and_says_why(scenes
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_of_a_run_the_images_and_masks_are_noted_and_not_its_place(scenes, tmp_path, named):
+def test_images_and_masks_of_a_run_are_recorded_but_not_its_path(scenes, tmp_path, named):
     run = a_run(tmp_path / "run", {"kind": "folder", "root": str(scenes), "longest_side": 80}, num_classes=3)
     data = scenes if named else None
     before = known_by(run, data)
@@ -151,7 +151,7 @@ def test_of_a_run_the_images_and_masks_are_noted_and_not_its_place(scenes, tmp_p
     assert changed(before, known_by(run, data)) == {"images and masks"}
 
 
-def test_of_images_that_were_held_out_only_those_are_noted(tmp_path):
+def test_only_held_out_images_are_recorded(tmp_path):
     voc = write_voc(tmp_path)
     run = a_run(tmp_path / "run", {"kind": "voc2012", "root": str(tmp_path), "held_out": 2}, num_classes=21)
     before = known_by(run, split="held_out")
@@ -162,20 +162,20 @@ def test_of_images_that_were_held_out_only_those_are_noted(tmp_path):
     assert changed(before, known_by(run, split="held_out")) == {"images and masks"}
 
 
-def test_voc_2012_is_noted_where_it_is_named(tmp_path):
+def test_the_folder_of_voc_2012_is_recorded(tmp_path):
     voc, logits = write_voc(tmp_path), write_logits(tmp_path / "logits", VAL, (21, 3, 4))
     before = known_by(logits, tmp_path)
     touch(voc / "SegmentationClass" / f"{VAL[1]}.png")
     assert changed(before, known_by(logits, tmp_path)) == {"images and masks"}
 
 
-def test_scenes_that_are_drawn_have_no_files(tmp_path):
+def test_synthetic_scenes_have_no_files(tmp_path):
     run = a_run(tmp_path / "run", {"kind": "scenes", "scenes": {"object_classes": 2}}, num_classes=3)
     assert set(known_by(run)) == {"split", "weights"}
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_a_folder_without_logits_or_a_checkpoint_is_called_neither(scenes, tmp_path, named):
+def test_a_folder_without_logits_or_a_checkpoint_is_rejected(scenes, tmp_path, named):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "log.csv").write_text("step\n")
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Scores from files and from networks, beside images and labels."""
+"""Scores from files and from networks, with images and labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def save(folder, name, logits, key="logits"):
     np.savez(folder / f"{name}.npz", **{key: logits})
 
 
-def test_saved_logits_are_stretched_to_the_image_as_torch_stretches(tmp_path):
+def test_saved_logits_are_resized_to_the_image_like_torch(tmp_path):
     logits = np.random.default_rng(3).normal(size=(3, 12, 13)).astype(np.float16)
     save(tmp_path, "scene_000001", logits)
     save(tmp_path, "not_an_image", logits)
@@ -47,7 +47,7 @@ def test_saved_logits_are_stretched_to_the_image_as_torch_stretches(tmp_path):
         (np.full((3, 4, 4), np.nan), "NaN or infinity"),
     ],
 )
-def test_files_that_hold_no_logits_of_these_labels_are_refused(tmp_path, logits, message):
+def test_files_without_logits_of_these_classes_are_rejected(tmp_path, logits, message):
     save(tmp_path, "scene_000000", logits)
     with pytest.raises(InputError, match=message):
         SavedScores(tmp_path, SCENES)
@@ -70,26 +70,26 @@ LOGITS = np.random.default_rng(8).normal(size=(3, 12, 13), scale=4)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_probabilities_are_not_taken_for_logits(tmp_path, dtype):
+def test_probabilities_are_not_accepted_as_logits(tmp_path, dtype):
     np.save(tmp_path / "scene_000000.npy", softmax(LOGITS).astype(dtype))
     with pytest.raises(InputError, match=r"scene_000000\.npy holds probabilities.*Pass probabilities=True\."):
         SavedScores(tmp_path, SCENES)
     assert len(SavedScores(tmp_path, SCENES, probabilities=True)) == 1
 
 
-def test_logits_are_not_taken_for_probabilities(tmp_path):
+def test_logits_are_not_accepted_as_probabilities(tmp_path):
     save(tmp_path, "scene_000000", LOGITS)
     with pytest.raises(InputError, match=r"expected probabilities, .* For logits leave out probabilities=True"):
         SavedScores(tmp_path, SCENES, probabilities=True)
 
 
-def test_energies_are_not_taken_for_logits(tmp_path):
+def test_energies_are_not_accepted_as_logits(tmp_path):
     save(tmp_path, "scene_000000", -np.log(softmax(LOGITS)))
     with pytest.raises(InputError, match="holds energies, -log p"):
         SavedScores(tmp_path, SCENES)
 
 
-def test_a_later_file_of_another_kind_is_refused_when_it_is_read(tmp_path):
+def test_a_later_file_of_another_kind_is_rejected_on_reading(tmp_path):
     save(tmp_path, "scene_000000", LOGITS)
     save(tmp_path, "scene_000001", softmax(LOGITS))
     source = SavedScores(tmp_path, SCENES)
@@ -107,33 +107,33 @@ def test_probabilities_are_resized_before_their_logarithm(tmp_path, named):
 
 
 @pytest.mark.parametrize("probabilities", [False, True])
-def test_of_several_arrays_the_one_that_is_named_is_read(tmp_path, probabilities):
+def test_the_named_array_of_several_is_read(tmp_path, probabilities):
     np.savez(tmp_path / "scene_000000.npz", image=np.zeros(3), logits=LOGITS, probabilities=softmax(LOGITS) ** 1)
     scores = SavedScores(tmp_path, SCENES, probabilities=probabilities)[0].scores
     assert (float(scores.max()) <= 0) == probabilities
 
 
-def test_arrays_without_a_name_that_says_which_are_refused(tmp_path):
+def test_ambiguous_arrays_are_rejected(tmp_path):
     np.savez(tmp_path / "scene_000000.npz", one=LOGITS, two=LOGITS)
     with pytest.raises(InputError, match="holds the arrays one, two, expected one, or one named logits"):
         SavedScores(tmp_path, SCENES)
 
 
-def test_an_array_by_itself_is_read_as_the_same_in_an_archive(tmp_path):
+def test_npy_and_npz_files_give_the_same_scores(tmp_path):
     np.save(tmp_path / "scene_000000.npy", LOGITS)
     save(tmp_path, "scene_000001", LOGITS, "scores")
     source = SavedScores(tmp_path, SCENES)
     assert torch.equal(source[0].scores, source[1].scores) and source.ids == ("scene_000000", "scene_000001")
 
 
-def test_two_files_for_one_image_are_refused(tmp_path):
+def test_two_files_for_one_image_are_rejected(tmp_path):
     np.save(tmp_path / "scene_000000.npy", LOGITS)
     save(tmp_path, "scene_000000", LOGITS)
     with pytest.raises(InputError, match=r"scene_000000\.np. and .*scene_000000\.np. are scores of the same image"):
         SavedScores(tmp_path, SCENES)
 
 
-def test_what_is_skipped_is_noted(tmp_path):
+def test_skipped_files_are_noted(tmp_path):
     save(tmp_path, "scene_000001", LOGITS)
     save(tmp_path, "another", LOGITS)
     (tmp_path / "more").mkdir()
@@ -146,14 +146,14 @@ def test_what_is_skipped_is_noted(tmp_path):
     ]
 
 
-def test_a_folder_without_scores_for_these_images_is_refused(tmp_path):
+def test_a_folder_without_scores_for_these_images_is_rejected(tmp_path):
     with pytest.raises(InputError, match="there is no folder"):
         SavedScores(tmp_path / "none", SCENES)
     with pytest.raises(InputError, match=r"none of the 0 files .* expected names such as scene_000000\.npz"):
         SavedScores(tmp_path, SCENES)
 
 
-def test_a_network_gets_colours_and_no_gradient_is_kept():
+def test_a_network_gets_colours_without_gradients():
     network = torch.nn.Conv2d(3, 3, 1)
     source = NetworkScores(lambda image: network(image / 255), SCENES)
     scored = source[2]
@@ -163,7 +163,7 @@ def test_a_network_gets_colours_and_no_gradient_is_kept():
     assert not scored.scores.requires_grad and not scored.scores.is_inference()
 
 
-def test_a_network_of_other_labels_is_refused():
+def test_a_network_of_another_number_of_classes_is_rejected():
     with pytest.raises(InputError, match="scores 4 classes, but the dataset has 3"):
         NetworkScores(Segmenter(torch.nn.Conv2d(3, 4, 1)).scores, SCENES)[0]
 
@@ -177,7 +177,7 @@ def test_shrinking_averages_scores_and_colours():
     assert Shrunk(ScoredScenes(1), 1)[0].scores.shape == (2, 28, 28)
 
 
-def test_images_are_kept_as_far_as_there_is_room():
+def test_images_are_cached_up_to_the_limit():
     class Counting(ScoredScenes):
         asked: list[int]
 
@@ -196,6 +196,6 @@ def test_images_are_kept_as_far_as_there_is_room():
     assert source.asked == [0, 1, 2, 2]
 
 
-def test_a_part_has_the_images_that_were_named():
+def test_a_subset_has_the_named_images():
     part = Subset(ScoredScenes(5), [4, 1])
     assert part.ids == ("disc_4", "disc_1") and part[0].id == "disc_4" and len(part) == 2

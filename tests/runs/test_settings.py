@@ -1,4 +1,4 @@
-"""Settings: defaults, files that hold what differs, the command line, and all errors at once."""
+"""Settings: defaults, files, the command line, and all errors together."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_a_file_changes_what_it_names_and_nothing_else(write):
     assert differences(Config(), config) == ["optimizer.lr_top: 0.01, 0.3"]
 
 
-def test_the_command_line_goes_before_the_file(write):
+def test_the_command_line_overrides_the_file(write):
     config = read_config(write("[training]\nsteps = 5\nbatch = 8\n"), ["training.steps=7", "data.root=/some where"])
     assert (config.training.steps, config.training.batch, config.data.root) == (7, 8, "/some where")
 
 
-def test_values_on_the_command_line_are_toml_where_they_can_be(write):
+def test_values_on_the_command_line_are_toml_if_valid(write):
     settings = ["data.scales=[0.5, 3]", "data.mirror=false", 'network.options.fc6="4x4"', "data.train=val"]
     config = read_config(write(""), settings)
     assert config.data.scales == (0.5, 3.0) and config.data.mirror is False
@@ -54,16 +54,16 @@ def test_stage_2_has_its_own_settings_and_shares_the_others(write):
     assert (two.training.steps, two.training.batch, two.uses_crf) == (20, 6, True)
 
 
-def test_the_command_line_goes_before_the_settings_of_stage_2(write):
+def test_the_command_line_overrides_the_settings_of_stage_2(write):
     path = write("[stage2.training]\nsteps = 20\n")
     assert read_config(path, ["training.stage=2", "training.steps=9"]).training.steps == 9
 
 
-def test_a_crf_that_is_switched_off_takes_no_part_in_stage_2(write):
+def test_a_disabled_crf_is_not_used_in_stage_2(write):
     assert not read_config(write(""), ["training.stage=2", "crf.enabled=false"]).uses_crf
 
 
-def test_all_that_is_wrong_is_listed_at_once(write):
+def test_all_errors_are_listed_together(write):
     path = write(
         "[optimizer]\nlr_topp = 0.1\nlr_rest = -1\n[stage2.training]\nsteps = 0\n[extra]\na = 1\n"
         "[[crf.kernels]]\nkind = 'spatial'\nsigma = [1, -2]\nwieght = 3\n[[crf.kernels]]\nkind = 'round'\n"
@@ -111,7 +111,7 @@ def test_all_that_is_wrong_is_listed_at_once(write):
         ("training.precision=16-mixed", "should be '32-true' or 'bf16-mixed'"),
     ],
 )
-def test_impossible_values_are_refused(write, setting, says):
+def test_impossible_values_are_rejected(write, setting, says):
     with pytest.raises(InputError, match=says):
         read_config(write(""), [setting])
 
@@ -128,7 +128,7 @@ def test_impossible_values_are_refused(write, setting, says):
         ("3", r"crf\.kernels: is 3; should be a valid (tuple|array)"),
     ],
 )
-def test_kernels_that_cannot_be_learnt_are_refused(write, kernels, says):
+def test_kernels_that_cannot_be_learnt_are_rejected(write, kernels, says):
     with pytest.raises(InputError, match=says):
         read_config(write(f"[crf]\nkernels = {kernels}\n"))
 
@@ -155,7 +155,7 @@ def test_the_kernels_of_a_crf_file_are_the_kernels_of_settings(write):
     assert config.crf.kernels[1]["sigma_xy"] == 60.0  # the default of Bilateral
 
 
-def test_kernels_outside_of_the_crfs_section_are_named(write):
+def test_kernels_outside_the_crf_section_are_named(write):
     with pytest.raises(InputError, match=r"kernels: unknown key; in settings the kernels are listed under \[\[crf\."):
         read_config(write(TWO_KERNELS))
 
@@ -176,7 +176,7 @@ def test_the_command_line_changes_one_kernel_of_the_list(write):
         ("", "training.steps.now=2", r"training\.steps\.now: steps is not a section"),
     ],
 )
-def test_a_setting_of_a_kernel_that_is_not_listed_is_refused(write, text, setting, says):
+def test_a_setting_of_a_kernel_that_is_not_listed_is_rejected(write, text, setting, says):
     path = write("[training]\nsteps = 3\n" + text.replace("[[kernels]]", "[[crf.kernels]]"))
     with pytest.raises(InputError, match=says):
         read_config(path, [setting])
@@ -188,7 +188,7 @@ def test_a_crf_starts_from_a_file_and_other_keys_override_it(write, tmp_path):
     path = write('[crf]\nfile = "tuned/crf.toml"\niterations = 9\n')  # relative to the settings
     config = read_config(path, ["crf.kernels.1.weight=4"])
     assert (config.crf.iterations, config.crf.halo, weights(config)) == (9, 1, [0.25, 4.0])
-    assert read_config(write(to_toml(config))) == config  # which no longer needs the other file
+    assert read_config(write(to_toml(config))) == config  # without the other file
 
 
 def test_a_crf_file_on_the_command_line_replaces_the_kernels_of_the_settings(write, tmp_path, monkeypatch):
@@ -222,20 +222,20 @@ def test_a_crf_file_that_cannot_be_used_is_named(write, tmp_path, content, says)
         read_config(write('[crf]\nfile = "crf.toml"\n'))
 
 
-def test_a_kernel_with_its_defaults_spelled_out_is_the_same_setting(write):
+def test_explicit_defaults_of_a_kernel_are_the_same_setting(write):
     bare = read_config(write("[[crf.kernels]]\nkind = 'spatial'\n"))
     full = "[[crf.kernels]]\nkind = 'spatial'\nweight = 1\nsigma = 3\nnormalization = 'symmetric'\n"
     assert differences(bare, read_config(write(full))) == []
 
 
-def test_a_kernel_that_differs_is_told_by_its_place(write):
+def test_a_different_kernel_is_named_by_its_index(write):
     listed = TWO_KERNELS.replace("[[kernels]]", "[[crf.kernels]]")
     one, two = read_config(write(listed)), read_config(write(listed), ["crf.kernels.1.weight=8"])
     assert differences(one, two) == ["crf.kernels.1.weight: 3.0, 8.0"]
 
 
 @pytest.mark.parametrize("text", ["[data\n", "a = = 1\n"])
-def test_what_is_no_toml_is_refused(write, text):
+def test_invalid_toml_is_rejected(write, text):
     with pytest.raises(InputError, match="is not TOML"):
         read_config(write(text))
 
@@ -260,23 +260,23 @@ def test_resolved_settings_read_back_the_same(write):
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("stage", [1, 2])
-def test_every_config_that_is_shipped_is_sound(path, stage):
+def test_every_shipped_config_is_valid(path, stage):
     assert read_config(path, [f"training.stage={stage}"]).training.stage == stage
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_every_config_that_is_shipped_holds_only_what_differs_from_the_defaults(path):
+def test_every_shipped_config_has_only_non_default_values(path):
     stage1 = path.read_text(encoding="utf-8").partition("[stage2")[0]
     lines = [line.partition("#")[0] for line in stage1.splitlines()]
     keys, section = 0, ""
     for line in lines:
         section = line if line.startswith("[") else section
-        keys += "=" in line and section.strip() != "[[crf.kernels]]"  # a list of kernels is given as a whole
+        keys += "=" in line and section.strip() != "[[crf.kernels]]"  # kernels are given as a complete list
     changed = [line for line in differences(Config(), read_config(path)) if not line.startswith("crf.kernels.")]
     assert keys and len(changed) == keys
 
 
-def test_the_papers_settings_are_those_of_the_paper():
+def test_the_config_of_the_paper_matches_the_paper():
     (path,) = (path for path in CONFIGS if path.stem == "voc12-vgg16")
     for stage in (1, 2):
         config = read_config(path, [f"training.stage={stage}"])

@@ -34,7 +34,7 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
 
 
 def start(*arguments: object, launcher: tuple[str, ...] = (), **environment: str) -> subprocess.Popen[str]:
-    """The command line in a group of processes of its own."""
+    """Run the command line in a separate process group."""
     module = ("-m", "--", "densefield") if launcher else ("-m", "densefield")
     return subprocess.Popen(
         [sys.executable, *launcher, *module, *map(str, arguments)],
@@ -59,7 +59,7 @@ def options(settings: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 5])
-def test_sigterm_ends_a_run_after_the_step_and_it_resumes_to_the_same_bits(tiny, tmp_path, monkeypatch, step):
+def test_sigterm_ends_a_run_after_the_step_and_resuming_gives_the_same_result(tiny, tmp_path, monkeypatch, step):
     config = read_config(tiny)
     train(config, tmp_path / "whole")
     true_step, count = loop.training_step, iter(range(1, 100))
@@ -94,7 +94,7 @@ def test_sigterm_at_the_last_step_changes_nothing(tiny, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no groups of processes")
-def test_sigterm_to_all_processes_of_a_run_writes_a_checkpoint_though_workers_get_it_too(tiny, tmp_path):
+def test_sigterm_to_all_processes_and_workers_writes_a_checkpoint(tiny, tmp_path):
     settings = [
         "training.steps=500",
         "training.workers=2",
@@ -127,7 +127,7 @@ def test_sigterm_to_one_of_two_processes_ends_both_with_one_checkpoint(tiny, tmp
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="children are found in /proc")
-def test_a_process_that_stops_answering_ends_the_others_in_bounded_time_with_one_line(tiny, tmp_path):
+def test_a_hanging_process_ends_the_others_in_bounded_time_with_one_line(tiny, tmp_path):
     settings = ["training.steps=5000", "training.validate_every=5000", "training.checkpoint_every=9"]
     arguments = ("train", tiny, "--run", tmp_path / "run", *options(settings))
     process = start(*arguments, launcher=TORCHRUN, DENSEFIELD_TIMEOUT="4")
@@ -137,7 +137,7 @@ def test_a_process_that_stops_answering_ends_the_others_in_bounded_time_with_one
     try:
         began = time.monotonic()
         _, told = process.communicate(timeout=100)
-        # 4 seconds until the other gives up, and up to 30 more in which torchrun waits for the silent one to end.
+        # 4 s until the other process times out, and up to 30 s in which torchrun waits for the hanging one.
         assert time.monotonic() - began < 60 and process.returncode == 1
     finally:
         if Path(f"/proc/{silent}").exists():
@@ -147,12 +147,12 @@ def test_a_process_that_stops_answering_ends_the_others_in_bounded_time_with_one
 
 
 def children(process: int) -> list[int]:
-    """The ids of the processes that one has started, in their order."""
+    """The ids of the child processes, in order."""
     text = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii")
     return sorted(map(int, text.split()))
 
 
-def test_only_errors_about_connections_are_taken_for_a_lost_process(monkeypatch):
+def test_only_connection_errors_mean_a_lost_process(monkeypatch):
     monkeypatch.setenv("DENSEFIELD_TIMEOUT", "2.5")
     assert process_timeout() == timedelta(seconds=2.5)
     with pytest.raises(LostProcess, match=r"another of the 3 processes .* 2\.5 seconds"), naming_lost_processes(3):

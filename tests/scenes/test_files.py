@@ -69,7 +69,7 @@ def test_an_interrupted_run_is_resumed(tmp_path):
     assert write_scenes(tmp_path / "part", 6, **RECIPE) == 0
 
 
-def test_a_folder_can_grow_and_keeps_its_split(tmp_path):
+def test_more_scenes_can_be_added_and_the_split_is_kept(tmp_path):
     write_scenes(tmp_path, 4, **RECIPE, val_share=0.5)
     before = lines(tmp_path, "val")
     assert write_scenes(tmp_path, 7, **RECIPE, val_share=0.5) == 3
@@ -77,7 +77,7 @@ def test_a_folder_can_grow_and_keeps_its_split(tmp_path):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.25, 1 / 3, 0.7, 0.9])
-def test_the_validation_share_is_kept_and_spread_evenly(share):
+def test_the_validation_fraction_is_kept_and_spread_evenly(share):
     chosen = [in_validation(index, share) for index in range(1000)]
     assert sum(chosen) == int(1000 * share + 1e-9)
     assert all(abs(sum(chosen[:n]) - n * share) < 1 for n in range(1, 1000, 37))

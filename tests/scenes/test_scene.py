@@ -39,7 +39,7 @@ class TestReproducibility:
         sequence = [draw_scene(SEED, index, (96, 112), 6) for index in range(8)]
         assert digest(draw_scene(SEED, 7, (96, 112), 6)) == digest(sequence[7])
 
-    def test_another_process_draws_the_same(self):
+    def test_scenes_are_the_same_in_another_process(self):
         code = f"""
 import hashlib
 from densefield.scenes.scene import draw_scene
@@ -50,14 +50,14 @@ print(hashlib.sha256(b"".join(s.image.tobytes() + s.labels.tobytes() for s in sa
         here = digest(*(draw_scene(SEED, index, (96, 96), 20) for index in range(12)))
         assert there.stdout.strip() == here
 
-    def test_every_machine_draws_the_same(self):
-        """Recorded on one machine. An intended change also increases VERSION in scenes/files.py."""
+    def test_scenes_are_the_same_on_every_platform(self):
+        """Recorded checksums. An intended change also increases VERSION in scenes/files.py."""
         drawn = digest(*(draw_scene(SEED, index, (96, 128), 20) for index in range(40)))
         assert drawn == "fc77521e3756f5fd318983ad5c5649e829d734f27c636dbb5fcb6eea4f7cfb55"
 
     def test_scenes_depend_on_seed_index_size_and_classes(self):
         settings = [(SEED, 0, (96, 96), 5), (SEED + 1, 0, (96, 96), 5), (SEED, 6, (96, 96), 5), (SEED, 0, (96, 96), 12)]
-        # Six scenes each: one scene may by chance have the same objects of 5 classes as of 12.
+        # Six scenes each, since one scene may have the same objects by chance.
         drawn = {digest(*(draw_scene(seed, first + k, *rest) for k in range(6))) for seed, first, *rest in settings}
         assert len(drawn) == 4
 
@@ -76,8 +76,8 @@ def test_noise_is_nearly_normal():
     noise = nearly_normal(random_generator(90533), (300, 301)).astype(np.float64)
     n = noise.size
     assert abs(noise).max() < 3.5
-    assert abs(noise.mean()) < 5 / n**0.5  # five standard errors of a mean
-    assert abs(noise.std() - 1) < 5 / (2 * n) ** 0.5  # and of a standard deviation
+    assert abs(noise.mean()) < 5 / n**0.5  # five standard errors of the mean
+    assert abs(noise.std() - 1) < 5 / (2 * n) ** 0.5  # and of the standard deviation
     # The sum of four uniform numbers has the excess kurtosis -6/5/4; that of a normal distribution is 0.
     assert np.mean(noise**4) - 3 == pytest.approx(-0.3, abs=5 * (24 / n) ** 0.5)
     neighbours = np.mean(noise[:, 1:] * noise[:, :-1])
@@ -119,7 +119,7 @@ class TestContent:
             assert inside.any() and not inside[far].any()
             assert any(part.textured for part in parts)
             deep = join(*(part.distance for part in parts)) < -0.1
-            assert deep.sum() < 0.75 * inside.sum()  # much of it lies within a tenth of the radius of its border
+            assert deep.sum() < 0.75 * inside.sum()  # much of it is within a tenth of the radius of its border
 
     @pytest.mark.parametrize("kind", SCENE_CLASSES, ids=lambda kind: kind.name)
     def test_a_texture_is_bounded_and_varies(self, kind):
@@ -141,7 +141,7 @@ def scenes():
 
 class TestDifficulty:
     def test_colour_alone_does_not_reveal_the_class(self, scenes):
-        """The best label for each colour, learnt from three quarters of the scenes, finds hardly any object."""
+        """The best label for each colour, learnt from three quarters of the scenes, finds almost no object."""
         count = np.zeros((16**3, 6))
         for sample in scenes[:120]:
             np.add.at(count, (_bins(sample.image), sample.labels.reshape(-1)), 1)
@@ -154,7 +154,7 @@ class TestDifficulty:
                 either[label] += ((found == label) | (true == label)).sum()
         assert (both[1:] / either[1:]).mean() < 0.2
 
-    def test_borders_of_labels_are_edges_of_the_image(self, scenes):
+    def test_label_boundaries_are_image_edges(self, scenes):
         """The step across a border is larger than within an object or the background, in the median."""
         across, within = [], []
         for sample in scenes[:40]:

@@ -1,4 +1,4 @@
-"""What the names in the settings stand for."""
+"""Settings select networks, CRFs, optimisers and data."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from tests.support.tiny_voc import TRAIN, VAL, write_voc
 
 
 def photo_kernels(compatibility):
-    """The default kernels with another form of their weights."""
+    """The default kernels with weights of another form."""
     return tuple({**kernel, "compatibility": compatibility} for kernel in CRFConfig().kernels)
 
 
-def test_the_crf_is_there_in_stage_2_alone(tiny):
+def test_the_crf_is_used_in_stage_2_only(tiny):
     assert build_segmenter(read_config(tiny)).crf is None
     assert build_segmenter(read_config(tiny, ["training.stage=2"])).crf is not None
     assert build_segmenter(read_config(tiny, ["training.stage=2", "crf.enabled=false"])).crf is None
@@ -47,13 +47,13 @@ def test_the_crf_is_there_in_stage_2_alone(tiny):
         ("small_network", {"width": 32}, "SmallNetwork"),
     ],
 )
-def test_networks_by_name(name, options, kind):
+def test_networks_are_built_by_name(name, options, kind):
     network = build_network(NetworkConfig(name=name, num_classes=5, pretrained=False, options=options))
     assert type(network).__name__ == kind and network.num_classes == 5
     assert augmentation(DataConfig(), network.normalization).fill == network.normalization.fill
 
 
-def test_the_papers_crf_has_nine_parameters():
+def test_the_crf_of_the_paper_has_nine_parameters():
     values = build_crf(CRFConfig(), num_classes=21).values()
     assert {name: np.shape(value) for name, value in values.items()} == {
         "spatial.sigma": (2,),
@@ -69,7 +69,7 @@ def test_compatibilities_start_as_the_same_potts_model(compatibility, shape):
     image = torch.randint(256, (1, 3, 6, 7), generator=torch.Generator().manual_seed(632))
     crf = build_crf(CRFConfig(kernels=photo_kernels(compatibility)), num_classes=4)
     assert np.shape(crf.values()["bilateral.weight"]) == shape
-    # The same sums in another order, of logarithms up to about 10.
+    # The same sums in another order, of logarithms up to 10.
     assert torch.allclose(crf(scores, image), build_crf(CRFConfig(), num_classes=4)(scores, image), atol=1e-4)
 
 
@@ -98,13 +98,13 @@ def test_frozen_parameters_are_not_in_the_optimiser(tiny):
     assert [tuple(each.shape) for each in group["params"]] == [(), ()]
 
 
-def test_a_pattern_that_freezes_nothing_is_refused():
+def test_a_pattern_that_freezes_nothing_is_rejected():
     with pytest.raises(ValueError, match=r"matches none of spatial\.log_sigma, spatial\.log_weight, bilateral\.log_s"):
         CRFConfig(freeze=("*.sigma",))
 
 
 @pytest.mark.parametrize("compatibility", ["potts", "per_label", "matrix"])
-def test_what_may_be_frozen_is_what_there_is(compatibility):
+def test_the_error_of_a_pattern_lists_the_parameters(compatibility):
     kernels = (*photo_kernels(compatibility), {"kind": "spatial", "covariance": [[9, 1], [1, 4]]})
     names = [name for name, _ in build_crf(CRFConfig(kernels=kernels), num_classes=4).named_parameters()]
     assert "spatial2.lower" in names
@@ -112,7 +112,7 @@ def test_what_may_be_frozen_is_what_there_is(compatibility):
     assert not any(parameter.requires_grad for parameter in frozen.parameters())
 
 
-def test_top_rest_and_crf_have_rates_of_their_own_and_the_crf_does_not_decay(tiny):
+def test_top_rest_and_crf_have_separate_learning_rates_and_the_crf_has_no_weight_decay(tiny):
     config = read_config(tiny, ["training.stage=2"])
     optimizer = build_optimizer(config.optimizer, build_segmenter(config))
     rates = {group["name"]: (group["initial_lr"], group["weight_decay"]) for group in optimizer.param_groups}
@@ -120,24 +120,24 @@ def test_top_rest_and_crf_have_rates_of_their_own_and_the_crf_does_not_decay(tin
     assert rates["top biases"] == pytest.approx((0.04, 0.0)) and rates["crf"] == (0.5, 0.0)
 
 
-def test_scenes_for_validation_are_not_those_trained_on(tiny):
+def test_validation_scenes_are_not_training_scenes(tiny):
     train, val = build_datasets(read_config(tiny))
     assert (len(train), len(val)) == (10, 3) and not set(train.ids) & set(val.ids)
 
 
-def test_some_images_of_validation_are_spread_evenly(tiny):
+def test_a_limit_on_validation_images_spreads_them_evenly(tiny):
     _, val = build_datasets(read_config(tiny, ["data.scenes.val_images=10", "data.val_images=4"]))
     assert [int(name[-2:]) for name in val.ids] == [10, 12, 15, 17]
 
 
-def test_a_part_gives_the_images_it_names(tiny):
+def test_a_subset_has_the_named_images(tiny):
     train, _ = build_datasets(read_config(tiny))
     part = Subset(train, [7, 2])
     assert part.ids == (train.ids[7], train.ids[2]) and np.array_equal(part[1].image, train[2].image)
 
 
 def with_voc(tiny, root, *more):
-    """Settings for a copy of VOC 2012 that has three images for training and two others."""
+    """Settings for a copy of VOC 2012 with three training images and two others."""
     return read_config(tiny, ["data.kind=voc2012", f"data.root={root}", "network.num_classes=21", *more])
 
 
@@ -146,7 +146,7 @@ def test_held_out_images_are_not_trained_on(tiny, tmp_path):
     train, val = build_datasets(config)
     assert val.ids == (TRAIN[0], TRAIN[1]) and train.ids == (TRAIN[2],)
     assert val[0].image.shape[1] == 5 and val[0].image.shape[:2] == val[0].labels.shape
-    assert open_split(config.data, "val").ids == VAL  # what is judged by in the end stays whole
+    assert open_split(config.data, "val").ids == VAL  # the validation split stays complete
 
 
 def test_not_all_images_can_be_held_out(tiny, tmp_path):
@@ -167,17 +167,17 @@ def write_folder(root, *names):
     return root
 
 
-def test_a_folder_without_split_lists_is_trained_on_save_what_is_held_out(tiny, tmp_path):
+def test_a_folder_without_split_lists_is_trained_on_without_held_out_images(tiny, tmp_path):
     root = write_folder(tmp_path / "data", *"abcdef")
     config = read_config(tiny, ["data.kind=folder", f"data.root={root}", "data.held_out=2"])
     train, val = build_datasets(config)
     assert train.ids == ("b", "c", "e", "f") and val.ids == ("a", "d")
-    assert open_split(config.data, default_split(config.data)).ids == val.ids  # what a run is evaluated on
+    assert open_split(config.data, default_split(config.data)).ids == val.ids  # the split of the evaluation
     explicit = read_config(tiny, ["data.kind=folder", f"data.root={root}", "data.held_out=2", "data.val=held_out"])
     assert build_datasets(explicit)[1].ids == val.ids and default_split(explicit.data) == "held_out"
 
 
-def test_a_folder_without_split_lists_is_not_validated_on_what_is_trained_on(tiny, tmp_path):
+def test_a_folder_without_split_lists_is_not_validated_on_training_images(tiny, tmp_path):
     root = write_folder(tmp_path / "data", *"abcdef")
     with pytest.raises(InputError, match=r"no split lists, so validation would use .*images\. Set data\.held_out"):
         build_datasets(read_config(tiny, ["data.kind=folder", f"data.root={root}"]))
@@ -199,7 +199,7 @@ def test_a_run_is_evaluated_on_the_split_of_validation_or_on_val(tiny, tmp_path,
 
 
 @pytest.mark.parametrize("split", ["train", "val"])
-def test_a_split_without_masks_is_refused(tiny, tmp_path, split):
+def test_a_split_without_masks_is_rejected(tiny, tmp_path, split):
     for folder in ("images", "masks", "splits"):
         (tmp_path / folder).mkdir()
     (tmp_path / "classes.txt").write_text("background\na\nb\nc\n")

@@ -26,7 +26,7 @@ from densefield.tuning.lbfgs import flat_values
 
 PAPER = Path(__file__).parents[2] / "configs" / "voc12-vgg16.toml"
 SCENES = ["data.kind=scenes", "data.scenes.size=[306, 306]", "data.scenes.object_classes=20", "data.scenes.images=2"]
-RATES = ["optimizer.lr_top=0.002", "optimizer.lr_rest=0.0002"]  # from nothing, the paper's own overshoot
+RATES = ["optimizer.lr_top=0.002", "optimizer.lr_rest=0.0002"]  # the rates of the paper diverge from random weights
 STEPS, BATCH = 5, 2
 
 

@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a run that was begun, stopped and gone on with."""
+"""TensorBoard shows a run that was stopped and resumed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from densefield.training.log import BOARD, RunLog
 
 
 def write_losses(run, losses, after=0):
-    """One session of a run that goes on after a step; its files have names that sort before those of the next."""
+    """One session of a run that resumes after a step; its file names sort before those of the next session."""
     with RunLog(run, 1, None, after) as log:
         for step, loss in enumerate(losses, start=after + 1):
             log.write(step, None, loss=loss, images_per_second=1)
-    # Within one second, and in one process, TensorBoard does not always name files in their order.
+    # Within one second, TensorBoard file names of one process are not always in order.
     sessions = len(list((run / BOARD).glob("events.out.tfevents.0*")))
     (new,) = (path for path in (run / BOARD).iterdir() if not path.name.startswith("events.out.tfevents.0"))
     new.rename(new.with_name(f"events.out.tfevents.0{sessions}"))
@@ -34,13 +34,13 @@ def test_a_run_shows_all_its_steps_from_the_first(tmp_path):
     assert shown_losses(tmp_path) == [(1, 3), (2, 2), (3, 1)]
 
 
-def test_a_run_that_begins_again_before_its_first_checkpoint_shows_no_step_twice(tmp_path):
+def test_a_run_restarted_before_its_first_checkpoint_logs_no_step_twice(tmp_path):
     write_losses(tmp_path, [3, 2, 1])
     write_losses(tmp_path, [5, 4])
     assert shown_losses(tmp_path) == [(1, 5), (2, 4)]
 
 
-def test_a_run_that_goes_on_keeps_its_steps_up_to_there(tmp_path):
+def test_a_resumed_run_keeps_its_logged_steps(tmp_path):
     write_losses(tmp_path, [3, 2, 1])
     write_losses(tmp_path, [6, 5], after=2)
     assert shown_losses(tmp_path) == [(1, 3), (2, 2), (3, 6), (4, 5)]

@@ -1,4 +1,4 @@
-"""The loop: what a step computes, what a run leaves behind, and when it stops."""
+"""The training loop: steps, files of a run, and divergence."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rows(run):
 
 
 def a_batch(size: int = 4, labels: int = 4) -> Batch:
-    """Random pixels of which part is void, in each image another part."""
+    """Random pixels, with different void regions in each image."""
     generator = torch.Generator().manual_seed(5519)
     image = torch.randint(256, (size, 3, 16, 24), dtype=torch.uint8, generator=generator)
     label = torch.randint(labels, (size, 16, 24), generator=generator)
@@ -50,14 +50,14 @@ def step_on(config: Config, batch: Batch, parts: int = 1):
     """The loss of one step, and the segmenter after it with its gradients."""
     fabric = Fabric(accelerator="cpu", devices=1)
     torch.manual_seed(41)
-    segmenter = build_segmenter(config).double()  # in which sums in another order differ by less than can be mistaken
+    segmenter = build_segmenter(config).double()  # float64, so that summation order does not matter
     model, optimizer = fabric.setup(segmenter, build_optimizer(config.optimizer, segmenter))
     overlap = torch.zeros(4, 4, dtype=torch.int64)
     return training_step(fabric, model, optimizer, batch, parts, overlap), segmenter, overlap
 
 
 class TestStep:
-    def test_the_loss_is_that_of_the_paper_and_the_update_that_of_the_optimiser(self, tiny):
+    def test_a_step_has_the_loss_of_the_paper_and_the_update_of_the_optimiser(self, tiny):
         config, batch = read_config(tiny, ["training.stage=2"]), a_batch()
         loss, segmenter, overlap = step_on(config, batch)
         torch.manual_seed(41)
@@ -66,12 +66,12 @@ class TestStep:
         expected = log_likelihood_loss(twin(batch.image), batch.labels)
         expected.backward()
         optimizer.step()
-        assert loss == pytest.approx(float(expected.detach()), rel=1e-6)  # the loop adds up losses in float32
+        assert loss == pytest.approx(float(expected.detach()), rel=1e-6)  # the loop sums losses in float32
         for (name, one), two in zip(segmenter.named_parameters(), twin.parameters(), strict=True):
             assert torch.allclose(one, two, rtol=1e-11, atol=1e-13), name
         assert int(overlap.sum()) == int((batch.labels != 255).sum())
 
-    def test_parts_of_a_batch_give_the_gradient_of_the_whole(self, tiny):
+    def test_accumulated_parts_give_the_gradient_of_the_batch(self, tiny):
         config, batch = read_config(tiny, ["training.stage=2"]), a_batch()
         (one, whole, counted), (two, parts, counted_parts) = (step_on(config, batch, parts) for parts in (1, 4))
         assert one == pytest.approx(two, rel=1e-6) and torch.equal(counted, counted_parts)
@@ -79,8 +79,8 @@ class TestStep:
             assert (a.grad - b.grad).norm() <= 1e-10 * a.grad.norm(), name
 
     @pytest.mark.parametrize("parts", [1, 2])
-    def test_padding_takes_no_part_in_the_crf(self, tiny, parts):
-        """The step is that of a loss on marginals for which padding was ignored, and not that of others."""
+    def test_padding_is_ignored_by_the_crf(self, tiny, parts):
+        """The step equals that of marginals with ignored padding, and not without."""
         config, batch = read_config(tiny, ["training.stage=2"]), a_batch()
         padding = torch.zeros(4, 16, 24, dtype=torch.bool)
         padding[1, :, 15:], padding[2, :6] = True, True
@@ -100,14 +100,14 @@ class TestStep:
             ]
             assert all(close) if agrees else not any(close)
 
-    def test_in_stage_2_all_nine_parameters_of_the_crf_move(self, tiny):
+    def test_in_stage_2_all_nine_parameters_of_the_crf_change(self, tiny):
         config = read_config(tiny, ["training.stage=2"])
         before = build_segmenter(config).crf
         _, segmenter, _ = step_on(config, a_batch())
         moved = [b - a for a, b in zip(before.parameters(), segmenter.crf.parameters(), strict=True)]
         assert sum(each.numel() for each in moved) == 9 and all((each != 0).all() for each in moved)
 
-    def test_a_batch_that_is_all_void_changes_nothing_but_by_decay(self, tiny):
+    def test_a_void_batch_changes_parameters_by_weight_decay_only(self, tiny):
         batch = a_batch()
         batch.labels.fill_(255)
         loss, segmenter, _ = step_on(read_config(tiny), batch)
@@ -134,7 +134,7 @@ class TestStep:
 
 
 class TestRates:
-    def test_poly_falls_from_the_rate_to_nothing(self, tiny):
+    def test_the_poly_schedule_falls_to_zero(self, tiny):
         config = read_config(tiny, ["training.steps=10"])
         optimizer = build_optimizer(config.optimizer, build_segmenter(config))
         rates = []
@@ -143,20 +143,20 @@ class TestRates:
             rates.append(optimizer.param_groups[0]["lr"])
         assert rates == pytest.approx([0.02, 0.02 * 0.5**0.9, 0.02 * 0.1**0.9])
 
-    def test_constant_stays(self, tiny):
+    def test_the_constant_schedule_is_constant(self, tiny):
         config = read_config(tiny, ["optimizer.schedule=constant"])
         optimizer = build_optimizer(config.optimizer, build_segmenter(config))
         build_schedule(config, optimizer, 5)
         assert optimizer.param_groups[0]["lr"] == pytest.approx(0.02)
 
 
-# Tests that replace training_step() never call the optimiser, of which torch's schedule warns.
+# Tests that replace training_step() never call the optimiser, and torch's scheduler warns.
 no_optimizer = pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler")
 
 
 @no_optimizer
 class TestRun:
-    def test_two_stages_leave_settings_logs_and_checkpoints(self, tiny, tmp_path):
+    def test_two_stages_write_settings_logs_and_checkpoints(self, tiny, tmp_path):
         one, two = tmp_path / "one", tmp_path / "two"
         best = train(read_config(tiny), one)
         train(read_config(tiny, ["training.stage=2", f"training.start_from={one}"]), two)
@@ -173,7 +173,7 @@ class TestRun:
         names = ["spatial.weight", "bilateral.weight", *(f"spatial.sigma.{n}" for n in range(2))]
         names += [f"bilateral.sigma.{n}" for n in range(5)]
         assert len(names) == 9 and set(names) == set(joint[0]) - set(table[0])
-        assert all(len({row[name] for row in joint}) == 4 for name in names)  # they move at each of the four steps
+        assert all(len({row[name] for row in joint}) == 4 for name in names)  # they change in each of the four steps
         assert list((two / "tensorboard").glob("events*"))
 
         assert read_config(two / "config.toml") == read_config(tiny, ["training.stage=2", f"training.start_from={one}"])
@@ -202,7 +202,7 @@ class TestRun:
         stage1 = read_checkpoint(one)["model"]
         assert all(torch.equal(seen[0][name], value) for name, value in stage1.items())
 
-    def test_a_crf_is_taken_over_from_a_run_that_has_one(self, tiny, tmp_path, monkeypatch):
+    def test_a_crf_is_loaded_from_a_run_that_has_one(self, tiny, tmp_path, monkeypatch):
         one, two, three = (tmp_path / name for name in ("one", "two", "three"))
         train(read_config(tiny, ["training.steps=1"]), one)
         train(read_config(tiny, ["training.stage=2", f"training.start_from={one}"]), two)
@@ -223,8 +223,8 @@ class TestRun:
 class TestErrors:
     @pytest.mark.parametrize("rate", ["lr_top=1e6", "lr_top=1e30", "lr_crf=1e6"])
     @pytest.mark.parametrize("stage", [1, 2])
-    def test_divergence_stops_the_run_and_names_the_last_good_checkpoint(self, tiny, tmp_path, stage, rate):
-        """Good is one from which lower rates go on."""
+    def test_divergence_stops_the_run_and_names_the_last_valid_checkpoint(self, tiny, tmp_path, stage, rate):
+        """A valid checkpoint is one from which training can continue with lower rates."""
         if stage == 1 and "crf" in rate:
             pytest.skip("there is no CRF in stage 1")
         one, run = tmp_path / "one", tmp_path / "run"
@@ -235,13 +235,13 @@ class TestErrors:
             train(read_config(tiny, settings), run)
         assert "lr_top" in str(caught.value)
         named = re.search(r"last good checkpoint is (\S+\.pt)", str(caught.value))
-        start = named[1] if named else one  # the first update may have done it
+        start = named[1] if named else one  # the first update may have diverged
         low = [f"optimizer.{name}=1e-6" for name in ("lr_top", "lr_rest", "lr_crf")]
         low += [f"training.stage={stage}", f"training.start_from={start}", "training.steps=1"]
         train(read_config(tiny, low), run / "low")
         assert float(rows(run / "low")[-1]["loss"]) < 10 * math.log(4)
 
-    def test_the_checkpoint_whose_parameters_failed_is_not_the_good_one(self, tiny, tmp_path, monkeypatch):
+    def test_a_diverged_checkpoint_is_not_the_last_valid_one(self, tiny, tmp_path, monkeypatch):
         steps = iter([1.0, 1.0, 1.0])
 
         def step(*_):
@@ -262,7 +262,7 @@ class TestErrors:
             assert as_flags(said, FLAGS).endswith(f"start a new run with --from={run / 'checkpoints' / good}.")
             assert read_checkpoint(run / "checkpoints" / good)["step"] == 2
 
-    def test_what_fails_before_anything_is_learnt_is_not_blamed_on_the_rates(self, tiny, tmp_path):
+    def test_a_failure_before_the_first_step_is_not_attributed_to_learning_rates(self, tiny, tmp_path):
         train(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
         kernels = "crf.kernels=[{kind = 'bilateral', sigma_rgb = 1e-12}]"
         settings = ["training.stage=2", f"training.start_from={tmp_path / 'one'}", kernels]
@@ -286,20 +286,20 @@ class TestErrors:
             train(read_config(tiny, ["training.stage=2"]), tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
-    def test_weights_of_another_network_are_refused_before_anything_is_written(self, tiny, tmp_path):
+    def test_weights_of_another_network_are_rejected_before_writing(self, tiny, tmp_path):
         train(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
         settings = ["training.stage=2", f"training.start_from={tmp_path / 'one'}", "network.options.width=64"]
         with pytest.raises(InputError, match="do not fit"):
             train(read_config(tiny, settings), tmp_path / "two")
         assert not (tmp_path / "two").exists()
 
-    def test_a_run_that_is_there_is_not_overwritten(self, tiny, tmp_path):
+    def test_an_existing_run_is_not_overwritten(self, tiny, tmp_path):
         config = read_config(tiny, ["training.steps=1"])
         train(config, tmp_path / "run")
         with pytest.raises(InputError, match="holds a run already"):
             train(config, tmp_path / "run")
 
-    def test_data_that_are_not_there_are_named_before_anything_is_written(self, tiny, tmp_path):
+    def test_missing_data_are_named_before_writing(self, tiny, tmp_path):
         with pytest.raises(InputError, match="nowhere"):
             train(read_config(tiny, ["data.kind=folder", f"data.root={tmp_path / 'nowhere'}"]), tmp_path / "run")
         assert not (tmp_path / "run").exists()

@@ -1,4 +1,4 @@
-"""A run that was stopped at any moment goes on to the very parameters that it would have had."""
+"""A run that is stopped at any step resumes to the same parameters."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from densefield.training.loop import train
 
 
 class Stop(Exception):
-    """What ends a run in these tests."""
+    """The exception that ends a run in these tests."""
 
 
 def same(one: object, two: object) -> bool:
-    """Whether two checkpoints, or parts of them, are the same to the last bit."""
+    """Whether two checkpoints, or parts of them, are bitwise equal."""
     if isinstance(one, torch.Tensor):
         return isinstance(two, torch.Tensor) and torch.equal(one, two)
     if isinstance(one, dict):
@@ -52,7 +52,7 @@ def last(run):
 
 @contextmanager
 def stopping_at(monkeypatch, step: int):
-    """Ends a run in this step, and sees to it that it was."""
+    """End a run in this step, and check that it ended."""
     count = iter(range(1, 1000))
     true_step = loop.training_step
 
@@ -67,7 +67,7 @@ def stopping_at(monkeypatch, step: int):
             yield
 
 
-def test_a_run_that_was_killed_goes_on_to_the_same_bits(tiny, tmp_path):
+def test_a_killed_run_resumes_to_the_same_result(tiny, tmp_path):
     stage1, whole, killed = (tmp_path / name for name in ("stage1", "whole", "killed"))
     train(read_config(tiny, ["training.steps=2"]), stage1)
     settings = ["training.stage=2", f"training.start_from={stage1}", "training.steps=24", "training.validate_every=9"]
@@ -85,7 +85,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bits(tiny, tmp_path):
     while not (killed / "checkpoints" / "last.pt").exists():
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.005)
-    time.sleep(0.07)  # into the middle of something
+    time.sleep(0.07)  # at an arbitrary moment
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert last(killed)["step"] < 24
@@ -97,7 +97,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bits(tiny, tmp_path):
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 5, 6])
-def test_dropout_goes_on_where_it_was(tiny, tmp_path, monkeypatch, step):
+def test_dropout_resumes_its_random_state(tiny, tmp_path, monkeypatch, step):
     def with_dropout(config):
         network = SmallNetwork(4, 32, "group")
         network.blocks.append(nn.Dropout())
@@ -108,12 +108,12 @@ def test_dropout_goes_on_where_it_was(tiny, tmp_path, monkeypatch, step):
     train(config, tmp_path / "whole")
     with stopping_at(monkeypatch, step):
         train(config, tmp_path / "stopped")
-    torch.rand(step)  # another process would have another state
+    torch.rand(step)  # simulates the random state of another process
     train(config, tmp_path / "stopped", resume=True)
     assert same(last(tmp_path / "stopped"), last(tmp_path / "whole"))
 
 
-def test_what_a_kill_leaves_half_written_does_no_harm(tiny, tmp_path, monkeypatch):
+def test_partial_files_of_a_killed_run_are_ignored(tiny, tmp_path, monkeypatch):
     config, run = read_config(tiny), tmp_path / "run"
     with stopping_at(monkeypatch, 6):
         train(config, run)
@@ -125,7 +125,7 @@ def test_what_a_kill_leaves_half_written_does_no_harm(tiny, tmp_path, monkeypatc
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["best.pt", "last.pt", "previous.pt"]
 
 
-def test_a_run_that_is_done_is_done(tiny, tmp_path):
+def test_a_finished_run_is_not_resumed(tiny, tmp_path):
     config = read_config(tiny)
     best = train(config, tmp_path / "run")
     before = (tmp_path / "run" / "log.csv").read_text(encoding="utf-8")
@@ -133,25 +133,25 @@ def test_a_run_that_is_done_is_done(tiny, tmp_path):
     assert (tmp_path / "run" / "log.csv").read_text(encoding="utf-8") == before
 
 
-def test_other_settings_are_not_resumed_with(tiny, tmp_path):
+def test_a_run_is_not_resumed_with_other_settings(tiny, tmp_path):
     train(read_config(tiny, ["training.steps=2"]), tmp_path / "run")
     with pytest.raises(InputError, match=r"training\.steps: 2, 6"):
         train(read_config(tiny), tmp_path / "run", resume=True)
 
 
-def test_where_data_are_and_who_reads_them_may_change(tiny, tmp_path):
+def test_data_folder_and_workers_may_change_on_resume(tiny, tmp_path):
     train(read_config(tiny), tmp_path / "run")
     train(read_config(tiny, ["training.workers=1", "data.root=elsewhere"]), tmp_path / "run", resume=True)
     assert last(tmp_path / "run")["step"] == 6
 
 
-def test_a_run_without_a_checkpoint_begins_at_the_beginning(tiny, tmp_path):
+def test_a_run_without_a_checkpoint_starts_from_the_beginning(tiny, tmp_path):
     train(read_config(tiny), tmp_path / "run", resume=True)
     assert last(tmp_path / "run")["step"] == 6
 
 
 @pytest.mark.parametrize("content", [b"", b"half a checkpoint"])
-def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, content):
+def test_a_file_that_is_not_a_checkpoint_is_rejected(tmp_path, content):
     path = tmp_path / "x.pt"
     path.write_bytes(content)
     expected = (
@@ -162,7 +162,7 @@ def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, content):
     assert "weights_only" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_checkpoint_with_other_objects_in_it_is_refused_without_torchs_advice(tmp_path):
+def test_a_checkpoint_with_other_objects_in_it_is_rejected_without_torchs_advice(tmp_path):
     torch.save({"model": torch.nn.Linear(2, 1)}, tmp_path / "x.pt")
     with pytest.raises(
         InputError, match=r"x\.pt holds torch\.nn\.\S+\.Linear, not only tensors\. It was not"
@@ -171,13 +171,13 @@ def test_a_checkpoint_with_other_objects_in_it_is_refused_without_torchs_advice(
     assert "weights_only" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_state_dict_alone_is_no_checkpoint(tmp_path):
+def test_a_state_dict_is_not_a_checkpoint(tmp_path):
     torch.save({"weight": torch.zeros(1)}, tmp_path / "x.pt")
     with pytest.raises(InputError, match="it lacks model, optimizer"):
         load_segmenter(tmp_path / "x.pt")
 
 
 @pytest.mark.parametrize("name", ["", "none.pt"])
-def test_a_checkpoint_that_is_not_there_is_named(tmp_path, name):
+def test_a_missing_checkpoint_is_named(tmp_path, name):
     with pytest.raises(InputError, match="expected the folder of a run, or a checkpoint"):
         load_segmenter(tmp_path / name)

@@ -29,7 +29,7 @@ from densefield.training.loop import train, validate
 
 
 def run_two(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command line under torchrun, on two processes that speak through gloo."""
+    """Run the command line under torchrun in two processes with gloo."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.run(
@@ -49,14 +49,14 @@ def train_on_two(settings: Path, run: Path, *changes: str) -> None:
 
 
 def momenta(checkpoint) -> list[torch.Tensor]:
-    """What SGD keeps after its first step is the gradient, and what decay adds to it."""
+    """The momentum buffer of SGD after the first step is the gradient plus weight decay."""
     return [state["momentum_buffer"] for state in checkpoint["optimizer"]["state"].values()]
 
 
 def test_gradients_and_parameters_are_those_of_one_process_with_the_same_batch(tiny, tmp_path):
     stage1 = tmp_path / "stage1"
     train(read_config(tiny, ["training.steps=1"]), stage1)
-    # Small scales, so that crops reach beyond the images, and each process has another number of pixels that count.
+    # Small scales, so that crops extend beyond the images and processes have different numbers of valid pixels.
     settings = ["training.stage=2", f"training.start_from={stage1}", "data.scales=[0.2, 0.4]", "training.steps=3"]
     settings += ["training.validate_every=1", "training.accumulate=2"]
     train(read_config(tiny, settings), tmp_path / "one")
@@ -72,12 +72,12 @@ def test_gradients_and_parameters_are_those_of_one_process_with_the_same_batch(t
     assert last_one["position"] == last_two["position"] and len(last_two["rng"]) == 2
     for a, b in zip(one, two, strict=True):
         assert float(a["loss"]) == pytest.approx(float(b["loss"]), rel=1e-5)
-        assert float(a["iou"]) == pytest.approx(float(b["iou"]), abs=2e-3)  # a few pixels on the verge
+        assert float(a["iou"]) == pytest.approx(float(b["iou"]), abs=2e-3)  # a few pixels are nearly undecided
         assert float(a["train_iou"]) == pytest.approx(float(b["train_iou"]), abs=2e-3)
 
 
-def test_what_is_validated_is_what_is_kept(tiny, tmp_path):
-    """Batch normalisation has means of its own in each process."""
+def test_the_validated_parameters_are_saved(tiny, tmp_path):
+    """Batch normalisation has different means in each process."""
     settings = ["network.options={width = 32, norm = 'batch'}", "training.steps=3", "training.validate_every=3"]
     train_on_two(tiny, tmp_path / "two", *settings)
     segmenter, config = load_segmenter(tmp_path / "two" / "checkpoints" / "last.pt")
@@ -86,7 +86,7 @@ def test_what_is_validated_is_what_is_kept(tiny, tmp_path):
 
 
 def test_images_that_cannot_be_read_do_not_stop_the_other_process(tiny, tmp_path):
-    """torchrun ends all processes once one has failed: the first has bad images alone, and would be done at once."""
+    """torchrun ends all processes when one fails; the first has only unreadable images and would finish immediately."""
     train(read_config(tiny, ["training.steps=1"]), tmp_path / "run")
     (tmp_path / "images").mkdir()
     for number in range(6):
@@ -97,7 +97,7 @@ def test_images_that_cannot_be_read_do_not_stop_the_other_process(tiny, tmp_path
     assert len(list((tmp_path / "out").glob("*.png"))) == 6
 
 
-def test_a_batch_that_cannot_be_shared_out_is_refused(tiny, tmp_path, monkeypatch):
+def test_a_batch_that_cannot_be_divided_among_processes_is_rejected(tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "3")
     with pytest.raises(InputError, match="expected a multiple of 3"):
         train(read_config(tiny), tmp_path / "run")

@@ -1,4 +1,4 @@
-"""What a run takes from the one that it starts from."""
+"""Parts that a run loads from the run it starts from."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from densefield.runs.settings import read_config
 
 
 def kernels(compatibility="potts", weight=5):
-    """A setting that lists both kernels."""
+    """A setting with both kernels."""
     fields = f"compatibility = '{compatibility}', weight = {weight}"
     return f"crf.kernels=[{{kind = 'spatial', {fields}}}, {{kind = 'bilateral', {fields}}}]"
 
 
 def segmenter_with(tiny, *settings):
-    """One whose random weights are its own."""
+    """A run with its own random weights."""
     return build_segmenter(read_config(tiny, ["training.stage=2", *settings]))
 
 
@@ -43,7 +43,7 @@ def same(one, two):
     return all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), two.state_dict().values(), strict=True))
 
 
-def test_a_crf_of_the_same_form_is_taken_with_the_network(tiny, tmp_path):
+def test_a_crf_of_the_same_form_is_loaded_with_the_network(tiny, tmp_path):
     source, run = a_run(tiny, tmp_path / "a", kernels(weight=7))
     new = segmenter_with(tiny)
     assert not same(new.network, source.network) and not same(new.crf, source.crf)
@@ -60,7 +60,7 @@ def test_a_crf_of_the_same_form_is_taken_with_the_network(tiny, tmp_path):
         (kernels("potts"), "crf.kernels=[{kind = 'bilateral'}]"),
     ],
 )
-def test_a_crf_of_another_form_is_left_and_the_line_says_so(tiny, tmp_path, then, now):
+def test_a_crf_of_another_form_is_not_loaded_with_a_message(tiny, tmp_path, then, now):
     source, run = a_run(tiny, tmp_path / "a", then)
     new = segmenter_with(tiny, now)
     line = start_from(new, run)
@@ -68,7 +68,7 @@ def test_a_crf_of_another_form_is_left_and_the_line_says_so(tiny, tmp_path, then
     assert same(new.network, source.network) and same(new.crf, segmenter_with(tiny, now).crf)
 
 
-def test_a_crf_of_the_same_form_that_is_broken_is_refused(tiny, tmp_path):
+def test_an_invalid_crf_of_the_same_form_is_rejected(tiny, tmp_path):
     _, run = a_run(tiny, tmp_path / "a")
     content = torch.load(run / BEST, weights_only=True)
     content["model"]["crf.spatial.log_weight"].fill_(torch.nan)
@@ -77,7 +77,7 @@ def test_a_crf_of_the_same_form_that_is_broken_is_refused(tiny, tmp_path):
         start_from(segmenter_with(tiny), run)
 
 
-def test_a_run_without_a_crf_gives_its_network_and_nothing_is_said_of_the_crf(tiny, tmp_path):
+def test_a_run_without_a_crf_provides_only_its_network(tiny, tmp_path):
     source, run = a_run(tiny, tmp_path / "a", "crf.enabled=false")
     new = segmenter_with(tiny)
     assert start_from(new, run) == f"network from {run}, step 500"

@@ -22,7 +22,7 @@ KERNELS = (Spatial(2, weight=0.5), Bilateral(12, 15, weight=0.5))
 
 
 class Doubles(ScoredScenes):
-    """Small enough for the sum over all pairs, in double precision."""
+    """A source small enough for the exact sum in float64."""
 
     def __getitem__(self, index):
         scored = super().__getitem__(index)
@@ -35,12 +35,12 @@ def test_learning_lowers_the_loss_and_returns_it():
     before = evaluate_images(source, crf).negative_log_likelihood
     losses = []
     loss = learn_crf(crf, source, evaluations=8, watch=lambda evaluation: losses.append(evaluation.loss))
-    assert losses[0] == pytest.approx(before, rel=1e-5)  # the sums are in single precision
+    assert losses[0] == pytest.approx(before, rel=1e-5)  # sums are in float32
     assert loss == min(losses) < before - 0.02
     assert evaluate_images(source, crf).negative_log_likelihood == pytest.approx(loss, rel=1e-5)
 
 
-def test_all_images_together_have_the_gradient_of_finite_differences():
+def test_the_gradient_over_all_images_matches_finite_differences():
     source = Doubles(2)
     crf = DenseCRF(2, KERNELS, method="exact").double()
     free = dict(crf.named_parameters())
@@ -57,11 +57,11 @@ def test_all_images_together_have_the_gradient_of_finite_differences():
                 with torch.no_grad():
                     parameter.view(-1)[place] -= sign * step
             slope = SCALE * (losses[0] - losses[1]) / (2 * step)
-            # Central differences err by the square of the step, and by rounding over the step.
+            # The error of central differences is step² plus rounding divided by the step.
             assert float(parameter.grad.view(-1)[place]) == pytest.approx(slope, rel=1e-5, abs=1e-6)
 
 
-def test_frozen_parameters_stay():
+def test_frozen_parameters_do_not_change():
     crf = DenseCRF(2, KERNELS).freeze("spatial.*", "*.log_weight")
     before = {name: value.clone() for name, value in crf.state_dict().items()}
     learn_crf(crf, ScoredScenes(2), evaluations=3)
@@ -69,25 +69,25 @@ def test_frozen_parameters_stay():
     assert moved == ["bilateral.log_sigma"]
 
 
-def test_no_more_evaluations_are_made_than_allowed():
+def test_the_number_of_evaluations_is_limited():
     for most in (1, 2, 5):
         seen = []
         learn_crf(DenseCRF(2, KERNELS), ScoredScenes(1), evaluations=most, watch=seen.append)
         assert 1 <= len(seen) <= most
 
 
-def test_beyond_the_bounds_a_parameter_counts_as_the_bound_and_is_driven_back():
+def test_parameters_beyond_their_bounds_are_clamped_and_driven_back():
     free = {"spatial.log_weight": torch.tensor(WEIGHTS[1] + 2.0, requires_grad=True)}
     within = {name: _bounded(name, value) for name, value in free.items()}
     assert float(within["spatial.log_weight"].detach()) == pytest.approx(math.log(200))
     excess = _excess(free, within)
     excess.backward()
-    # Half of 2 squared; its slope is 2. Single precision, of numbers near 7.
+    # The penalty is 2²/2 and its slope 2, in float32 of numbers near 7.
     assert float(excess.detach()) == pytest.approx(2.0, rel=1e-6)
     assert float(free["spatial.log_weight"].grad) == pytest.approx(2.0, rel=1e-6)
 
 
-def test_where_every_pixel_is_void_there_is_nothing_to_learn():
+def test_void_images_cannot_be_learnt_from():
     class Void(ScoredScenes):
         def __getitem__(self, index):
             scored = super().__getitem__(index)
@@ -97,6 +97,6 @@ def test_where_every_pixel_is_void_there_is_nothing_to_learn():
         learn_crf(DenseCRF(2), Void(1))
 
 
-def test_learning_asks_for_at_least_one_evaluation():
+def test_learning_needs_at_least_one_evaluation():
     with pytest.raises(InputError, match="evaluations is 0"):
         learn_crf(DenseCRF(2), ScoredScenes(1), evaluations=0)

@@ -1,4 +1,4 @@
-"""Trying settings: on a grid, at random, and again after an interruption."""
+"""Search on a grid and at random, and its resumption."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def test_a_grid_has_every_combination_once():
     assert {(each.spatial_sigma, each.bilateral_sigma_rgb) for each in settings} == {(1, 5), (1, 20), (2, 5), (2, 20)}
 
 
-def test_random_settings_lie_within_the_ends_and_spread_evenly_in_their_logarithms():
+def test_random_settings_are_log_uniform_within_their_bounds():
     drawn = list(itertools.islice(Space().random(seed=77), 402))[2:]
     assert all(1 <= each.spatial_sigma <= 9 and 0.1 <= each.bilateral_weight <= 8 for each in drawn)
-    below = sum(each.spatial_sigma < 3 for each in drawn) / 400  # 3 is the geometric middle of 1 and 9
+    below = sum(each.spatial_sigma < 3 for each in drawn) / 400  # 3 is the geometric mean of 1 and 9
     assert abs(below - 0.5) < 4 * 0.5 / 400**0.5  # four standard deviations
 
 
-def test_random_settings_depend_on_the_seed_alone():
+def test_random_settings_depend_only_on_the_seed():
     first, second, other = (list(itertools.islice(Space().random(seed), 5)) for seed in (8, 8, 9))
     assert first == second and first[:2] == other[:2] == [Setting(), FAINT] and first[2:] != other[2:]
 
@@ -51,18 +51,18 @@ def test_kernels_for_smaller_images_have_smaller_widths_in_pixels_but_not_in_col
     assert (spatial.sigma, bilateral.sigma_xy, bilateral.sigma_rgb) == (1.5, 30.0, 10.0)
 
 
-def test_a_search_goes_on_where_it_was_interrupted(tmp_path):
+def test_an_interrupted_search_is_resumed(tmp_path):
     path, settings = tmp_path / "trials.csv", list(SMALL.grid())
     whole = run(settings, tmp_path / "whole.csv")
     run(settings[:2], path)
     with path.open("a") as file:
-        file.write("1.0,0.5,10.")  # killed while it wrote
+        file.write("1.0,0.5,10.")  # killed while writing
     judged = []
     assert run(settings, path, judged) == whole and len(judged) == 2
     assert path.read_text() == (tmp_path / "whole.csv").read_text()
 
 
-def test_a_setting_that_cannot_be_computed_is_the_worst(tmp_path):
+def test_a_failing_setting_is_the_worst(tmp_path):
     narrow = Setting(bilateral_sigma_rgb=1e-12)
     (trial,) = run([narrow], tmp_path / "trials.csv")
     good = Trial(Setting(), 0.7, 0.1, 0.2)
@@ -70,13 +70,13 @@ def test_a_setting_that_cannot_be_computed_is_the_worst(tmp_path):
         assert best([trial, good], criterion) is good
 
 
-def test_where_no_setting_can_be_computed_there_is_no_best(tmp_path):
+def test_if_all_settings_fail_the_search_raises(tmp_path):
     trials = run([Setting(bilateral_sigma_rgb=1e-12), Setting(spatial_sigma=1e-12)], tmp_path / "trials.csv")
     with pytest.raises(InputError, match=r"none of 2 settings could be computed.*widths far too narrow"):
         best(trials, "mean_iou")
 
 
-def test_an_image_that_cannot_be_read_is_no_trial(tmp_path):
+def test_an_unreadable_image_is_not_a_trial(tmp_path):
     def judge(crf):
         raise InputError("a.png is not an image")
 
@@ -85,13 +85,13 @@ def test_an_image_that_cannot_be_read_is_no_trial(tmp_path):
     assert not (tmp_path / "trials.csv").exists()
 
 
-def test_the_best_is_by_the_measure_that_was_asked_for():
+def test_the_best_setting_is_by_the_chosen_metric():
     likely, right = Trial(Setting(), 0.2, 0.5, 0.8), Trial(FAINT, 0.3, 0.6, 0.9)
     assert best([right, likely], "negative_log_likelihood") is likely
     assert best([likely, right], "mean_iou") is right and best([likely, right], "pixel_accuracy") is right
 
 
-def test_a_file_that_holds_no_trials_is_refused(tmp_path):
+def test_a_file_without_trials_is_rejected(tmp_path):
     path = tmp_path / "trials.csv"
     path.write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match="expected spatial_sigma,"):
@@ -99,6 +99,6 @@ def test_a_file_that_holds_no_trials_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("values", [(), (0.0,), (-1.0, 2.0), (float("nan"),)])
-def test_widths_and_weights_are_finite_and_above_zero(values):
+def test_widths_and_weights_are_finite_and_positive(values):
     with pytest.raises(InputError, match=r"spatial_sigma is .*, expected finite numbers above 0"):
         Space(spatial_sigma=values)

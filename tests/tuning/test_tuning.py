@@ -1,4 +1,4 @@
-"""Tuning a CRF on scores that stay as they are: search, learning, and judging on images kept apart."""
+"""Tuning a CRF on fixed scores: search, learning, and evaluation on held-out images."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def test_fewer_than_four_images_cannot_be_halved():
         halves(ScoredScenes(3), QUICK)
 
 
-def test_where_noise_can_be_smoothed_away_the_crf_helps_on_images_kept_apart(tuned):
+def test_the_crf_improves_noisy_scores_on_held_out_images(tuned):
     result, _ = tuned
     assert result["verdict"].startswith("The CRF helps in ")
     assert result["comparison"]["mean_iou"]["low"] > 0
     assert result["comparison"]["negative_log_likelihood"]["high"] < 0
 
 
-def test_what_is_told_of_the_held_out_images_is_what_measuring_the_written_crf_gives(tuned):
+def test_the_reported_result_equals_an_evaluation_of_the_written_crf(tuned):
     result, folder = tuned
     crf = DenseCRF.load(folder / "crf.toml", num_classes=2)
     _, held_out = halves(ScoredScenes(12), QUICK)
@@ -71,11 +71,11 @@ def test_the_written_crf_gives_the_same_marginals_in_numpy(tuned):
         crf = DenseCRF.load(folder / "crf.toml", num_classes=2)
         expected = crf(scored.scores[None], scored.image[None])[0].exp().numpy()
     q = CRF.load(folder / "crf.toml").marginals(scored.scores.numpy(), scored.image.movedim(0, -1).numpy())
-    # Single precision: logarithms and their exponentials round differently.
+    # Logarithms and exponentials round differently in float32.
     assert abs(q - expected).max() < 1e-5
 
 
-def test_all_nine_parameters_are_learnt_from_where_the_search_ended(tuned):
+def test_all_nine_parameters_are_learnt_from_the_best_of_the_search(tuned):
     result, folder = tuned
     lines = (folder / "learning.csv").read_text().splitlines()
     names, first, last = (line.split(",") for line in (lines[0], lines[1], lines[-1]))
@@ -93,7 +93,7 @@ def test_the_result_in_the_file_is_the_one_returned(tuned):
     assert json.loads((folder / "result.json").read_text()) == json.loads(json.dumps(result))
 
 
-def test_where_scores_are_perfect_it_says_that_the_crf_does_not_help(tmp_path):
+def test_with_perfect_scores_the_crf_is_reported_not_to_help(tmp_path):
     class Perfect(ScoredScenes):
         def __getitem__(self, index):
             scored = super().__getitem__(index)
@@ -104,7 +104,7 @@ def test_where_scores_are_perfect_it_says_that_the_crf_does_not_help(tmp_path):
     assert result["verdict"].startswith("The CRF does not help")
 
 
-def test_trials_on_other_images_are_not_gone_on_with(tuned):
+def test_trials_on_other_images_are_not_resumed(tuned):
     _, folder = tuned
     with pytest.raises(InputError, match="holds trials on other images"):
         tune_crf(ScoredScenes(13), folder, QUICK)
@@ -122,7 +122,7 @@ def test_trials_on_other_images_are_not_gone_on_with(tuned):
         ({"evaluations": -1}, "evaluations is -1"),
     ],
 )
-def test_impossible_options_are_refused(wrong, message):
+def test_invalid_options_are_rejected(wrong, message):
     with pytest.raises(InputError, match=message):
         TuningOptions(**wrong)
 

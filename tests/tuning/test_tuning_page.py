@@ -1,4 +1,4 @@
-"""The pages on tuning and training show files and code that work."""
+"""Files and code in the documentation of tuning and training work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 @pytest.fixture
 def tuned(tmp_path, monkeypatch):
-    """The CRF file of the page, where its commands write it."""
+    """The CRF file of the documentation, at the path of its commands."""
     (text,) = (block for block in blocks("tuning.md", "toml") if "[[kernels]]" in block)
     (tmp_path / "tuned").mkdir()
     (tmp_path / "tuned" / "crf.toml").write_text(text, encoding="utf-8")
@@ -33,29 +33,29 @@ def tuned(tmp_path, monkeypatch):
     return tmp_path / "tuned" / "crf.toml"
 
 
-def test_the_file_on_the_page_is_what_the_default_crf_is_written_as(tuned):
+def test_the_file_in_the_documentation_is_the_default_crf(tuned):
     assert tuned.read_text() == crf_to_toml(DenseCRF(num_classes=21).to_numpy())
     assert [kernel.name for kernel in read_crf(tuned).kernels] == [kernel.name for kernel in CRF().kernels]
 
 
-def test_the_code_on_the_page_runs(tuned):
+def test_the_code_in_the_documentation_runs(tuned):
     (code,) = blocks("tuning.md", "python")
     random = np.random.default_rng(90901)
     p = random.dirichlet(np.ones(21), size=(6, 7)).transpose(2, 0, 1)
     names = {"image": random.integers(0, 256, (6, 7, 3)).astype(np.uint8), "probabilities": p}
     exec(code, names)
     assert names["refined"].shape == (21, 6, 7)
-    assert Path("learnt.toml").read_text() == tuned.read_text()  # nothing was learnt in between
+    assert Path("learnt.toml").read_text() == tuned.read_text()  # nothing was learnt
 
 
-def test_the_settings_on_the_page_start_from_the_tuned_crf(tuned, tmp_path):
+def test_the_settings_in_the_documentation_start_from_the_tuned_crf(tuned, tmp_path):
     (text,) = (block for block in blocks("tuning.md", "toml") if "file =" in block)
     (tmp_path / "settings.toml").write_text(text)
     crf = read_config(tmp_path / "settings.toml").crf
     assert crf.freeze == ("*.log_sigma",) and crf.kernels[0]["sigma"] == [3.0, 3.0]
 
 
-def test_the_kernels_on_the_page_of_training_are_settings(tmp_path):
+def test_the_kernels_in_the_documentation_of_training_are_valid_settings(tmp_path):
     (text,) = (block for block in blocks("training.md", "toml") if "crf.kernels" in block)
     (tmp_path / "settings.toml").write_text(text)
     crf = read_config(tmp_path / "settings.toml", ["crf.kernels.0.weight=2"]).crf
