@@ -16,11 +16,11 @@ class Served:
 
     files: dict[str, bytes]
     url: str = ""
-    ranges: bool = True  # honours Range
-    drop_after: int | None = None  # closes the connection after so many bytes of an answer
-    length: bool = True  # says how long an answer is
-    claim: str | None = None  # what it says the length is, in place of the truth
-    errors: list[int] = field(default_factory=list)  # answers the next requests so
+    ranges: bool = True  # supports Range requests
+    drop_after: int | None = None  # close the connection after this many bytes of a response
+    length: bool = True  # send Content-Length
+    claim: str | None = None  # a wrong Content-Length to send
+    errors: list[int] = field(default_factory=list)  # status codes of the next responses
     asked: list[str | None] = field(default_factory=list)  # the Range of each request
 
 

@@ -65,7 +65,9 @@ def checked_weights(
             for name, value in wanted.items()
             if tuple(value.shape) != shapes[name]
         ),
-        "with NaN or infinity": (name for name, value in wanted.items() if not _is_finite(value)),
+        "with NaN or infinity": (
+            name for name, value in wanted.items() if not (value.is_meta or bool(value.isfinite().all()))
+        ),
     }
     lines = [f"\n  {problem}: {listed}" for problem, names in problems.items() if (listed := _list(names))]
     if lines:
@@ -152,7 +154,8 @@ def _read_safetensors(path: Path) -> Any:
     try:
         return load_file(path)
     except SafetensorError as error:
-        raise InputError(f"{path} cannot be read as safetensors, it may be cut short. {_first_line(error)}") from error
+        reason = str(error).strip().partition("\n")[0]
+        raise InputError(f"{path} cannot be read as safetensors, it may be cut short. ({reason})") from error
 
 
 def _checked_mapping(weights: Any, source: str) -> dict[str, Tensor]:
@@ -166,15 +169,7 @@ def _checked_mapping(weights: Any, source: str) -> dict[str, Tensor]:
     return dict(weights)
 
 
-def _is_finite(value: Tensor) -> bool:
-    return value.is_meta or bool(value.isfinite().all())
-
-
 def _list(names: Iterable[str]) -> str:
     known = list(names)
     more = [f"and {len(known) - _MAX_NAMES} more"] if len(known) > _MAX_NAMES else []
     return "; ".join([*known[:_MAX_NAMES], *more])
-
-
-def _first_line(error: Exception) -> str:
-    return f"({str(error).strip().partition(chr(10))[0]})"
