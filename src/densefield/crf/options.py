@@ -8,10 +8,10 @@ from typing import Any, Literal, SupportsIndex, TypedDict, get_args
 
 from densefield.crf.arrays import checked_numbers
 from densefield.errors import InputError, InputTypeError
-from densefield.filters.lattice_design import Operator, design_lattice
+from densefield.filters.lattice_design import Operator, check_lattice_options
+from densefield.filters.operator import Method
 from densefield.filters.threads import check_threads
 
-Method = Literal["lattice", "exact"]
 AxisOrder = Literal["xy", "yx"]
 
 MOST_ITERATIONS = 1 << 20
@@ -75,7 +75,7 @@ class CRFOptions:
         for name, choices in (("method", get_args(Method)), ("axis_order", get_args(AxisOrder))):
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(choices)}.")
-        design_lattice(1, self.operator, self.halo)
+        check_lattice_options(self.operator, self.halo)
         check_threads(self.threads)
 
     def changed(self) -> dict[str, Any]:

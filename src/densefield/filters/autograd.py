@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -12,11 +12,9 @@ from densefield.errors import InputError, InputTypeError
 from densefield.filters.exact import ExactFilter
 from densefield.filters.lattice import LatticeFilter
 from densefield.filters.lattice_torch import TorchLatticeFilter
-from densefield.filters.operator import Derivative, GaussianFilter, check_derivative, check_simd
+from densefield.filters.operator import Derivative, GaussianFilter, Method, check_derivative, check_simd
 from densefield.filters.threads import check_threads, default_threads
 from densefield.filters.torch_modes import check_torch_mode, forbid_second_derivatives
-
-Method = Literal["lattice", "exact"]
 
 
 def gaussian_filter(

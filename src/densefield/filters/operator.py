@@ -16,6 +16,7 @@ A = TypeVar("A")  # numpy.ndarray or torch.Tensor
 Array = npt.NDArray[Any]
 Float32 = npt.NDArray[np.float32]
 
+Method = Literal["lattice", "exact"]
 Derivative = Literal["gaussian", "lattice"]
 
 DENSE_LIMIT = 20_000  # points; their matrix takes 1.6 GB in float32
