@@ -139,9 +139,9 @@ namespace {
 struct Pool {
   const std::size_t most = std::max(std::thread::hardware_concurrency(), 1u);
   std::mutex mutex;
-  std::vector<PoolThread*> helpers;
+  std::vector<PoolThread*> idle;
 
-  Pool() { helpers.reserve(most); }
+  Pool() { idle.reserve(most); }
 };
 
 std::atomic<Pool*> the_pool{nullptr};
@@ -166,9 +166,9 @@ Team::Team(int most) {
   Pool& from = pool();
   {
     const std::lock_guard<std::mutex> lock(from.mutex);
-    while (size() < most && !from.helpers.empty()) {
-      threads_.push_back(from.helpers.back());
-      from.helpers.pop_back();
+    while (size() < most && !from.idle.empty()) {
+      threads_.push_back(from.idle.back());
+      from.idle.pop_back();
     }
   }
   try {
@@ -180,11 +180,11 @@ Team::Team(int most) {
 Team::~Team() {
   Pool& to = pool();
   const std::lock_guard<std::mutex> lock(to.mutex);
-  for (PoolThread* helper : threads_)
-    if (to.helpers.size() < to.most)
-      to.helpers.push_back(helper);
+  for (PoolThread* thread : threads_)
+    if (to.idle.size() < to.most)
+      to.idle.push_back(thread);
     else
-      helper->end();
+      thread->end();
 }
 
 void Team::start(Task task, const void* context) {
@@ -193,7 +193,7 @@ void Team::start(Task task, const void* context) {
 }
 
 void Team::wait() {
-  for (const PoolThread* helper : threads_) helper->wait();
+  for (const PoolThread* thread : threads_) thread->wait();
 }
 
 }  // namespace densefield
