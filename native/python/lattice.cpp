@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "lattice/filter.hpp"
-#include "python/pixels.hpp"
+#include "python/bindings.hpp"
 
 namespace nb = nanobind;
 
@@ -73,17 +73,6 @@ std::unique_ptr<LatticeFilter> filter_of_points(const Points& points, const std:
     std::memcpy(to, given.row(dimension, first), count * given.row_bytes(dimension));
   };
   return make_filter({given.points, given.is_double, copy}, dimension, scale, axes, taps, single_precision, halo,
-                     threads, simd);
-}
-
-std::unique_ptr<LatticeFilter> filter_of_pixels(const BoundPixels& pixels, const std::vector<double>& scale,
-                                                const std::vector<int>& axes, const std::vector<double>& taps,
-                                                bool single_precision, int halo, int threads, const std::string& simd) {
-  const PixelFeatures& given = pixels.features;
-  const auto copy = [&](std::int64_t first, std::int64_t count, char* to) {
-    given.copy(first, count, reinterpret_cast<float*>(to));
-  };
-  return make_filter({given.points(), false, copy}, given.dimension(), scale, axes, taps, single_precision, halo,
                      threads, simd);
 }
 
@@ -160,8 +149,6 @@ std::vector<double> time_phases(const LatticeFilter& filter, const Values& value
 
 void bind_lattice(nb::module_& module) {
   nb::class_<LatticeFilter>(module, "Lattice")
-      .def(nb::new_(&filter_of_pixels), array_arg("features"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
-           nb::arg("single_precision"), nb::arg("halo"), nb::arg("threads"), nb::arg("simd"))
       .def(nb::new_(&filter_of_points), array_arg("features"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
            nb::arg("single_precision"), nb::arg("halo"), nb::arg("threads"), nb::arg("simd"))
       .def_prop_ro("num_vertices", [](const LatticeFilter& filter) { return filter.lattice().vertices; })

@@ -14,21 +14,10 @@ class PixelOrder:
     def num_pixels(self) -> int: ...
     def fill_indices(self, out: npt.NDArray[np.int64]) -> None: ...
 
-class PixelFeatures:
-    def __init__(
-        self,
-        pixels: npt.NDArray[np.uint8],
-        width: int,
-        position_widths: list[float],
-        channel_widths: list[float],
-        order: PixelOrder | None,
-    ) -> None: ...
-    def fill(self, out: _Float32) -> None: ...
-
 class Lattice:
     def __init__(
         self,
-        features: _Points | PixelFeatures,
+        features: _Points,
         scale: list[float],
         axes: list[int],
         taps: list[float],

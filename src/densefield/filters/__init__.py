@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from densefield.filters.exact import ExactFilter as ExactFilter
 from densefield.filters.lattice import LatticeFilter as LatticeFilter
 from densefield.filters.operator import GaussianFilter as GaussianFilter
-from densefield.filters.pixel_order import PixelFeatures as PixelFeatures
 from densefield.filters.pixel_order import PixelOrder as PixelOrder
 from densefield.filters.threads import default_threads as default_threads
 from densefield.filters.threads import release_memory as release_memory

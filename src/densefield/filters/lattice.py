@@ -22,7 +22,6 @@ from densefield.filters.operator import (
     checked_features,
     checked_values,
 )
-from densefield.filters.pixel_order import PixelFeatures
 from densefield.filters.threads import check_threads
 
 Float64 = npt.NDArray[np.float64]
@@ -35,7 +34,7 @@ class LatticeFilter(GaussianFilter[Float32]):
 
     Parameters
     ----------
-    features : (N, d) float32 or float64, already divided by the kernel's widths; or `PixelFeatures`
+    features : (N, d) float32 or float64, already divided by the kernel's widths
     operator : "symmetric" is exactly symmetric and positive semi-definite; "pydensecrf" reproduces that package
     halo : rings of vertices added around those that points touch; more are slower and more accurate
     calibrate : measure the magnitude on a sample of the points, so that K·1 is right on average. Without it, sums are
@@ -52,7 +51,7 @@ class LatticeFilter(GaussianFilter[Float32]):
 
     def __init__(
         self,
-        features: npt.NDArray[np.float32] | npt.NDArray[np.float64] | PixelFeatures,
+        features: npt.NDArray[np.float32] | npt.NDArray[np.float64],
         *,
         operator: Operator = "symmetric",
         halo: int = 0,
@@ -60,11 +59,11 @@ class LatticeFilter(GaussianFilter[Float32]):
         threads: int | None = None,
         simd: str = "auto",
     ) -> None:
-        points = features if isinstance(features, PixelFeatures) else checked_features(features)
+        points = checked_features(features)
         design = design_lattice(points.shape[1], operator, halo)
         self._threads = check_threads(threads)
         check_simd(simd)
-        if design.single_precision and not isinstance(points, PixelFeatures):
+        if design.single_precision:
             points = points.astype(np.float32, copy=False)
         self._core = _build(points, design, halo, self._threads, simd)
         self._features = self._core.features  # the lattice's own copy
@@ -171,23 +170,21 @@ class LatticeFilter(GaussianFilter[Float32]):
         return out
 
 
-def _build(points: Array | PixelFeatures, design: LatticeDesign, halo: int, threads: int, simd: str) -> _core.Lattice:
+def _build(features: Array, design: LatticeDesign, halo: int, threads: int, simd: str) -> _core.Lattice:
     """The native lattice, with its errors explained."""
     axes, taps = [axis for axis, _ in design.passes], [tap for _, tap in design.passes]
-    features = points.native if isinstance(points, PixelFeatures) else points
     try:
         return _core.Lattice(features, list(design.scale), axes, taps, design.single_precision, halo, threads, simd)
     except (OverflowError, ValueError) as error:
-        array = points.array() if isinstance(points, PixelFeatures) else points
         if isinstance(error, OverflowError):
             raise InputError(
                 f"{error}. The kernel's widths are too small for the spread of these features: "
-                f"they range over {np.ptp(array, axis=0).max():.3g} widths. Use larger widths."
+                f"they range over {np.ptp(features, axis=0).max():.3g} widths. Use larger widths."
             ) from None
-        check_finite(array)
+        check_finite(features)
         if "not finite" not in str(error):
             raise
         raise InputError(
-            f"features reach {np.abs(array).max():.3g}, which is too large to compute with. Use larger widths, or "
+            f"features reach {np.abs(features).max():.3g}, which is too large to compute with. Use larger widths, or "
             "smaller numbers."
         ) from None

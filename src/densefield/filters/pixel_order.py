@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -82,40 +81,3 @@ def write_features(
     if any(stride % known.itemsize for stride in known.strides):  # a field of packed records
         known = known.copy()
     _core.fill_features(known, widths, out, offset, None if order is None else order.native, threads)
-
-
-class PixelFeatures:
-    """Features (x, y, channels …) / widths of an image's pixels in float32, (N, 2 + C).
-
-    They are not stored here: a lattice computes them into its own memory.
-
-    Parameters
-    ----------
-    pixels : (N, C) uint8 channels in row-major order; C may be 0
-    width : width of the image
-    position_widths : widths of x and y
-    channel_widths : (C,)
-    order : order of the pixels; row-major if None
-
-    >>> pixels = np.array([[0], [10], [20], [30]], np.uint8)
-    >>> PixelFeatures(pixels, 2, (1.0, 4.0), (10.0,)).array().tolist()
-    [[0.0, 0.0, 0.0], [1.0, 0.0, 1.0], [0.0, 0.25, 2.0], [1.0, 0.25, 3.0]]
-    """
-
-    def __init__(
-        self,
-        pixels: npt.NDArray[np.uint8],
-        width: int,
-        position_widths: Sequence[float],
-        channel_widths: Sequence[float],
-        order: PixelOrder | None = None,
-    ) -> None:
-        self.shape = len(pixels), 2 + pixels.shape[1]
-        native_order = None if order is None else order.native
-        self.native = _core.PixelFeatures(pixels, width, list(position_widths), list(channel_widths), native_order)
-
-    def array(self) -> Float32:
-        """Return the features as an array."""
-        features = np.empty(self.shape, np.float32)
-        self.native.fill(features)
-        return features
