@@ -94,9 +94,9 @@ def release_memory() -> int:
     """Return cached native memory to the system, and say how many bytes it was.
 
     After a call the process keeps up to 512 MB of working memory, which makes the next image of that size faster.
-    Memory not used for five seconds is released automatically if calls use more than one thread; with one thread, at the
-    next call. The environment variable ``DENSEFIELD_CACHE_MB`` sets another limit; 0 disables the cache. Filters cached
-    by CRFs are dropped too.
+    Memory not used for five seconds is released automatically if calls use more than one thread; with one thread, at
+    the next call. The environment variable ``DENSEFIELD_CACHE_MB`` sets another limit; 0 disables the cache. Filters
+    cached by CRFs are dropped too.
 
     >>> release_memory() >= 0
     True
