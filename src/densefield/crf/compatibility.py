@@ -17,7 +17,7 @@ A = TypeVar("A")  # numpy.ndarray or torch.Tensor
 
 Weight = float | npt.ArrayLike  # (), (L,) or (L, L)
 
-MOST_WEIGHT = 1e12  # times sums over all pixels, and in gradients squared, this is still a number of single precision
+MOST_WEIGHT = 1e12  # sums over all pixels, and squares in gradients, stay within single precision
 
 
 def checked_weight(weight: Weight, num_classes: int | None = None) -> npt.NDArray[np.float64]:
@@ -57,7 +57,7 @@ def mix(values: A, mu: Any) -> A:
 
 
 def is_positive_semidefinite(mu: npt.NDArray[np.floating]) -> bool:
-    """Whether no combination of labels scores below zero with itself: what convergent inference asks of μ.
+    """Whether μ is positive semi-definite, as convergent inference requires.
 
     >>> is_positive_semidefinite(np.array([[1.0, -1.0], [-1.0, 1.0]])), is_positive_semidefinite(np.array(-1.0))
     (True, False)
@@ -65,6 +65,6 @@ def is_positive_semidefinite(mu: npt.NDArray[np.floating]) -> bool:
     if mu.ndim < 2:
         return bool((mu >= 0).all())
     values = np.linalg.eigvalsh(mu.astype(np.float64))
-    # A matrix with the eigenvalue 0 may have one below it after rounding to its own precision.
+    # Rounding may turn an eigenvalue of 0 negative.
     rounding = 4 * len(mu) * float(np.finfo(mu.dtype).eps)
     return bool(values.min() >= -rounding * abs(values).max())

@@ -1,4 +1,4 @@
-"""CRF layers of other packages as CRFs of ours, with the same marginals."""
+"""Conversion of the CRF layers of other packages to a CRF with the same marginals."""
 
 from __future__ import annotations
 
@@ -22,27 +22,37 @@ def from_crfasrnn(
     theta_alpha: float = 160.0,
     theta_beta: float = 3.0,
     theta_gamma: float = 3.0,
-    spatial_weights: npt.ArrayLike = 3.0,  # (), (L,) or (L, L)
+    spatial_weights: npt.ArrayLike = 3.0,
     bilateral_weights: npt.ArrayLike = 5.0,
-    compatibility: npt.ArrayLike | None = None,  # (L, L); None where labels only attract themselves
+    compatibility: npt.ArrayLike | None = None,
     framework: Framework | None = None,
     iterations: int = 10,
 ) -> CRF:
     """The CRF of a CRF-as-RNN layer (Zheng et al., ICCV 2015), on its lattice.
 
-    * ``theta_alpha``, ``theta_beta``: widths of the bilateral kernel, in pixels and in colour levels.
-    * ``theta_gamma``: width of the spatial kernel in pixels.
-    * ``spatial_weights``, ``bilateral_weights``: a number, one per label, or the layer's matrices (L, L).
-    * ``compatibility``: the layer's compatibility matrix (L, L), with ``framework``; None is that of a new layer.
-    * ``framework``: "caffe", "keras" or "pytorch". The first two subtract the pairwise term, the last adds it, so that
-      their matrices have opposite signs.
-    * ``iterations``: 10 in the published networks of all three; ``CrfRnn`` of the PyTorch version by itself has 5.
+    Parameters
+    ----------
+    theta_alpha, theta_beta
+        Widths of the bilateral kernel, in pixels and in colour levels.
+    theta_gamma
+        Width of the spatial kernel in pixels.
+    spatial_weights, bilateral_weights
+        A number, one per class, or the layer's matrices (L, L).
+    compatibility
+        The layer's compatibility matrix (L, L), with ``framework``; None is that of a new layer.
+    framework
+        "caffe", "keras" or "pytorch". The first two subtract the pairwise term, the last adds it, so that their
+        matrices have opposite signs.
+    iterations
+        10 in the published networks of all three; ``CrfRnn`` of the PyTorch version itself has 5.
 
+    Notes
+    -----
     The layer iterates z = f ∓ C Σ_m W_m (D_m⁻¹ K_m q), q = softmax z, with K = exp(-½‖Δ‖²/θ²). Hence μ_m = ∓C W_m with
     the normalisation "after". It returns the logits z, where densefield returns their softmax or log softmax.
 
-    Pass the image that the layer was given: BGR, 0…255 less the means. Means and the order of channels do not change
-    the kernel, but the lattice that approximates it.
+    Pass the image that the layer was given: BGR, 0…255 less the means. Means and the order of channels change the
+    lattice that approximates the kernel, not the kernel.
 
     A learnt μ is seldom symmetric, as ours must be. The same number added to a column of μ changes no marginal, so that
     columns are shifted first to leave the least asymmetry; then (μ + μᵀ)/2 is taken, with a warning of its size.
@@ -87,13 +97,20 @@ def from_monai(
     compatibility_matrix: npt.ArrayLike | None = None,  # (L, L)
     data_range: float = 1.0,
 ) -> CRF:
-    """The CRF of MONAI's CRF block, on its lattice; the arguments are the block's, and ``data_range``.
+    """The CRF of MONAI's CRF block, on its lattice; the parameters are the block's, and ``data_range``.
 
-    * ``bilateral_spatial_sigma``, ``gaussian_spatial_sigma``: one width, or one per axis, rows before columns (planes
-      before both in volumes).
-    * ``data_range``: the range of the images there, usually 0…1. Pass the same images here. For images 0…255 use
-      ``from_monai(…).replace(data_range=255)``.
+    Parameters
+    ----------
+    iterations, bilateral_weight, gaussian_weight, bilateral_color_sigma, update_factor, compatibility_matrix
+        Those of the block.
+    bilateral_spatial_sigma, gaussian_spatial_sigma
+        One width, or one per axis in the order (planes, )rows, columns.
+    data_range
+        Range of the block's images, usually 0…1. Pass the same images here. For images 0…255 use
+        ``from_monai(…).replace(data_range=255)``.
 
+    Notes
+    -----
     The block iterates q = softmax(f + u Cᵀ Σ_m w_m (D_m⁻¹ K_m q)), so that μ_m = u w_m Cᵀ with the normalisation
     "after"; without a matrix labels attract themselves. It takes logits and returns marginals q, as ``CRF.marginals``
     does. Asymmetry of C is treated as in ``from_crfasrnn``.
@@ -122,7 +139,7 @@ def from_monai(
 
 
 def _checked_mu(mu: Array, name: str, hint: str) -> float | Array:
-    """μ as our kernels take it, with a warning where equal labels repel each other on average."""
+    """μ as a kernel takes it, with a warning if equal labels repel each other on average."""
     weight = _symmetric(mu, name)
     own = float(np.mean(np.diagonal(weight) if np.ndim(weight) == 2 else weight))
     others = (float(np.sum(weight)) - own * len(mu)) / max(len(mu) * (len(mu) - 1), 1) if np.ndim(weight) == 2 else 0.0

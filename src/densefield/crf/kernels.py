@@ -1,4 +1,4 @@
-"""Gaussian kernels: what a pixel is compared by, how wide, and how much it counts."""
+"""Gaussian kernels: the features they compare, their widths, weights and normalization."""
 
 from __future__ import annotations
 
@@ -21,20 +21,30 @@ Widths = float | Sequence[float] | npt.NDArray[np.floating]
 Matrix = npt.NDArray[np.float64]
 K = TypeVar("K", bound="Kernel")
 
-MOST_WIDTH = 1e15  # whose square, and that of numbers over it, single precision holds
+MOST_WIDTH = 1e15  # its square, and that of its reciprocal, fit in single precision
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel(ABC):
-    """k(i,j) = exp(-½ (p_i - p_j)ᵀ Σ⁻¹ (p_i - p_j)), with a weight μ and a normalisation (paper, after Eq. 9)."""
+    """k(i,j) = exp(-½ (p_i - p_j)ᵀ Σ⁻¹ (p_i - p_j)), with a weight μ and a normalization (paper, after Eq. 9).
+
+    Parameters
+    ----------
+    weight
+        μ: one number (Potts), one per class (L,), or a symmetric matrix (L, L). Positive weights attract.
+    normalization
+        K̂ of D = diag(K·1): "symmetric" D^-½ K D^-½, "after" D⁻¹ K, "before" K D⁻¹, or "none" K.
+    covariance
+        Σ (d, d), instead of widths.
+    """
 
     _: KW_ONLY
-    weight: Weight = 1.0  # (), (L,) or (L, L); positive attracts
+    weight: Weight = 1.0
     normalization: Normalization = "symmetric"
-    covariance: npt.ArrayLike | None = None  # Σ (d, d); the widths are its diagonal's roots where it is None
+    covariance: npt.ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        """Checks what can be checked without data, and keeps copies: a kernel stays what it was when it was made."""
+        """Checks the fields, and copies arrays so that later changes do not reach the kernel."""
         for field in fields(self):
             value = deepcopy(getattr(self, field.name))
             if isinstance(value, np.ndarray):
@@ -54,7 +64,7 @@ class Kernel(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What the kernel's parameters are called."""
+        """The name of the kernel's parameters."""
 
     @property
     @abstractmethod
@@ -75,7 +85,7 @@ class Kernel(ABC):
         return replace(self, **changed)
 
     def for_labels(self: K, labels: npt.NDArray[np.integer] | None, count: int) -> K:
-        """The kernel for some of `count` labels, those that rows of scores are for; for all where it is None.
+        """The kernel for a subset of `count` classes; None stands for all.
 
         >>> Spatial(3, weight=[1.0, 2.0, 4.0]).for_labels(np.array([0, 2]), 3).weight.tolist()
         [1.0, 4.0]
@@ -86,7 +96,7 @@ class Kernel(ABC):
         return replace(self, weight=mu[labels] if mu.ndim == 1 else mu[np.ix_(labels, labels)])
 
     def describe(self) -> str:
-        """Widths, weight and normalisation in one line, for print().
+        """Widths, weight and normalization in one line.
 
         >>> print(Bilateral(60, 10, weight=5).describe())
         sigma_xy 60, sigma_rgb 10, weight 5, symmetric
@@ -98,9 +108,9 @@ class Kernel(ABC):
         return ", ".join([*parts, self.normalization])
 
     def shape(self, dimensions: Mapping[str, int]) -> Matrix:
-        """Widths σ (d,), or for a full covariance the matrix W (d, d) with WᵀW = Σ⁻¹.
+        """Widths σ (d,) of features p/σ, or the matrix W (d, d) of features W p with WᵀW = Σ⁻¹.
 
-        Features are p/σ or W p. `dimensions` says how many numbers each part has.
+        `dimensions` is the number of features of each part.
 
         >>> Bilateral(60, 10).shape({"position": 2, "channel": 3}).tolist()
         [60.0, 60.0, 10.0, 10.0, 10.0]
@@ -135,13 +145,20 @@ class Kernel(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Spatial(Kernel):
-    """Pixels near each other: p is the position, σ in pixels (or in the unit of `spacing`).
+    """A kernel of position, which smooths.
+
+    Parameters
+    ----------
+    sigma
+        Width in pixels, or in the unit of `spacing`: one number, or one per axis in the order x, y(, z).
+    weight, normalization, covariance
+        Those of Kernel.
 
     >>> Spatial(3, weight=3).name
     'spatial'
     """
 
-    sigma: Widths = 3.0  # one width, or one per axis in the order x, y(, z)
+    sigma: Widths = 3.0
 
     @property
     def name(self) -> str:
@@ -156,14 +173,23 @@ class Spatial(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class Bilateral(Kernel):
-    """Pixels near each other and alike in colour: p is position and channels, colours 0…255.
+    """A kernel of position and colour: nearby pixels of similar colour agree.
+
+    Parameters
+    ----------
+    sigma_xy
+        Width in pixels: one number, or one per axis in the order x, y(, z).
+    sigma_rgb
+        Width in colour levels 0…255: one number, or one per channel.
+    weight, normalization, covariance
+        Those of Kernel.
 
     >>> Bilateral(sigma_xy=60, sigma_rgb=10, weight=5).name
     'bilateral'
     """
 
-    sigma_xy: Widths = 60.0  # one width, or one per axis in the order x, y(, z)
-    sigma_rgb: Widths = 10.0  # one width, or one per channel, however many there are
+    sigma_xy: Widths = 60.0
+    sigma_rgb: Widths = 10.0
 
     @property
     def name(self) -> str:
@@ -178,17 +204,26 @@ class Bilateral(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class Custom(Kernel):
-    """Points alike in features of your own, which are given by this name: any number of them, up to 16.
+    """A kernel of user-defined features.
+
+    Parameters
+    ----------
+    feature
+        Name under which ``features=`` passes them, up to 16 numbers per pixel.
+    sigma
+        Width: one number, or one per feature.
+    weight, normalization, covariance
+        Those of Kernel.
 
     >>> Custom("depth", sigma=0.2).widths_of_parts()
     {'depth': 0.2}
     """
 
     feature: str = ""
-    sigma: Widths = 1.0  # one width, or one per feature
+    sigma: Widths = 1.0
 
     def __post_init__(self) -> None:
-        """Checks the name as well."""
+        """Checks the name too."""
         if not isinstance(self.feature, str) or not self.feature.isidentifier():
             raise InputError(f"feature is {self.feature!r}, expected a name such as 'depth' or 'normals'.")
         if self.feature in ("position", "channel", "spatial", "bilateral"):
@@ -207,7 +242,7 @@ class Custom(Kernel):
 
 
 def in_short(value: npt.ArrayLike) -> str:
-    """Numbers with four digits: one where all are the same, and of more than five the shape and range.
+    """Numbers with four digits; equal numbers as one, more than five as shape and range.
 
     >>> in_short([3.0, 3.0]), in_short([1.0, 2.5]), in_short(np.eye(21))
     ('3', '(1, 2.5)', '21×21 from 0 to 1')
@@ -221,7 +256,7 @@ def in_short(value: npt.ArrayLike) -> str:
 
 
 def channel_widths(kernel: Kernel, channels: int) -> Matrix:
-    """The widths (C,) of colours, from a covariance where the kernel has one.
+    """The colour widths (C,), from the covariance if the kernel has one.
 
     >>> channel_widths(Bilateral(60, 10), 3).tolist()
     [10.0, 10.0, 10.0]
@@ -232,7 +267,7 @@ def channel_widths(kernel: Kernel, channels: int) -> Matrix:
 
 
 def checked_widths(widths: Widths, name: str = "sigma") -> Matrix:
-    """Widths as an array () or (n,) of finite numbers above 0; errors call them by the name."""
+    """Widths as an array () or (n,) of finite positive numbers; `name` is for errors."""
     array = checked_numbers(widths, name, "a width, or one for each axis")
     if array.ndim > 1:
         raise InputError(f"{name} has shape {array.shape}, expected a width, or one for each axis.")

@@ -87,7 +87,7 @@ class CRF:
         return cls(crf.kernels, **asdict(crf.options.replace(**options)))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes kernels and options to a TOML file for load(), without method, threads and data_range."""
+        """Writes kernels and options, without method, threads and data_range, to the TOML file `path` for load()."""
         from densefield.crf.crf_file import write_crf
 
         write_crf(path, self)

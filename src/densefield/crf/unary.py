@@ -1,4 +1,4 @@
-"""Unary scores from what users have: a mask of labels, probabilities, or logits."""
+"""Unary scores from a mask of labels, probabilities, or logits."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ from densefield.labels import Void, binary_foreground, void_value
 
 Float32 = npt.NDArray[np.float32]
 
-LEAST_PROBABILITY = 1e-5  # smaller ones count as this, so that no label is ruled out
-MOST_LABELS = 1 << 16  # label numbers beyond 16 bits are identifiers, not classes
+LEAST_PROBABILITY = 1e-5  # smaller ones are raised to it, so that no label is impossible
+MOST_LABELS = 1 << 16  # larger labels are identifiers, not classes
 
 
 @dataclass(frozen=True)
 class Unary:
-    """Scores of the labels that take part, and how many labels the result has.
+    """Scores of the labels that occur, and the number of classes of the result.
 
-    Labels that a mask does not hold take no part: the result does not depend on how many of them there are, nor on
-    how labels are numbered.
+    Labels that do not occur in a mask are left out: the result depends neither on their number nor on the numbering.
     """
 
     scores: Array  # (K, …)
-    labels: npt.NDArray[np.intp] | None = None  # (K,): the label of each row; None where rows are labels 0…L-1
-    count: int = 0  # L, where `labels` is given
+    labels: npt.NDArray[np.intp] | None = None  # (K,): the label of each row; None for labels 0…L-1
+    count: int = 0  # L, if `labels` is given
     ignore: npt.NDArray[np.bool_] | None = None  # (…): pixels masked out by a masked array
 
     def expand(self, marginals: Float32) -> Float32:
-        """Marginals (K, …) as (L, …), with 0 for labels that take no part."""
+        """Marginals (K, …) as (L, …), with 0 for labels that do not occur."""
         if self.labels is None:
             return marginals
         try:
@@ -57,9 +56,9 @@ def unary(
     confidence: float = 0.7,
     ignore: npt.NDArray[np.bool_] | None = None,
 ) -> Unary:
-    """Unary scores from the one of the three that is given; the parameters are those of refine().
+    """Unary scores from one of the first three arguments; the parameters are those of refine().
 
-    Masked elements of a masked array are ignored, together with `ignore`. What ignored pixels hold does not matter.
+    Masked elements of a masked array are added to `ignore`.
 
     >>> found = unary(labels=np.array([[0, 7, 255]]), confidence=0.9)
     >>> found.scores[:, 0].round(2), found.labels, found.count
@@ -102,7 +101,7 @@ def unary(
 
 
 def scores_from_probabilities(probabilities: object, ignore: npt.NDArray[np.bool_] | None = None) -> Float32:
-    """log p of probabilities (L, …) that sum to one, or of one foreground probability (rows, columns).
+    """log p of probabilities (L, …), or of the foreground probability (rows, columns).
 
     Probabilities below 1e-5 count as 1e-5.
 
@@ -139,7 +138,7 @@ def scores_from_probabilities(probabilities: object, ignore: npt.NDArray[np.bool
 
 
 def _check_probabilities(p: Float32, foreground: bool) -> None:
-    """Raises for what are not probabilities (L, …), or of the foreground alone (rows, columns)."""
+    """Raises unless the values are probabilities (L, …), or those of the foreground (rows, columns)."""
     low, high = float(p.min()), float(p.max())
     if np.isnan(low):
         cure = "Leave those pixels out with ignore=numpy.isnan(probabilities).any(axis=0)."
@@ -169,16 +168,16 @@ def _check_probabilities(p: Float32, foreground: bool) -> None:
 def _from_labels(
     given: Array, num_classes: int | None, void: Void, confidence: float, ignore: npt.NDArray[np.bool_] | None
 ) -> Unary:
-    """Scores of the labels that the mask holds: log of the confidence, and of an equal share of the rest."""
+    """Scores of the labels that occur: log of the confidence, and of an equal share of the rest."""
     count = None if num_classes is None else _checked_count(num_classes)
-    believed = checked_numbers(confidence, "confidence", "a number")
+    probability = checked_numbers(confidence, "confidence", "a number")
     known = np.ones(given.shape, bool)
     if ignore is not None and ignore.shape == given.shape:
         known = ~ignore
-        given = np.where(known, given, np.zeros((), given.dtype))  # ignored pixels may hold anything
+        given = np.where(known, given, np.zeros((), given.dtype))  # ignored pixels may hold any values
     labels = _checked_labels(given, count)
     foreground = binary_foreground(labels, count, void)
-    # Where 255 is the foreground, it is not unknown as well.
+    # 255 as foreground is not void too.
     unknown = void_value(None if foreground is not None and void == "auto" else void, labels, count)
     if unknown is not None:
         known &= labels != unknown
@@ -190,12 +189,12 @@ def _from_labels(
     if least < 0 or most >= count:
         what = "" if unknown is None else f", or {unknown} where unknown"
         raise InputError(f"labels range from {least} to {most}, expected 0 to {count - 1}{what}.")
-    # Where nothing is known, every label is as probable as any other.
+    # If all pixels are unknown, all labels are equally probable.
     present = np.flatnonzero(np.bincount(used.astype(np.intp, copy=False))) if used.size else np.arange(count)
     rows = len(present)
-    if believed.ndim or not 1 / max(rows, 2) < believed < 1:
+    if probability.ndim or not 1 / max(rows, 2) < probability < 1:
         raise InputError(
-            f"confidence is {confidence}, expected more than {1 / max(rows, 2):.3g}, an even guess among the "
+            f"confidence is {confidence}, expected more than {1 / max(rows, 2):.3g}, uniform over "
             f"{max(rows, 2)} labels, and less than 1."
         )
     scores = new_array(rows, *labels.shape)
@@ -249,7 +248,7 @@ def _union(one: Any, other: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool
 
 
 def warn_of_scores(scores: Array) -> None:  # (L, …)
-    """Warns where scores are probabilities or energies."""
+    """Warns if scores are probabilities or energies."""
     kind = kind_of_scores(scores)
     if kind == "probabilities":
         warn(
@@ -261,7 +260,7 @@ def warn_of_scores(scores: Array) -> None:  # (L, …)
 
 
 def kind_of_scores(scores: Array) -> Literal["scores", "probabilities", "energies"]:
-    """What scores (L, …) look like, judged by a few pixels: probabilities sum to one, energies are their -log.
+    """The kind of scores (L, …), judged by a few pixels: probabilities sum to 1, energies are their -log.
 
     >>> kind_of_scores(np.full((4, 8, 8), 0.25)), kind_of_scores(np.full((4, 8, 8), np.log(4)))
     ('probabilities', 'energies')

@@ -1,4 +1,4 @@
-"""The parameters of one kernel, free to move: logarithms of what must stay above zero."""
+"""The learnable parameters of one kernel; logarithms keep widths and weights positive."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ META_CURE = "use crf.to_empty(device=...) and then crf.reset_parameters(), or cr
 class KernelParameters(nn.Module):
     """Shape and weight of one kernel.
 
-    * ``log_sigma`` (d,): logarithms of the widths; for a full covariance instead ``log_diagonal`` (d,) and ``lower``
-      (d·(d-1)/2,): the triangular matrix W with WᵀW = Σ⁻¹, its diagonal by logarithms, and what is below it, row by
-      row.
-    * ``log_weight`` () or (L,); for a weight that is a matrix instead ``matrix`` (L, L), used as (M + Mᵀ)/2.
+    * ``log_sigma`` (d,): logarithms of the widths. A full covariance has ``log_diagonal`` (d,) and ``lower``
+      (d·(d-1)/2,) instead: the lower triangular W with WᵀW = Σ⁻¹, its diagonal as logarithms.
+    * ``log_weight`` () or (L,); a matrix weight has ``matrix`` (L, L) instead, used as (M + Mᵀ)/2.
 
-    What has not been trained is exactly what the kernel says, in any precision: exp(log 60) is not 60 in float32, so a
-    parameter that is still where it started stands for the number that it was made from. These numbers are plain
-    tensors, neither parameters nor buffers: they are not in the state dict, and to_empty() leaves them alone.
+    Untrained parameters have exactly the kernel's values in any precision: exp(log 60) is not 60 in float32, so a
+    parameter that still has its initial value stands for the initial number. These numbers are plain tensors, neither
+    parameters nor buffers: they are not in the state dict, and to_empty() does not touch them.
 
     >>> from densefield.crf.kernels import Spatial
     >>> parameters = KernelParameters(Spatial(3, weight=3), {"position": 2}, num_classes=21)
@@ -80,7 +79,7 @@ class KernelParameters(nn.Module):
         self.register_parameter(name, nn.Parameter(torch.tensor(start, dtype=dtype)))
 
     def _unit_of_features(self, data_range: float | Sequence[float] | None) -> list[float] | None:
-        """What one pixel or level is in the unit of the features, (d,); None where it is 1."""
+        """One pixel or colour level in the unit of the features, (d,); None if it is 1."""
         if data_range is None or "channel" not in self._dimensions:
             return None
         channels = self._dimensions["channel"]
@@ -92,7 +91,7 @@ class KernelParameters(nn.Module):
         return [float(each) for each in unit]
 
     def reset_parameters(self) -> None:
-        """Sets the parameters to what the kernel says: for modules made on the meta device, after to_empty().
+        """Sets the parameters to the kernel's values: for modules made on the meta device, after to_empty().
 
         >>> from densefield.crf.kernels import Spatial
         >>> with torch.device("meta"):
@@ -103,13 +102,13 @@ class KernelParameters(nn.Module):
         """
         for name, start in self._start.items():
             parameter: Tensor = getattr(self, name)
-            # Libraries that load checkpoints make torch.nn.init spare what they have loaded, so it decides what to set.
+            # Libraries that load checkpoints patch torch.nn.init to skip loaded parameters, so it decides what to set.
             nn.init.constant_(parameter, math.nan)
             with torch.no_grad():
                 parameter.copy_(torch.where(parameter.isnan(), start.to(parameter), parameter))
 
     def value(self, name: str) -> Tensor:
-        """What a parameter stands for, in double precision where the device has it."""
+        """The value of a parameter, in double precision if the device has it."""
         parameter: Tensor = getattr(self, name)
         precise = torch.float32 if parameter.device.type == "mps" else torch.float64
         value = parameter.to(precise).exp() if name.startswith("log_") else parameter.to(precise)
@@ -142,26 +141,26 @@ class KernelParameters(nn.Module):
         return (matrix + matrix.T) / 2
 
     def values(self) -> dict[str, Array]:
-        """What the parameters stand for, in the kernel's own units: sigma or covariance, and weight."""
+        """The current values in the kernel's units: sigma or covariance, and weight."""
         if any(parameter.is_meta for parameter in self.parameters()):
             raise InputError(f"the parameters of the {self._kernel.name} kernel have no values yet: {META_CURE}")
         shape = _to_numpy(self._own_shape())
         weight = _to_numpy(self._own_weight())
         if shape.ndim == 1:
             return {"sigma": shape, "weight": weight}
-        if np.array_equal(shape, self._kernel.shape(self._dimensions)):  # as given, without the rounding of inverses
+        if np.array_equal(shape, self._kernel.shape(self._dimensions)):  # unchanged: no rounding by inverses
             return {"covariance": np.array(self._kernel.covariance, np.float64), "weight": weight}
         unwhitened = np.linalg.inv(shape)
         return {"covariance": unwhitened @ unwhitened.T, "weight": weight}
 
     def channel_widths(self) -> Array:
-        """Widths by which channels are compared now, (C,), in levels; none for kernels that compare no channels."""
+        """The current colour widths (C,) in levels; empty for kernels without colours."""
         if "channel" not in self._dimensions:
             return np.empty(0)
         return channel_widths(self.kernel(), self._dimensions["channel"])
 
     def kernel(self) -> Kernel:
-        """The kernel as it is now.
+        """The current kernel.
 
         >>> from densefield.crf.kernels import Spatial
         >>> KernelParameters(Spatial(3, weight=3), {"position": 2}, num_classes=21).kernel().sigma.tolist()
@@ -173,17 +172,17 @@ class KernelParameters(nn.Module):
         return replace(_with_widths(self._kernel, values["sigma"], self._dimensions), weight=values["weight"])
 
     def __repr__(self) -> str:
-        """The kernel as it is now, in one line."""
+        """The current kernel in one line."""
         if any(parameter.is_meta for parameter in self.parameters()):
             return f"not initialised, {self._kernel.normalization}"
         try:
             return self.kernel().describe()
-        except InputError:  # numbers that no kernel may have, such as NaN
+        except InputError:  # invalid numbers, such as NaN
             return ", ".join(f"{name} {in_short(value)}" for name, value in self.values().items())
 
 
 def kernel_dimensions(kernel: Kernel, axes: int, channels: int) -> dict[str, int]:
-    """How many numbers each part of the kernel has; those of a Custom kernel are told by its widths or covariance."""
+    """The number of features of each part; that of a Custom kernel follows from its widths or covariance."""
     known = {"position": axes, "channel": channels}
     if isinstance(kernel, Custom):
         shape = np.shape(kernel.sigma if kernel.covariance is None else kernel.covariance)
@@ -213,9 +212,9 @@ def _with_widths(kernel: Kernel, sigma: Array, dimensions: Mapping[str, int]) ->
 
 
 def _constant(values: Array, dtype: torch.dtype) -> Tensor:
-    """A tensor on the CPU, also within torch.device("meta"). It is not registered with the module that holds it.
+    """A tensor on the CPU, also within torch.device("meta"), not registered with the module that holds it.
 
-    As a Parameter its size is fixed for compilers, which take that of other tensors for that of the batch.
+    It is a Parameter because compilers treat the sizes of other tensors as dynamic.
     """
     return nn.Parameter(torch.from_numpy(np.array(values, np.float64)).to(dtype), requires_grad=False)
 

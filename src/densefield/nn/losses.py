@@ -17,19 +17,25 @@ _ROUNDING = 1e-2  # how far above 0 a log marginal of half precision may end up
 
 
 def log_likelihood_loss(
-    log_marginals: Tensor,  # (B, L, H, W), or with other axes of pixels
-    labels: Tensor,  # (B, H, W) integers 0…L-1, or 255 for void
+    log_marginals: Tensor,
+    labels: Tensor,
     *,
     reduction: Reduction = "mean",
-) -> Tensor:  # ()
-    """Minus the log marginals of the true labels, over all pixels that are not void (paper, Eq. 6).
+) -> Tensor:
+    """The negative log-likelihood of the true labels over all pixels that are not void (paper, Eq. 6 and 8).
 
-    L = -Σ_i log q_i(y_i), the paper's loss, is ``reduction="sum"``; "mean" divides it by the number of pixels that
-    count in the whole batch, so that the rate of learning need not follow the size of images. With q = softmax(f) it is
-    the cross-entropy of the scores f; after a CRF it is that of the marginals.
+    Without a CRF, q = softmax(f), it is the cross-entropy of the scores f. If all pixels are void, the loss and its
+    gradient are 0.
 
-    Eq. 8 is its gradient: ∂L/∂q_i(l) = -[l = y_i]/q_i(y_i), which by log q is -[l = y_i]. Pixels that are void have
-    none, and where all are void the loss is 0 with a gradient of zeros.
+    Parameters
+    ----------
+    log_marginals
+        (B, L, H, W), or with other axes of pixels.
+    labels
+        (B, H, W): integers 0…L-1, or 255 for void.
+    reduction
+        "sum" is the paper's L = -Σ_i log q_i(y_i). "mean" divides it by the number of labelled pixels of the batch, so
+        that the learning rate does not depend on the image size.
 
     >>> import torch
     >>> q = torch.tensor([[0.5, 0.1, 0.3], [0.5, 0.9, 0.7]])

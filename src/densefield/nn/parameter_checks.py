@@ -1,4 +1,4 @@
-"""Checks of a module's sizes and parameters, and parameters sought by name."""
+"""Checks of the sizes and parameters of a module, and parameters by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from densefield.nn.kernel_parameters import META_CURE, KernelParameters
 
 
 def matching_parameters(module: nn.Module, patterns: Sequence[str]) -> list[nn.Parameter]:
-    """Those whose names match one of the patterns, as in a shell; each pattern must match at least one.
+    """The parameters whose names match a shell-style pattern; each pattern must match at least one.
 
     >>> [tuple(found.shape) for found in matching_parameters(nn.Linear(2, 3), ["b*"])]
     [(3,)]
@@ -37,9 +37,9 @@ def check_parameters(
     weights: Sequence[Tensor],
     dtype: torch.dtype,
 ) -> None:
-    """Raises, and names the parameter, where a width or weight is 0, not finite, or beyond what gradients hold."""
+    """Raises, with the parameter's name, if a width is 0, or a width or weight is not finite or too large."""
     divisors = [1 / (shape if shape.ndim == 1 else shape.diagonal()).detach() for shape in shapes]
-    # Over their limits, all of them are within ±1; NaN is not.
+    # Relative to their limits all are within ±1, except NaN.
     numbers = [each.detach().flatten() / MOST_WIDTH for each in shapes]
     numbers += [each.detach().flatten() / MOST_WEIGHT for each in weights]
     numbers += [torch.where(each.to(dtype).isfinite(), 0.0, torch.inf) for each in divisors]
@@ -55,13 +55,13 @@ def check_parameters(
             what = f", which stands for {value[~good][0].item():g}" if name.startswith("log_") else ""
             raise InputError(
                 f"the parameter {kernel}.{name} holds {parameter.detach()[~good][0].item():g}{what}: expected finite "
-                f"numbers, no width of 0, and none beyond {most:g}. Lower the learning rate, and go back to an earlier "
-                "checkpoint, or start again by crf.reset_parameters()."
+                f"numbers, no width of 0, and none beyond {most:g}. Lower the learning rate, and restore an earlier "
+                "checkpoint, or call crf.reset_parameters()."
             )
 
 
 def check_devices(kernels: Mapping[str, KernelParameters], device: torch.device) -> None:
-    """Raises where a parameter is not on the device of the scores, or that one holds no numbers."""
+    """Raises if a parameter is not on the device of the scores, or that device holds no values."""
     for kernel, parameters in kernels.items():
         for name, parameter in parameters.named_parameters():
             if parameter.device == device:
@@ -73,11 +73,11 @@ def check_devices(kernels: Mapping[str, KernelParameters], device: torch.device)
                 f"crf.to({str(device)!r})."
             )
     if device.type == "meta":
-        raise InputError("the scores are on the meta device, where tensors have no numbers: move them to another.")
+        raise InputError("the scores are on the meta device, where tensors have no values: move them to another.")
 
 
 def checked_size(size: object, name: str) -> int:
-    """A number of labels, channels or axes.
+    """A number of classes, channels or axes.
 
     >>> checked_size(21, "labels")
     21

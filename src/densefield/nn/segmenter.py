@@ -42,22 +42,29 @@ class Segmenter(nn.Module):
         self.network = network
         self.crf = crf
 
-    def scores(
-        self,
-        image: Tensor,  # (B, 3, H, W), colours 0…255
-    ) -> Tensor:  # (B, L, H, W)
-        """Scores of the network, before the CRF."""
+    def scores(self, image: Tensor) -> Tensor:
+        """Scores of the network, before the CRF, (B, L, H, W).
+
+        Parameters
+        ----------
+        image
+            (B, 3, H, W), colours 0…255.
+        """
         normalize = getattr(self.network, "normalization", Tensor.float)
         dtype = next((each.dtype for each in self.network.parameters() if each.is_floating_point()), torch.float32)
         scores: Tensor = self.network(normalize(image).to(dtype))
         return scores
 
-    def forward(
-        self,
-        image: Tensor,  # (B, 3, H, W), colours 0…255
-        ignore: Tensor | None = None,  # (B, H, W) bool: pixels that send and receive no messages of the CRF
-    ) -> Tensor:  # (B, L, H, W)
-        """Log marginals; those of ignored pixels are the log-softmax of their scores."""
+    def forward(self, image: Tensor, ignore: Tensor | None = None) -> Tensor:
+        """Log marginals (B, L, H, W); those of ignored pixels are the log-softmax of their scores.
+
+        Parameters
+        ----------
+        image
+            (B, 3, H, W), colours 0…255.
+        ignore
+            (B, H, W), boolean: True for pixels that the CRF neither sends messages to nor receives from.
+        """
         scores = self.scores(image)  # 1. forward pass: the scores f
         return log_marginals(scores, image, self.crf, ignore)  # 2. T mean-field iterations by filtering: the marginals
 

@@ -1,4 +1,4 @@
-"""What is probably wrong with the shape of a tensor, in one sentence with the cure."""
+"""Hints for errors: the probable mistake in the shape of a tensor, and its cure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MODES = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
 def scores_hint(shape: Shape, num_classes: int, axes: int) -> str:
-    """Why scores of this shape may not be (batch, labels, …), with a space before it; "" where nothing is known.
+    """Why scores of this shape are probably not (batch, labels, …), after a space; "" if unknown.
 
     >>> scores_hint((21, 375, 500), 21, axes=2)
     ' There is no batch axis: pass scores[None], or a list of tensors.'
@@ -28,10 +28,9 @@ def scores_hint(shape: Shape, num_classes: int, axes: int) -> str:
 
 
 def pixels_hint(came: Shape, channels: int, scores: Shape, name: str, argument: str) -> str:
-    """Why an image or feature of the shape `came` does not fit scores (B, L, …); "" where nothing is known.
+    """Why an image or feature of the shape `came` does not fit scores (B, L, …); "" if unknown.
 
-    * ``channels``: as many as its kernel has widths for.
-    * ``name``, ``argument``: how an error calls it, and the variable in the lines of code.
+    `channels` is the number of widths of its kernel, `name` its name in errors, `argument` the variable in code.
 
     >>> pixels_hint((1, 3, 375, 500), 3, (1, 21, 47, 63), "the image", "image").partition("scores, ")[2]
     "torch.nn.functional.interpolate(scores, size=image.shape[-2:], mode='bilinear', align_corners=False)."
