@@ -19,3 +19,17 @@ autodoc_typehints = "signature"
 
 html_theme = "furo"
 html_title = f"densefield {release}"
+
+
+def add_example_headings(app, what, name, obj, options, lines):
+    """Puts a heading before an example that follows a Parameters section, so that it is not read as a parameter."""
+    if "Parameters" not in lines or "Examples" in lines:
+        return
+    first = next((i for i, line in enumerate(lines) if line.startswith(">>>") and i > lines.index("Parameters")), None)
+    if first is not None:
+        lines[first:first] = ["Examples", "--------"]
+
+
+def setup(app):
+    """Runs before napoleon reads the docstrings."""
+    app.connect("autodoc-process-docstring", add_example_headings, priority=400)

@@ -76,7 +76,7 @@ class Kernel(ABC):
         return {part: getattr(self, field) for part, field in self.width_fields.items()}
 
     def with_widths(self: K, widths: Mapping[str, Widths]) -> K:
-        """The kernel with other widths for some parts.
+        """The kernel with other `widths` for some parts.
 
         >>> Bilateral(60, 10).with_widths({"channel": 13}).sigma_rgb
         13
@@ -85,7 +85,7 @@ class Kernel(ABC):
         return replace(self, **changed)
 
     def for_labels(self: K, labels: npt.NDArray[np.integer] | None, count: int) -> K:
-        """The kernel for a subset of `count` classes; None stands for all.
+        """The kernel for some `labels` of `count` classes; None stands for all.
 
         >>> Spatial(3, weight=[1.0, 2.0, 4.0]).for_labels(np.array([0, 2]), 3).weight.tolist()
         [1.0, 4.0]

@@ -93,7 +93,7 @@ class CRF:
         write_crf(path, self)
 
     def replace(self: Self, **changes: Any) -> Self:
-        """A copy with other kernels or options.
+        """A copy with other kernels or options, the `changes`.
 
         >>> CRF(threads=1).replace(iterations=10).options.changed()
         {'iterations': 10, 'threads': 1}
@@ -179,17 +179,17 @@ class CRF:
     def marginals(
         self, scores: Array, image: npt.NDArray[np.generic] | None = None, **options: Any
     ) -> npt.NDArray[np.float32]:
-        """The marginals of solve(), (L, …), without the rest. The parameters are those of solve()."""
+        """The marginals of solve(), (L, …), without the rest; parameters are those of solve()."""
         if set(options) - {"features", "spacing", "ignore"}:
             return self.solve(scores, image, **options).marginals.astype(np.float32, copy=False)
         return self.marginals_of(self._problem_with_warnings(scores, image, **options))
 
     def problem(self, scores: Array, image: npt.NDArray[np.generic] | None = None, **inputs: Any) -> Problem:
-        """The inputs of solve() checked, with the kernels bound to the image; without warnings of doubtful input."""
+        """The checked inputs with the kernels bound to the image, without warnings; parameters are those of solve()."""
         return build_problem(self.kernels, self.options, scores, image, **inputs)
 
     def marginals_of(self, problem: Problem) -> npt.NDArray[np.float32]:
-        """The marginals (L, …) of a problem()."""
+        """The marginals (L, …) of a `problem`."""
         options = self.options
         if options.method != "lattice":
             *_, last = islice(mean_field_steps(problem.rows, problem.pairwise), options.iterations + 1)

@@ -87,7 +87,7 @@ class CRFOptions:
         return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) != field.default}
 
     def replace(self, **changes: Any) -> CRFOptions:
-        """A copy with other values; unknown names raise an error that lists the known ones.
+        """A copy with some `changes`; unknown names raise an error that lists the known ones.
 
         >>> CRFOptions().replace(iterations=3).changed()
         {'iterations': 3}

@@ -48,10 +48,7 @@ def explain(image: Any, **arguments: Any) -> list[Finding]:
     The last finding says what changed. Axes in the wrong order and input that refine() warns of are findings. Other
     input that refine() refuses raises the same error here. It takes about twice the time of refine().
 
-    Parameters
-    ----------
-    image, **arguments
-        Those of `densefield.refine`.
+    The parameters are those of `densefield.refine`.
 
     >>> import numpy as np
     >>> image = np.zeros((4, 6, 3))

@@ -106,7 +106,7 @@ def evaluate(
 
 
 def evaluate_images(source: ScoreSource, crf: DenseCRF | None, progress: Progress | None = None) -> SegmentationResult:
-    """The metrics of all images of a source, of the network alone if there is no CRF.
+    """The metrics of all images of a `source` with a `crf`, or of the network alone; `progress` is called per image.
 
     >>> import torch
     >>> from densefield.scenes.scene import SceneDataset
@@ -126,7 +126,7 @@ def evaluate_images(source: ScoreSource, crf: DenseCRF | None, progress: Progres
 
 
 def read_evaluation(folder: Path) -> tuple[dict[str, Any], dict[str, SegmentationResult]]:
-    """The files of `evaluate`: the content of result.json, and the result of each method with its counts."""
+    """The files of `evaluate` in a `folder`: the content of result.json, and the result of each method."""
     path = folder / RESULT
     if not path.exists():
         raise InputError(f"there is no {path}: `densefield eval` writes it.")

@@ -50,7 +50,7 @@ class PixelOrder:
         return inverse
 
     def reorder(self, rows: Float32) -> Float32:
-        """Return the rows (N, d) of an image's pixels in this order."""
+        """Return the `rows` (N, d) of an image's pixels in this order."""
         out = np.empty(rows.shape, np.float32)
         write_features(rows, [1.0] * rows.shape[1], out, 0, self, default_threads())
         return out

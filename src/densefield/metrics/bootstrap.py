@@ -24,7 +24,7 @@ _BLOCK = 2**22  # numbers in a block of resamples
 
 @dataclass(frozen=True)
 class Interval:
-    """A metric of all images, and its confidence interval."""
+    """The `value` of a metric over all images, and its confidence interval from `low` to `high`."""
 
     value: Value
     low: Value
@@ -33,14 +33,18 @@ class Interval:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Method a against method b on the same images: the difference a - b and its confidence interval."""
+    """The values `a` and `b` of two methods on the same images.
+
+    The confidence interval of the `difference` a - b reaches from `low` to `high`; `wins` is the fraction of resamples
+    in which a is better, ties counting half.
+    """
 
     a: Value
     b: Value
     difference: Value
     low: Value
     high: Value
-    wins: Value  # the fraction of resamples in which a is better; a tie counts as half
+    wins: Value
 
 
 def bootstrap_interval(

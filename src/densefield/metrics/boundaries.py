@@ -14,7 +14,7 @@ BANDS = 20  # the widest trimap, in pixels
 
 
 def boundary_distance(truth: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """The distance of each pixel (H, W) to the nearest pixel of another label, from 1 to 20; 21 if it is larger.
+    """The distance of each pixel of `truth` (H, W) to the nearest pixel of another label, 1 to 20; 21 if larger.
 
     The trimap of width r is the set of pixels at distance r or less (Krähenbühl and Koltun, 2011). Distances are
     max(|Δx|, |Δy|). Void counts as a label here: in PASCAL VOC it covers the boundaries themselves. The edge of the

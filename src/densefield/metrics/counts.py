@@ -25,7 +25,8 @@ BINS = 15  # of confidence, for calibration
 class Counts:
     """Counts of one image; with further leading axes of many images, of their sum, or of sums of resamples.
 
-    Ring r - 1 holds the pixels at distance r from a true boundary, the last ring those farther away.
+    `overlap`, `truth` and `predicted` count pixels of a label by ring: ring r - 1 holds the pixels at distance r from a
+    true boundary, the last ring those farther away. `log_loss` and calibration `bins` are for all rings.
     """
 
     overlap: Array  # (…, 21, L): pixels of a ring whose true and predicted label are both l
@@ -36,7 +37,7 @@ class Counts:
 
     @classmethod
     def from_confusion(cls, confusion: Array) -> Counts:
-        """Counts of a confusion matrix (L, L), all pixels in one ring and without marginals."""
+        """Counts of a matrix `confusion` (L, L), all pixels in one ring and without marginals."""
         overlap, truth, predicted = np.diagonal(confusion), confusion.sum(axis=1), confusion.sum(axis=0)
         return cls(overlap[None], truth[None], predicted[None], np.zeros(()), np.zeros((BINS, 3)))
 
@@ -48,11 +49,11 @@ class Counts:
         return Counts(*(getattr(self, each.name).sum(axis=0) for each in fields(self)))
 
     def taken(self, order: Sequence[int]) -> Counts:
-        """These entries of the first axis."""
+        """The entries of the first axis in this `order`."""
         return Counts(*(getattr(self, each.name)[order] for each in fields(self)))
 
     def resampled(self, times: Array) -> Counts:
-        """Sums (S, …) over images; resample s takes image n times[s, n] times, for times (S, N).
+        """Sums (S, …) over images; resample s takes image n `times` [s, n] times, for times (S, N).
 
         >>> import numpy as np
         >>> zeros = np.zeros((2, 21, 1))

@@ -183,7 +183,7 @@ class DenseCRF(nn.Module):
         return cls.from_numpy(read_crf(path, num_classes, **numpy_options), num_classes, **options)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the current kernels and the options to a TOML file, which CRF.load() reads too."""
+        """Writes the current kernels and the options to the TOML file `path`, which CRF.load() reads too."""
         from densefield.crf.crf_file import write_crf
 
         write_crf(path, self.to_numpy())

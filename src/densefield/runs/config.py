@@ -210,7 +210,7 @@ class TrainingConfig(_Section):
 
 
 class Config(_Section):
-    """All settings of a run."""
+    """All settings of a run: the tables `data`, `network`, `crf`, `optimizer` and `training`."""
 
     data: DataConfig = DataConfig()
     network: NetworkConfig = NetworkConfig()

@@ -38,7 +38,7 @@ CACHE_BYTES = 2**30  # of scored images
 
 @dataclass(frozen=True)
 class ScoredImage:
-    """The scores, colours and true labels of an image."""
+    """The `scores`, colours (`image`) and true `labels` of the image `id`."""
 
     scores: Tensor  # (L, H, W) float32
     image: Tensor  # (3, H, W) uint8, colours 0…255
@@ -46,7 +46,7 @@ class ScoredImage:
     id: str
 
     def log_marginals(self, crf: DenseCRF | None) -> Tensor:
-        """Log marginals (L, H, W) of the CRF; without one, the log-softmax of the scores."""
+        """Log marginals (L, H, W) of the `crf`; without one, the log-softmax of the scores."""
         with torch.inference_mode():
             try:
                 return log_marginals(self.scores[None], self.image[None], crf)[0]

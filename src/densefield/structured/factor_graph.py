@@ -115,13 +115,13 @@ class FactorGraph:
         return [others - {variable} for variable, others in enumerate(found)]
 
     def checked(self, scores: Scores) -> dict[str, Tensor]:
-        """The scores of every group expanded to (B, R, L_1, …, L_k); raises if they do not fit the graph."""
+        """The `scores` of every group expanded to (B, R, L_1, …, L_k); raises if they do not fit the graph."""
         if not isinstance(scores, Mapping) or set(scores) != set(self.groups):
             raise wrong_groups(scores, self.groups)
         return checked_scores(scores, {name: group.shape for name, group in self.groups.items()})
 
     def checked_configuration(self, labels: object, batch: int) -> Tensor:
-        """Labels (B, N) as int64; raises if they are not a configuration of the graph."""
+        """The `labels` (B, N) of a `batch` as int64; raises if they are not a configuration of the graph."""
         labels = integer_labels(labels, (batch, len(self.num_states)))
         wrong = (labels < 0) | (labels >= torch.tensor(self.num_states, device=labels.device))
         if bool(wrong.any()):
@@ -156,7 +156,7 @@ class FactorGraph:
         return total
 
     def unary(self, scores: Scores) -> Tensor:
-        """The summed scores of single variables (B, N, L), −inf for states that a variable does not have."""
+        """The summed `scores` of single variables (B, N, L), −inf for states that a variable does not have."""
         first = next(iter(scores.values()))
         most = max(self.num_states)
         exists = torch.arange(most) < torch.tensor(self.num_states).unsqueeze(1)

@@ -64,7 +64,7 @@ class GridGraph:
         return {"right": (self.rows, self.columns - 1), "down": (self.rows - 1, self.columns)}
 
     def checked(self, scores: Scores) -> dict[str, Tensor]:
-        """The scores expanded to full size; raises if they do not fit the grid."""
+        """The `scores` expanded to full size; raises if they do not fit the grid."""
         names = ("pixel", "right", "down")
         if not isinstance(scores, Mapping) or set(scores) != set(names):
             raise wrong_groups(scores, names)
@@ -110,7 +110,7 @@ class GridGraph:
         return FactorGraph([self.num_states] * index.numel(), regions)
 
     def factor_scores(self, scores: Scores) -> dict[str, Tensor]:
-        """The scores for ``factor_graph()``, (B, R, L_1, …)."""
+        """The `scores` for ``factor_graph()``, (B, R, L_1, …)."""
         full = self.checked(scores)
         flat = {"pixel": full["pixel"].flatten(2).transpose(1, 2)}
         for name, (rows, columns) in self.pairs.items():

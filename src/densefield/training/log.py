@@ -97,7 +97,7 @@ class RunLog:
 
 
 def read_log(run: Path) -> list[dict[str, str]]:
-    """The complete rows of a run's table as text; none if there is no table."""
+    """The complete rows of the table of a `run` folder as text; none if there is no table."""
     path = run / TABLE
     if not path.exists():
         return []

@@ -50,7 +50,15 @@ FAINT = Setting(spatial_weight=0.01, bilateral_weight=0.01)
 
 @dataclass(frozen=True)
 class Space:
-    """The search space: the grid's values of each field of a Setting; random values lie between their extremes."""
+    """The search space: the grid's values of each field; random values lie between their extremes.
+
+    Parameters
+    ----------
+    spatial_sigma, spatial_weight
+        Widths and weights of the spatial kernel.
+    bilateral_sigma_xy, bilateral_sigma_rgb, bilateral_weight
+        Widths and weights of the bilateral kernel.
+    """
 
     spatial_sigma: tuple[float, ...] = (1.0, 3.0, 9.0)
     spatial_weight: tuple[float, ...] = (0.1, 1.0, 6.0)
@@ -75,7 +83,7 @@ class Space:
     def random(self, seed: int) -> Iterator[Setting]:
         """An endless stream of settings, log-uniform; the first two are the default and FAINT.
 
-        Setting number n depends on the seed and n only.
+        Setting number n depends on the `seed` and n only.
 
         >>> settings = list(itertools.islice(Space().random(seed=31), 3))
         >>> settings[0] == Setting(), 1 <= settings[2].spatial_sigma <= 9
