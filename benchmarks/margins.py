@@ -29,16 +29,16 @@ def read(argument: str) -> tuple[str, list[SegmentationResult], list[str]]:
     return name, [results[method] for _, results in found], found[0][0]["classes"]
 
 
-def drawn(results: list[SegmentationResult], measure: str, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def drawn(results: list[SegmentationResult], metric: str, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the metric of each seed (S,), and its mean over the seeds for each bootstrap sample (D,)."""
-    chosen = HEADLINES[measure]
+    chosen = HEADLINES[metric]
     values = np.array([chosen(each.per_image.total()) for each in results])
     return values, np.mean([chosen(each.per_image.resampled(times)) for each in results], axis=0)
 
 
-def cell(measure: str, value: float, draws: np.ndarray, sign: str = "") -> str:
+def cell(metric: str, value: float, draws: np.ndarray, sign: str = "") -> str:
     """Format a number and its interval, fractions in percent."""
-    scale, digits = (100, 2) if measure in FRACTIONS else (1, 4)
+    scale, digits = (100, 2) if metric in FRACTIONS else (1, 4)
     low, high = np.quantile(draws, [0.025, 0.975])
     return f"{scale * value:{sign}.{digits}f} ({scale * low:{sign}.{digits}f} … {scale * high:{sign}.{digits}f})"
 
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> None:
     methods = [read(argument) for argument in arguments]
     (first, best, classes), others = methods[0], methods[1:]
     if any(not np.array_equal(each.keys, best[0].keys) for _, results, _ in methods for each in results):
-        raise SystemExit("the methods were judged on different images")
+        raise SystemExit("the methods were evaluated on different images")
     images = best[0].images
     times = np.random.default_rng(SEED).multinomial(images, np.full(images, 1 / images), size=DRAWS)
     measured = {name: {each: drawn(results, each, times) for each in HEADLINES} for name, results, _ in methods}

@@ -1,10 +1,10 @@
-"""The share of a step of stage 2 that the CRF takes, and the time and memory of an image; Linux only.
+"""Time and memory of a step of stage 2 for each image, and the CRF's share of it; Linux only.
 
     python benchmarks/training_step.py
 
-306×306 pixels of photos, 21 labels, 5 updates, nine parameters of the CRF learnt, networks and optimisers as in
-configs/. Every row is from a process of its own: the least time of each part over some steps, in ms per image, and the
-most memory that the process held beyond what it had before the network was made.
+Photos of 306×306 pixels, 21 classes, 5 iterations, nine learnt parameters of the CRF, networks and optimisers as in
+configs/. Each row is measured in its own process: the minimum time of each part over several steps, in ms per image,
+and the peak memory of the process beyond that before the network was built.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from densefield.training.optimizer import build_optimizer
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 ROWS = (("voc12-efficientnet-lite0", 8, 5), ("voc12-vgg16", 1, 3), ("voc12-vgg16", 2, 3))  # settings, batch, steps
-SIDE, LABELS = 306, 21
+SIDE, NUM_CLASSES = 306, 21
 PARTS = ("network forward", "CRF forward", "loss", "CRF backward", "network backward", "update")
 
 T = TypeVar("T")
@@ -40,15 +40,15 @@ def batch_of(size: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Photos (B, 3, H, W) in colours 0…255, and labels (B, H, W) in large patches."""
     photos = [photo(NAMES[number % len(NAMES)], SIDE, SIDE) for number in range(size)]
     image = torch.stack([torch.tensor(np.asarray(each), dtype=torch.float32).movedim(-1, 0) for each in photos])
-    patches = torch.tensor(np.random.default_rng(5519).integers(0, LABELS, (size, 6, 6)))
+    patches = torch.tensor(np.random.default_rng(5519).integers(0, NUM_CLASSES, (size, 6, 6)))
     return image.round().to(torch.uint8), patches.repeat_interleave(51, 1).repeat_interleave(51, 2)
 
 
 def measure(settings: str, batch: int, steps: int) -> None:
-    """Prints the least seconds of each part of a step, and the memory in MB."""
+    """Prints the minimum seconds of each part of a step, and the memory in MB."""
     image, label = batch_of(batch)
     before = status("VmRSS")
-    # Weights from nothing cost what ImageNet's do, and need no download.
+    # Random weights take the same time as ImageNet's, and need no download.
     config = read_config(CONFIGS / f"{settings}.toml", ["training.stage=2", "network.pretrained=false"])
     segmenter = build_segmenter(config).train()
     assert segmenter.crf is not None
@@ -61,7 +61,7 @@ def measure(settings: str, batch: int, steps: int) -> None:
         least[part] = min(least[part], time.perf_counter() - start)
         return result
 
-    for _ in range(steps + 1):  # the first is the slowest: memory is new
+    for _ in range(steps + 1):  # the first step is slower, since it allocates memory
         optimizer.zero_grad()
         scores = timed("network forward", lambda: segmenter.scores(image))
         f = scores.detach().requires_grad_()
@@ -81,7 +81,7 @@ def main() -> None:
     found = []
     for settings, batch, steps in ROWS:
         command = [sys.executable, __file__, settings, str(batch), str(steps)]
-        # As the command line has it: threads that wait sleep.
+        # Waiting threads sleep, as on the command line.
         passive = {**os.environ, "OMP_WAIT_POLICY": "passive"}
         answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=passive)
         *seconds, memory = map(float, answer.stdout.split())

@@ -1,10 +1,10 @@
-"""The main job from nothing: draws scenes, trains a network, tunes a CRF on it, trains both together, judges, reports.
+"""The complete path: draw scenes, train a network, tune a CRF for it, train both together, evaluate, report.
 
-Run it with `make demo`. Every command is printed as one would type it. All files are below demo/, and what is there
-already is gone on with.
+Run it with `make demo`. Every command is printed before it runs. All files are below demo/; an interrupted demo is
+resumed.
 
-Four methods are compared on scenes that none of them has seen: the network of stage 1; the same network trained on
-alone for as many steps as stage 2 has; that one with a CRF tuned by itself; network and CRF trained together.
+Four methods are compared on test scenes: the network after stage 1; the same network trained alone for the number of
+steps of stage 2; that network with a separately tuned CRF; network and CRF trained together.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from densefield.metrics.metrics import SegmentationResult
 from densefield.metrics.summary import TITLES, format_difference, summarise, summarise_comparison
 
 SETTINGS = Path(__file__).parents[1] / "configs" / "scenes.toml"
-MEASURES = ("mean_iou", "trimap_iou_3px", "negative_log_likelihood")
-TEST_SEEDS = 1_000_000  # from here on: scenes to judge by are no one's scenes to train on
+METRICS = ("mean_iou", "trimap_iou_3px", "negative_log_likelihood")
+TEST_SEEDS = 1_000_000  # seeds of test scenes start here, so that they are never training scenes
 
 
 def commands(folder: Path, seed: int) -> list[str]:
-    """What is done, one after the other."""
+    """The commands in their order."""
     at, settings = folder.as_posix(), Path(os.path.relpath(SETTINGS)).as_posix()
     train = f"train {settings} --resume --set data.root={at}/scenes --set training.seed={seed} --run {at}"
     second = f"--stage 2 --from {at}/network"
-    judge = f"{at}/test --split trainval -o {at}"
+    test = f"{at}/test --split trainval -o {at}"
     return [
         f"data scenes {at}/scenes --images 2500 --size 96 --seed {seed}",
         f"data scenes {at}/test --images 400 --size 96 --seed {TEST_SEEDS + seed}",
@@ -42,15 +42,15 @@ def commands(folder: Path, seed: int) -> list[str]:
         f"{train}/separate {second} --set crf.enabled=false",
         f"tune {at}/separate -o {at}/separate/tune --images 120 --trials 60 --evaluations 12 --criterion mean-iou",
         f"{train}/joint {second}",
-        f"eval {at}/network {judge}/network/eval",
-        f"eval {at}/separate {judge}/separate/eval --crf {at}/separate/tune/crf.toml",
-        f"eval {at}/joint {judge}/joint/eval",
+        f"eval {at}/network {test}/network/eval",
+        f"eval {at}/separate {test}/separate/eval --crf {at}/separate/tune/crf.toml",
+        f"eval {at}/joint {test}/joint/eval",
         f"report {at}/separate {at}/joint 'stage 1={at}/network' -o {at}/report.html",
     ]
 
 
 def run(command: str, console: Console) -> None:
-    """Prints a command, runs it, and says how long it took; where it fails this ends too."""
+    """Prints a command, runs it, and prints its time; if it fails, the demo ends with its status."""
     console.print(f"\n[bold]$ densefield {command}[/bold]", highlight=False, soft_wrap=True)
     start = time.monotonic()
     status = subprocess.run([sys.executable, "-m", "densefield", *shlex.split(command)]).returncode
@@ -60,7 +60,7 @@ def run(command: str, console: Console) -> None:
 
 
 def results(folder: Path) -> dict[str, SegmentationResult]:
-    """Each method's counts on the scenes kept apart."""
+    """The result of each method on the test scenes."""
     alone = read_evaluation(folder / "network" / "eval")[1]
     separate = read_evaluation(folder / "separate" / "eval")[1]
     joint = read_evaluation(folder / "joint" / "eval")[1]
@@ -72,20 +72,20 @@ def results(folder: Path) -> dict[str, SegmentationResult]:
     }
 
 
-def measures_table(methods: dict[str, SegmentationResult]) -> Table:
-    """Every method with the intervals of its measures."""
+def metrics_table(methods: dict[str, SegmentationResult]) -> Table:
+    """The metrics of every method with their confidence intervals."""
     images = next(iter(methods.values())).images
-    table = Table("", *(TITLES[name] for name in MEASURES), title=f"{images} scenes kept apart, with 95% intervals")
-    table.caption = "all but the first row trained for as many steps; the separate CRF tuned for mean IoU"
+    table = Table("", *(TITLES[name] for name in METRICS), title=f"{images} test scenes, with 95% intervals")
+    table.caption = "all but the first row trained for the same number of steps; the separate CRF tuned for mean IoU"
     for method, result in methods.items():
         summary = summarise(result)
-        table.add_row(method, *(_with_interval(name, summary[name], "value", signed=False) for name in MEASURES))
+        table.add_row(method, *(_with_interval(name, summary[name], "value", signed=False) for name in METRICS))
     return table
 
 
 def differences_table(methods: dict[str, SegmentationResult]) -> Table:
-    """What each step brings on the same scenes: how it differs from the one before."""
-    table = Table("", *(TITLES[name] for name in MEASURES), title="paired differences, with 95% intervals")
+    """The paired differences between methods on the same scenes."""
+    table = Table("", *(TITLES[name] for name in METRICS), title="paired differences, with 95% intervals")
     _, alone, separate, joint = methods.values()
     for title, better, worse in (
         ("separate − network", separate, alone),
@@ -93,7 +93,7 @@ def differences_table(methods: dict[str, SegmentationResult]) -> Table:
         ("joint − network", joint, alone),
     ):
         gains = summarise_comparison(better, worse)
-        table.add_row(title, *(_with_interval(name, gains[name], "difference", signed=True) for name in MEASURES))
+        table.add_row(title, *(_with_interval(name, gains[name], "difference", signed=True) for name in METRICS))
     return table
 
 
@@ -103,15 +103,15 @@ def _with_interval(name: str, numbers: dict[str, float], part: str, *, signed: b
 
 
 def main() -> None:
-    """Runs all of it and shows what came out."""
+    """Runs all commands and prints the results."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seed", type=int, default=0, help="of scenes, weights and order (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of scenes, weights and order (default: 0)")
     seed = parser.parse_args().seed
     folder, console, start = Path("demo", f"seed-{seed}"), Console(), time.monotonic()
     for command in commands(folder, seed):
         run(command, console)
     methods = results(folder)
-    console.print("", measures_table(methods), differences_table(methods), sep="\n")
+    console.print("", metrics_table(methods), differences_table(methods), sep="\n")
     console.print(f"{time.monotonic() - start:.0f} s; the report is {folder / 'report.html'}", highlight=False)
 
 

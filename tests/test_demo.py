@@ -67,7 +67,7 @@ def test_the_tables_have_every_method_and_every_gain(demo, tmp_path):
     evaluate(source, strong, tmp_path / "joint" / "eval")
     methods = demo.results(tmp_path)
     console = Console(file=StringIO(), width=160)
-    console.print(demo.measures_table(methods), demo.differences_table(methods))
+    console.print(demo.metrics_table(methods), demo.differences_table(methods))
     text = console.file.getvalue()
     for result in methods.values():
         assert f"{100 * result.mean_iou:.2f} " in text and f"{result.negative_log_likelihood:.4f} " in text

@@ -124,7 +124,7 @@ def test_wrong_arguments_are_rejected_without_torch(places, command, message):
     assert not (places / "out").exists()
 
 
-def test_a_command_that_needs_torch_says_how_to_install_it(places):
+def test_a_command_that_needs_torch_names_the_install_command(places):
     for verb in ("eval", "tune"):
         told = ends_with(places, f"{verb} {{p}}/logits {{p}}/data -o {{p}}/out")
         assert "needs torch. Install with: pip install 'densefield[train]'" in told

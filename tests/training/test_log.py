@@ -29,7 +29,7 @@ def shown_losses(run):
     return [(event.step, event.value) for event in board.Scalars("loss")]
 
 
-def test_a_run_shows_all_its_steps_from_the_first(tmp_path):
+def test_a_run_logs_all_its_steps(tmp_path):
     write_losses(tmp_path, [3, 2, 1])
     assert shown_losses(tmp_path) == [(1, 3), (2, 2), (3, 1)]
 
