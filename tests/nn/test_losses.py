@@ -146,7 +146,7 @@ def test_half_precision_is_summed_in_float32(dtype, relative):
         (torch.zeros(1, 2, 1, 1).long(), torch.zeros(1, 1, 1).long(), {}, InputTypeError, "dtype torch.int64"),
         (torch.zeros(1, 2, 1, 1), torch.zeros(1, 1, 1), {}, InputTypeError, r"Use labels.long\(\)"),
         (torch.zeros(1, 2, 1, 1), torch.zeros(1, 1, 1).bool(), {}, InputTypeError, "dtype torch.bool"),
-        (torch.zeros(2, 3), torch.zeros(2).long(), {}, InputError, r"\(2, 3\), expected \(batch, labels"),
+        (torch.zeros(2, 3), torch.zeros(2).long(), {}, InputError, r"\(2, 3\), expected \(batch, classes"),
         (torch.zeros(1, 0, 2, 2), torch.zeros(1, 2, 2).long(), {}, InputError, r"shape \(1, 0, 2, 2\)"),
         (torch.zeros(1, 2, 3, 4), torch.zeros(1, 4, 3).long(), {}, InputError, r"\(1, 4, 3\), expected \(1, 3, 4\)"),
         (torch.zeros(1, 2, 1, 1), torch.full((1, 1, 1), 2), {}, InputError, "hold 2, expected 0 to 1, or 255"),

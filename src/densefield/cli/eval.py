@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -48,13 +47,23 @@ def eval_verb(
     that cannot be read or computed are left out. Exit status: 0 when done, 1 if an image was left out, 2 if nothing
     could be started or no image can be read.
     """
+    from densefield.errors import InputError
+
     with ending_on_errors(FLAGS, needs="evaluation"):
-        _check(scores, data, split, probabilities, crf, method, out)
+        from densefield.runs.run_folder import check_result_folder, read_photo_crf
+        from densefield.runs.score_files import check_sources, names_score_files
+
+        # All checks that need no torch come before it is loaded.
+        check_sources(scores, data, split, probabilities)
+        if crf is not None:
+            read_photo_crf(crf)
+        elif method in (MethodChoice.crf, MethodChoice.both) and names_score_files(scores, probabilities):
+            raise InputError(f'{scores} holds scores without a CRF: pass crf=, or methods=("network",).')
+        check_result_folder(out)
         from densefield.cli.tables import print_classes, print_comparison
         from densefield.evaluation.evaluation import evaluate
         from densefield.nn.dense_crf import DenseCRF
         from densefield.runs.distributed import exit_together, rank_and_world_size
-        from densefield.runs.run_folder import read_photo_crf
         from densefield.runs.scored_images import open_scores
 
         with printing_warnings(FLAGS):
@@ -83,25 +92,3 @@ def eval_verb(
     exit_together(status)
     if status:
         raise typer.Exit(status)
-
-
-def _check(
-    scores: Path,
-    data: Path | None,
-    split: str | None,
-    probabilities: bool,
-    crf: Path | None,
-    method: MethodChoice | None,
-    out: Path,
-) -> None:
-    """Raises for arguments that cannot be used, before torch is loaded."""
-    from densefield.errors import InputError
-    from densefield.runs.run_folder import check_result_folder, read_photo_crf
-    from densefield.runs.score_files import check_sources, names_score_files
-
-    check_sources(scores, data, split, probabilities)
-    if crf is not None:
-        read_photo_crf(crf)
-    elif method in (MethodChoice.crf, MethodChoice.both) and names_score_files(scores, probabilities):
-        raise InputError(f'{scores} holds scores without a CRF: pass crf=, or methods=("network",).')
-    check_result_folder(out)

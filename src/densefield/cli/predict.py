@@ -48,12 +48,19 @@ def predict_verb(
     from densefield.errors import InputError
 
     with ending_on_errors(FLAGS, needs="prediction"):
-        _check(run, images, out, crf)
+        from densefield.images.pairs import find_images
+        from densefield.runs.run_folder import check_result_folder, checkpoint_file, read_photo_crf
+
+        # All checks that need no torch come before it is loaded.
+        checkpoint_file(run)
+        find_images(images)
+        if crf is not None:
+            read_photo_crf(crf)
+        check_result_folder(out)
         from densefield.evaluation.predict import Predictor, predict_files
         from densefield.nn.dense_crf import DenseCRF
         from densefield.runs.checkpoint import load_segmenter
         from densefield.runs.distributed import exit_together, gather, rank_and_world_size
-        from densefield.runs.run_folder import read_photo_crf
 
         segmenter, config = load_segmenter(run)
         num_classes = config.network.num_classes
@@ -85,15 +92,3 @@ def predict_verb(
         exit_together(status)
     if status:
         raise typer.Exit(status)
-
-
-def _check(run: Path, images: list[Path], out: Path, crf: Path | None) -> None:
-    """Raises for arguments that cannot be used, before torch is loaded."""
-    from densefield.images.pairs import find_images
-    from densefield.runs.run_folder import check_result_folder, checkpoint_file, read_photo_crf
-
-    checkpoint_file(run)
-    find_images(images)
-    if crf is not None:
-        read_photo_crf(crf)
-    check_result_folder(out)
