@@ -10,7 +10,20 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ["densefield.datasets", "densefield.images", "densefield.networks"]
+PACKAGES = [
+    f"densefield.{name}"
+    for name in (
+        "datasets",
+        "evaluation",
+        "images",
+        "metrics",
+        "networks",
+        "report",
+        "runs",
+        "training",
+        "tuning",
+    )
+]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -28,6 +41,7 @@ def test_type_checkers_see_the_names_that_exist_at_run_time(package):
 def test_every_name_resolves_to_an_object_of_that_name(package):
     pytest.importorskip("PIL", reason="some names need Pillow")
     pytest.importorskip("torch", reason="some names need torch")
+    pytest.importorskip("lightning_fabric", reason="some names need the extra train")
     module = importlib.import_module(package)
     for name in module.__all__:
         assert getattr(getattr(module, name), "__name__", name) == name
