@@ -45,7 +45,7 @@ def run_two(*arguments: str) -> subprocess.CompletedProcess[str]:
 def train_on_two(settings: Path, run: Path, *changes: str) -> None:
     answer = run_two("train", str(settings), "--run", str(run), *(part for each in changes for part in ("--set", each)))
     assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.count("best IoU on validation") == 1
+    assert answer.stdout.count("best validation IoU") == 1
 
 
 def momenta(checkpoint) -> list[torch.Tensor]:
