@@ -56,7 +56,7 @@ def log_likelihood_loss(
 
 def _check(log_marginals: object, labels: object) -> None:
     for given, name, expected in (
-        (log_marginals, "log marginals", "(batch, labels, rows, columns)"),
+        (log_marginals, "log marginals", "(batch, classes, rows, columns)"),
         (labels, "labels", "(batch, rows, columns)"),
     ):
         if not isinstance(given, Tensor):
@@ -68,7 +68,7 @@ def _check(log_marginals: object, labels: object) -> None:
         raise InputTypeError(f"the labels have dtype {labels.dtype}, expected integers. Use labels.long().")
     shape = tuple(log_marginals.shape)
     if log_marginals.ndim < 3 or shape[1] == 0:
-        raise InputError(f"the log marginals have shape {shape}, expected (batch, labels, rows, columns).")
+        raise InputError(f"the log marginals have shape {shape}, expected (batch, classes, rows, columns).")
     if tuple(labels.shape) != (shape[0], *shape[2:]):
         raise InputError(
             f"the labels have shape {tuple(labels.shape)}, expected {(shape[0], *shape[2:])}: one for each pixel of "
