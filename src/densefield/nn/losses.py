@@ -1,4 +1,4 @@
-"""What training minimises: minus the log-likelihood of the true labels under the marginals."""
+"""The loss of training: the negative log-likelihood of the true labels under the marginals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from densefield.labels import VOID
 
 Reduction = Literal["mean", "sum"]
 
-_ROUNDING = 1e-2  # how far above 0 a log marginal of half precision may end up
+_ROUNDING = 1e-2  # how far above 0 rounding may move a log marginal of half precision
 
 
 def log_likelihood_loss(
