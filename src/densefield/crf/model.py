@@ -202,7 +202,7 @@ class CRF:
         return q.reshape(len(q), *problem.shape)
 
     def _problem_with_warnings(self, scores: Array, image: npt.NDArray[np.generic] | None, **inputs: Any) -> Problem:
-        problem = self.problem(scores, image, **inputs)
+        problem = build_problem(self.kernels, self.options, scores, image, **inputs)
         warn_of_scores(problem.scores)
         if image is not None and self.options.data_range is None:
             pixels = image_array(image)

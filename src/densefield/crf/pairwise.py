@@ -181,16 +181,18 @@ class PixelGrid:
     ) -> Pairwise[Array]:
         """The term of a kernel on this grid; those of positions alone are cached for the next image."""
 
-        def make(weight: Array, mask: Array | None) -> Pairwise[Array]:
-            features = self.features(names, parts, shape, mu.dtype, threads)
-            return bind(features, normalization, weight, options, threads, self._ordered(mask))
-
-        if tuple(names) != ("position",) or not cached:
-            return make(mu, present)
+        positions_only, points = tuple(names) == ("position",), math.prod(self.shape)
         filter_options = options.method, options.operator, options.halo, options.exclude_self, mu.dtype.str, threads
         grid = self.shape, self.spacing, self.axis_order, self.order is None
         key = grid, shape.tobytes(), normalization, filter_options
-        term = replace(_cache.get(key, math.prod(self.shape), lambda: make(np.ones((), mu.dtype), None)), mu=mu)
+        term = _cache.get(key) if cached and positions_only else None
+        if term is None:
+            features = self.features(names, parts, shape, mu.dtype, threads)
+            if not (cached and positions_only):
+                return bind(features, normalization, mu, options, threads, self._ordered(present))
+            term = bind(features, normalization, np.ones((), mu.dtype), options, threads)
+            _cache.put(key, points, term)
+        term = replace(term, mu=mu)
         return term if present is None else self.masked(term, normalization, present)
 
     def masked(self, term: Pairwise[Array], normalization: Normalization, present: Array) -> Pairwise[Array]:
@@ -237,19 +239,19 @@ class _Cache:
         self._lock = threading.Lock()
         self._entries: OrderedDict[Hashable, tuple[int, Pairwise[Array]]] = OrderedDict()
 
-    def get(self, key: Hashable, points: int, make: Callable[[], Pairwise[Array]]) -> Pairwise[Array]:
+    def get(self, key: Hashable) -> Pairwise[Array] | None:
         with self._lock:
-            found = self._entries.get(key)
-            if found is not None:
-                self._entries.move_to_end(key)
-                return found[1]
-        made, limit = make(), _cached_pixels()
-        if points <= limit:
-            with self._lock:
-                self._entries[key] = points, made
-                while sum(size for size, _ in self._entries.values()) > limit:
-                    self._entries.popitem(last=False)
-        return made
+            if key not in self._entries:
+                return None
+            self._entries.move_to_end(key)
+            return self._entries[key][1]
+
+    def put(self, key: Hashable, points: int, term: Pairwise[Array]) -> None:
+        limit = _cached_pixels()
+        with self._lock:
+            self._entries[key] = points, term
+            while sum(size for size, _ in self._entries.values()) > limit:
+                self._entries.popitem(last=False)
 
     def clear(self) -> None:
         with self._lock:

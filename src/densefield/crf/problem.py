@@ -115,13 +115,14 @@ def build_problem(
         parts = {name: _without_ignored(values, present) for name, values in parts.items()}
     _check_data_range(options.data_range, parts)
 
-    def bind(kernel: Kernel) -> Pairwise[Array]:
+    terms = []
+    for kernel in kernels:
         scaled = in_image_units(kernel, options.data_range, len(shape))
         names = tuple(scaled.widths_of_parts())
         dimensions = {name: len(shape) if name == "position" else parts[name].shape[1] for name in names}
         widths, mu = scaled.shape(dimensions), checked_weight(kernel.weight, num_classes).astype(f.dtype)
         try:
-            return grid.bind(names, parts, widths, kernel.normalization, mu, options, threads, present)
+            terms.append(grid.bind(names, parts, widths, kernel.normalization, mu, options, threads, present))
         except InputError:
             _check_finite_parts(names, parts, shape)
             if np.isfinite(grid.features(names, parts, widths, f.dtype, threads)).all():
@@ -131,7 +132,7 @@ def build_problem(
                 f"beyond the range of {f.dtype}. Use larger widths, or smaller numbers."
             ) from None
 
-    return Problem(f.reshape(num_classes, -1), shape, tuple(bind(kernel) for kernel in kernels), order)
+    return Problem(f.reshape(num_classes, -1), shape, tuple(terms), order)
 
 
 def checked_scores(

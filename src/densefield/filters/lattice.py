@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from densefield import _core
 from densefield.errors import InputError
-from densefield.filters.lattice_design import LatticeDesign, Operator, design_lattice
+from densefield.filters.lattice_design import Operator, design_lattice
 from densefield.filters.moments import gaussian_gradients
 from densefield.filters.operator import (
     Array,
@@ -65,7 +65,13 @@ class LatticeFilter(GaussianFilter[Float32]):
         check_simd(simd)
         if design.single_precision:
             points = points.astype(np.float32, copy=False)
-        self._core = _build(points, design, halo, self._threads, simd)
+        axes, taps = [axis for axis, _ in design.passes], [tap for _, tap in design.passes]
+        try:
+            self._core = _core.Lattice(
+                points, list(design.scale), axes, taps, design.single_precision, halo, self._threads, simd
+            )
+        except (OverflowError, ValueError) as error:
+            raise _explained(error, points) from None
         self._features = self._core.features  # the lattice's own copy
         calibrated = calibrate and operator != "pydensecrf"
         self._magnitude = None if calibrated else design.magnitude
@@ -170,21 +176,17 @@ class LatticeFilter(GaussianFilter[Float32]):
         return out
 
 
-def _build(features: Array, design: LatticeDesign, halo: int, threads: int, simd: str) -> _core.Lattice:
-    """The native lattice, with its errors explained."""
-    axes, taps = [axis for axis, _ in design.passes], [tap for _, tap in design.passes]
-    try:
-        return _core.Lattice(features, list(design.scale), axes, taps, design.single_precision, halo, threads, simd)
-    except (OverflowError, ValueError) as error:
-        if isinstance(error, OverflowError):
-            raise InputError(
-                f"{error}. The kernel's widths are too small for the spread of these features: "
-                f"they range over {np.ptp(features, axis=0).max():.3g} widths. Use larger widths."
-            ) from None
-        check_finite(features)
-        if "not finite" not in str(error):
-            raise
-        raise InputError(
-            f"features reach {np.abs(features).max():.3g}, which is too large to compute with. Use larger widths, or "
-            "smaller numbers."
-        ) from None
+def _explained(error: OverflowError | ValueError, features: Array) -> Exception:
+    """The error of native code in terms of the features."""
+    if isinstance(error, OverflowError):
+        return InputError(
+            f"{error}. The kernel's widths are too small for the spread of these features: "
+            f"they range over {np.ptp(features, axis=0).max():.3g} widths. Use larger widths."
+        )
+    check_finite(features)
+    if "not finite" not in str(error):
+        return error
+    return InputError(
+        f"features reach {np.abs(features).max():.3g}, which is too large to compute with. Use larger widths, or "
+        "smaller numbers."
+    )

@@ -88,21 +88,11 @@ class BoundBatch:
         self._shapes = [shape.detach().double().numpy() for shape in shapes]
         self._weights = [weight.detach().numpy() for weight in weights]
         self._present = self._masks(present, images)
-        shared = {
-            m: self._bind(m, 0, None)
-            for m, kernel in enumerate(settings.kernels)
-            if all(name == "position" or len(self._parts[name]) == 1 for name in kernel.parts)
-        }
-
-        def bind(m: int, item: int) -> Pairwise[Array]:
-            present = self._present[item]
-            if m not in shared:
-                return self._bind(m, item, present)
-            if present is None:
-                return shared[m]
-            return self._grid.masked(shared[m], settings.kernels[m].normalization, present)
-
-        self.items = self.each(lambda item: [bind(m, item) for m in range(len(settings.kernels))])
+        self._shared: dict[int, Pairwise[Array]] = {}
+        for m, kernel in enumerate(settings.kernels):
+            if all(name == "position" or len(self._parts[name]) == 1 for name in kernel.parts):
+                self._shared[m] = self._bind(m, 0, None)
+        self.items = self.each(self._bind_item)
 
     def each(self, task: Callable[[int], R]) -> list[R]:
         """task(item) of every image, in parallel; Ctrl-C ends all of them."""
@@ -132,13 +122,22 @@ class BoundBatch:
         rows = present.detach().to(torch.float32).numpy()
         return [None if row.all() else np.ascontiguousarray(row[:, None]) for row in rows]
 
+    def _bind_item(self, item: int) -> list[Pairwise[Array]]:
+        present, terms = self._present[item], []
+        for m, kernel in enumerate(self.settings.kernels):
+            if m not in self._shared:
+                terms.append(self._bind(m, item, present))
+            elif present is None:
+                terms.append(self._shared[m])
+            else:
+                terms.append(self._grid.masked(self._shared[m], kernel.normalization, present))
+        return terms
+
     def _bind(self, m: int, item: int, present: Array | None) -> Pairwise[Array]:
-        kernel = self.settings.kernels[m]
-        parts = {
-            name: self._parts[name][item if len(self._parts[name]) > 1 else 0].T
-            for name in kernel.parts
-            if name != "position"
-        }
+        kernel, parts = self.settings.kernels[m], {}
+        for name in kernel.parts:
+            if name != "position":
+                parts[name] = self._parts[name][item if len(self._parts[name]) > 1 else 0].T
         return self._grid.bind(
             kernel.parts,
             parts,

@@ -264,38 +264,28 @@ class DenseCRF(nn.Module):
                 check_parameters(kernels, shapes, weights, dtype)
                 self._warn_once(f, image, ignore)
             try:
-                return self._log_marginals(f.to(dtype), parts, shapes, weights, present, spacing)
+                if self.options.method == "lattice" and f.device.type == "cpu" and dtype == torch.float32:
+                    tensors = list(parts.values()), shapes, weights
+                    return native_op(f.to(dtype), *tensors, present, spacing, self._op_options, self.adjoint)
+                every = self._with_positions(parts, f, dtype, spacing)
+                columns = [kernel_features([every[name] for name in spec.parts]) for spec in self._specs]
+                normalizations = [spec.normalization for spec in self._specs]
+                log_q = _reference(
+                    f.to(dtype).flatten(2), columns, shapes, weights, normalizations, self.options, present
+                )
+                return log_q.reshape(f.shape)
             except InputError as error:
                 names = {name: spec.parts for name, spec in zip(self._names, self._specs, strict=True)}
-                every = self._with_positions(parts, f, spacing)
+                every = self._with_positions(parts, f, dtype, spacing)
                 raise explained_failure(error, names, every, shapes) from None
 
-    def _log_marginals(
-        self,
-        scores: Tensor,  # (B, L, …)
-        parts: Mapping[str, Tensor],
-        shapes: list[Tensor],
-        weights: list[Tensor],
-        present: Tensor | None,
-        spacing: Sequence[float] | None,
-    ) -> Tensor:
-        """By the native operator for the lattice in float32 on the CPU, else by torch operations."""
-        if self.options.method == "lattice" and scores.device.type == "cpu" and scores.dtype == torch.float32:
-            features = list(parts.values())
-            return native_op(scores, features, shapes, weights, present, spacing, self._op_options, self.adjoint)
-        every = self._with_positions(parts, scores, spacing)
-        features = [kernel_features([every[name] for name in spec.parts]) for spec in self._specs]
-        normalizations = [spec.normalization for spec in self._specs]
-        log_q = _reference(scores.flatten(2), features, shapes, weights, normalizations, self.options, present)
-        return log_q.reshape(scores.shape)
-
     def _with_positions(
-        self, parts: Mapping[str, Tensor], scores: Tensor, spacing: Sequence[float] | None
+        self, parts: Mapping[str, Tensor], scores: Tensor, dtype: torch.dtype, spacing: Sequence[float] | None
     ) -> Mapping[str, Tensor]:
         if "position" not in self._dimensions:
             return parts
         positions = grid_positions(tuple(scores.shape[2:]), spacing, self.options.axis_order)
-        return {"position": positions.to(scores), **parts}
+        return {"position": positions.to(scores.device, dtype), **parts}
 
     def _warn_once(self, scores: Tensor, image: Tensor | None, ignore: Tensor | None) -> None:
         """Warns of doubtful scores and colours: one network gives one kind of scores."""
