@@ -51,7 +51,7 @@ def main() -> None:
     print(f"{HEIGHT}×{WIDTH}×{LABELS}, {ITERATIONS} updates; scores of one image: {scores:.0f} MB")
     print("batch  adjoint     between  at most")
     for batch in (1, 4):
-        for adjoint in ("keep", "recompute"):
+        for adjoint in ("store", "recompute"):
             command = [sys.executable, __file__, str(batch), adjoint]
             between, peak = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
             print(f"{batch:5d}  {adjoint:9s} {between:>9s} {peak:>8s}")
