@@ -30,7 +30,7 @@ from photos import photo
 
 import densefield.pydensecrf.densecrf as ours
 from densefield import Bilateral, DenseCRF, Spatial
-from densefield.pydensecrf import pairwise
+from densefield.crf import pairwise
 
 CASES = {  # height, width, labels, updates, widths of the bilateral kernel, rounds
     "375×500×21, T = 5, 3 & 60/10": (375, 500, 21, 5, (60, 10), 15),
@@ -75,7 +75,7 @@ def report(case: str) -> None:
     run = partial(infer, image=image, energies=energies, updates=updates, widths=widths)
 
     def first() -> object:
-        pairwise._shared.cache_clear()
+        pairwise._cache.clear()
         return run(ours)
 
     def alone() -> object:

@@ -17,10 +17,11 @@ from crf import CASES, energies_of, infer, ours, theirs
 from filter import copiers
 from photos import photo
 
+from densefield.crf import pairwise
+from densefield.crf.features import grid_positions
 from densefield.filters import LatticeFilter
 from densefield.filters.pixel_order import pixel_order
 from densefield.filters.threads import default_threads
-from densefield.pydensecrf import pairwise
 
 ROUNDS = 15
 
@@ -43,9 +44,12 @@ def parts_of(case: str, threads: int) -> dict[str, float]:
     height, width, num_classes, iterations, widths, _ = CASES[case]
     image = photo("astronaut", height, width).round().astype(np.uint8)
     order = pixel_order((height, width))
+    positions, colours = grid_positions((height, width)), image.reshape(-1, 3)
+    near = np.array([3.0, 3.0])
+    alike = np.array([widths[0]] * 2 + [widths[1]] * 3, np.float64)
     features = [
-        pairwise.grid_features(width, height, (3.0, 3.0), order),
-        pairwise.image_features(width, height, *widths, image, order),
+        pairwise.scaled_features([positions], near, np.float32, threads, order),
+        pairwise.scaled_features([positions, colours], alike, np.float32, threads, order),
     ]
     values = np.random.default_rng(0).random((height * width, num_classes), np.float32)
     out = np.empty_like(values)
@@ -76,7 +80,7 @@ def report(case: str, threads: int) -> None:
     )
 
     def first() -> object:
-        pairwise._shared.cache_clear()
+        pairwise._cache.clear()
         return run(ours)
 
     whole = interleaved({"pydensecrf": lambda: run(theirs), "inference": first}, ROUNDS)
