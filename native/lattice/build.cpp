@@ -9,7 +9,6 @@
 #include "base/compiler.hpp"
 #include "base/parallel.hpp"
 #include "lattice/chains.hpp"
-#include "lattice/dense_table.hpp"
 #include "lattice/key_table.hpp"
 
 namespace densefield {
@@ -19,7 +18,6 @@ namespace {
 constexpr std::int64_t max_chunk_slots = 1 << 16;  // slots are 16-bit numbers
 constexpr std::int64_t default_chunk = 8192;
 constexpr std::size_t max_ring_vertices = std::size_t{1} << 27;  // their keys take 2 GB
-constexpr std::uint64_t max_dense_codes = 1 << 20;               // 4 MB for each thread's table
 
 // Copies the features and returns their bounding box in the lattice.
 Bounds take_features(Lattice& lattice, const FeatureSource& source, const LatticeKernels& kernels, int threads) {
@@ -110,8 +108,7 @@ struct HaloFinder {
 // Numbers the vertices of all chunks, and connects them unless a halo follows. A vertex is owned by the first slot
 // that has its key; vertices are numbered in the order of their owners. `keys` (slots) is filled here and read by the
 // table, which maps to slots first and to vertices later.
-template <class Table>
-void join_chunks(Lattice& lattice, const std::vector<std::vector<Key>>& chunk_keys, Key* keys, Table table,
+void join_chunks(Lattice& lattice, const std::vector<std::vector<Key>>& chunk_keys, Key* keys, SharedTable table,
                  bool connects, int threads) {
   const std::int64_t slots = lattice.slots(), chunks = lattice.chunks();
   Buffer<std::uint32_t> places(slots);
@@ -233,13 +230,7 @@ Lattice build_lattice(const Embedding& embedding, const FeatureSource& source, i
       chunk_keys[chunk] = number_corners(lattice, kernels, chunk, *tables[worker]);
     });
   };
-  // Initialising a dense table takes time, and every thread has one.
-  const auto tables = static_cast<std::uint64_t>(std::min<std::int64_t>(threads, chunks));
-  const bool dense =
-      code.is_narrow() && code.codes() <= std::min<std::uint64_t>(max_dense_codes, 8 * incidences / tables);
-  if (dense)
-    number_all(std::vector<std::optional<DenseTable>>(threads), code.codes());
-  else if (code.is_narrow())
+  if (code.is_narrow())
     number_all(std::vector<std::optional<NarrowTable>>(threads), 1 << 15);
   else
     number_all(std::vector<std::optional<KeyTable>>(threads), 1 << 14);
@@ -247,12 +238,8 @@ Lattice build_lattice(const Embedding& embedding, const FeatureSource& source, i
   for (const std::vector<Key>& chunk : chunk_keys)
     lattice.chunk_slots.push_back(lattice.chunk_slots.back() + static_cast<std::int64_t>(chunk.size()));
 
-  // Positions of images have few possible keys, which index a table directly.
   Buffer<Key> keys(lattice.slots());
-  if (dense)
-    join_chunks(lattice, chunk_keys, keys.data(), SharedDenseTable(keys.data(), code.codes()), halo == 0, threads);
-  else
-    join_chunks(lattice, chunk_keys, keys.data(), SharedTable(keys.data(), lattice.slots()), halo == 0, threads);
+  join_chunks(lattice, chunk_keys, keys.data(), SharedTable(keys.data(), lattice.slots()), halo == 0, threads);
   if (halo > 0) add_rings(lattice, halo, threads);
   return lattice;
 }

@@ -50,7 +50,6 @@ class KeyCode {
     if (!(bounds.low[dimension] > -limit && bounds.high[dimension] < limit))
       throw_too_fine(dimension, std::max(-bounds.low[dimension], bounds.high[dimension]));
     narrow_ = at == 0 && word[0] < std::uint64_t{1} << 47;
-    codes_ = word[0];
     unit_[dimension] = {0, 0};  // the last coordinate follows from the others
     Key all{0, 0};
     for (int j = 0; j < dimension; ++j) {
@@ -83,9 +82,6 @@ class KeyCode {
 
   // Whether all keys, including neighbours', are below 2⁴⁷.
   bool is_narrow() const { return narrow_; }
-
-  // Upper bound of narrow keys, including neighbours'.
-  std::uint64_t codes() const { return codes_; }
 
   // Largest number of cells along a coordinate.
   double span() const { return span_; }
@@ -129,7 +125,6 @@ class KeyCode {
   int dimension_;
   double span_ = 0;
   bool narrow_ = false;
-  std::uint64_t codes_ = 0;
   NarrowCode narrow_code_{};
   std::int64_t low_[max_dimension];
   Key unit_[max_corners];
