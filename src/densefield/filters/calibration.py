@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -30,8 +28,8 @@ def calibrated_magnitude(
     exp(-½ r²/(1-s²)) / (1-s²)^(d/2) in units of widths. Samples with both sums give the remaining factor.
     """
     dimension = features.shape[1]
-    samples = calibration_samples(features.detach().cpu().numpy())
-    checked = samples[:: _CHECK_EVERY if len(features) > _MAX_SAMPLES else 1]
+    samples = calibration_samples(features.detach().cpu().numpy()).tolist()
+    step = _CHECK_EVERY if len(features) > _MAX_SAMPLES else 1
     vertices = keys.to(elevated.dtype) / width
     narrow = 1 - (dimension + 1) ** 2 / (12 * width**2)
 
@@ -42,12 +40,11 @@ def calibrated_magnitude(
     def point_sum(point: int) -> Tensor:
         return torch.exp(-0.5 * ((features - features[point]) ** 2).sum(1)).sum()
 
-    def mean_of(points: Indices, ratio: Callable[[int], Tensor]) -> float:
-        return float(torch.stack([ratio(int(point)) for point in points]).mean())
-
-    filtered_over_vertices = mean_of(samples, lambda point: filtered[point] / vertex_sum(point))
-    vertices_over_points = mean_of(checked, lambda point: vertex_sum(point) / point_sum(point))
-    return 1 / (filtered_over_vertices * vertices_over_points)
+    over_vertices = torch.stack([vertex_sum(point) for point in samples])
+    over_points = torch.stack([point_sum(point) for point in samples[::step]])
+    filtered_over_vertices = (filtered[samples] / over_vertices).mean()
+    vertices_over_points = (over_vertices[::step] / over_points).mean()
+    return 1 / (float(filtered_over_vertices) * float(vertices_over_points))
 
 
 def calibration_samples(features: npt.NDArray[np.float32] | npt.NDArray[np.float64]) -> Indices:
