@@ -29,13 +29,18 @@ def gaussian_filter(
 
     Parameters
     ----------
-    features : (N, d) one kernel for the whole batch, or (B, N, d) one for each item; already divided by the widths
-    values : (N, C) or (B, N, C)
-    method : "lattice" is the native lattice for float32 on a CPU and the lattice in torch operations otherwise;
-        "exact" is the O(N²) sum
-    derivative : by features; see `GaussianFilter.gradients`
-    options : keyword arguments of `LatticeFilter`, for "lattice" only. The default of `threads` is at most torch's
-        number of threads; `threads` and `simd` have no effect on the lattice in torch operations.
+    features
+        (N, d) one kernel for the complete batch, or (B, N, d) one for each item; already divided by the widths.
+    values
+        (N, C) or (B, N, C).
+    method
+        "lattice" is the native lattice for float32 on a CPU and the lattice in torch operations otherwise; "exact" is
+        the O(N²) sum.
+    derivative
+        The derivative by features; see `GaussianFilter.gradients`.
+    options
+        Keyword arguments of `LatticeFilter`, for "lattice" only. The default of `threads` is at most torch's number of
+        threads; `threads` and `simd` have no effect on the lattice in torch operations.
 
     >>> import torch
     >>> position = torch.tensor([[0.0], [1.0], [2.0]])
@@ -100,14 +105,20 @@ def apply_filter(
 
     Parameters
     ----------
-    k : the filter
-    values : (N, C) or (B, N, C)
-    features : (N, d) those `k` was made from, if they need a gradient
-    derivative : by features; see `GaussianFilter.gradients`
-    stretch : (d, d) unit matrix A, if the gradient by A of features A x is wanted: for a `TorchLatticeFilter` it takes
-        fewer filterings than the gradient by features
-    present : (N, 1) 0 for points whose values and cotangents are zero because they take no part, 1 for others; makes
-        the gradient by `stretch` more accurate
+    k
+        The filter.
+    values
+        (N, C) or (B, N, C).
+    features
+        (N, d) those `k` was made from, if they need a gradient.
+    derivative
+        The derivative by features; see `GaussianFilter.gradients`.
+    stretch
+        (d, d) unit matrix A, if the gradient by A of features A x is wanted: for a `TorchLatticeFilter` it takes fewer
+        filterings than the gradient by features.
+    present
+        (N, 1) 0 for points whose values and cotangents are zero because they take no part, 1 for others; makes the
+        gradient by `stretch` more accurate.
 
     >>> import numpy as np, torch
     >>> values = torch.ones(3, 1, requires_grad=True)

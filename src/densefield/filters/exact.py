@@ -31,7 +31,8 @@ class ExactFilter(GaussianFilter[A], Generic[A]):
 
     Parameters
     ----------
-    features : (N, d) numpy array or torch tensor, float32 or float64, already divided by the kernel's widths
+    features
+        (N, d) numpy array or torch tensor, float32 or float64, already divided by the kernel's widths.
 
     >>> import numpy as np
     >>> ExactFilter(np.array([[0.0], [1.0]])).apply(np.array([[1.0], [0.0]])).round(4).tolist()
@@ -44,21 +45,10 @@ class ExactFilter(GaussianFilter[A], Generic[A]):
         if array.dtype not in (self._xp.float32, self._xp.float64):
             raise InputTypeError(f"features have dtype {array.dtype}, expected float32 or float64.")
         check_feature_shape(tuple(array.shape))
-        self._features: Any = array.copy() if self._xp is np else array.detach().clone()
+        self._features = array.copy() if self._xp is np else array.detach().clone()
         check_finite(self._features if self._xp is np else self._features.cpu().numpy())
 
-    @property
-    def num_points(self) -> int:
-        """N, the number of points."""
-        return int(self._features.shape[0])
-
-    @property
-    def dimension(self) -> int:
-        """d, the number of features of a point."""
-        return int(self._features.shape[1])
-
-    def apply(self, values: A, out: A | None = None) -> A:
-        """Return K v for values (N, C) or (B, N, C), in `out` if given."""
+    def _filter(self, values: A, out: A | None, *, adjoint: bool) -> A:
         batch = self._checked(values, "values")
         if out is not None:
             check_out(out, values)
@@ -67,19 +57,9 @@ class ExactFilter(GaussianFilter[A], Generic[A]):
             result[..., rows, :] = self._kernel(rows) @ batch
         return result  # type: ignore[no-any-return]
 
-    def apply_adjoint(self, values: A, out: A | None = None) -> A:
-        """Return Kᵀ v = K v."""
-        return self.apply(values, out)
-
     def diagonal(self) -> A:
         """Return k(i,i) = 1, (N,)."""
         return self._xp.ones_like(self._features[:, 0])  # type: ignore[no-any-return]
-
-    def identity(self, first: int, last: int) -> A:
-        """Return columns `first` to `last` - 1 of the N×N unit matrix."""
-        columns = self._xp.zeros_like(self._features[:, :1]) + self._xp.zeros_like(self._features[first:last, 0])
-        columns[range(first, last), range(last - first)] = 1
-        return columns  # type: ignore[no-any-return]
 
     def gradients(self, cotangent: A, values: A, derivative: Derivative = "gaussian") -> tuple[A, A]:
         """Return Kᵀ g and ∂⟨g, K v⟩/∂x_i = -Σ_j (g_i·v_j + v_i·g_j) k(i,j) (x_i - x_j)."""

@@ -34,13 +34,19 @@ class LatticeFilter(GaussianFilter[Float32]):
 
     Parameters
     ----------
-    features : (N, d) float32 or float64, already divided by the kernel's widths
-    operator : "symmetric" is exactly symmetric and positive semi-definite; "pydensecrf" reproduces that package
-    halo : rings of vertices added around those that points touch; more are slower and more accurate
-    calibrate : measure the magnitude on a sample of the points, so that K·1 is right on average. Without it, sums are
-        too small where data are sparse; a normalised kernel does not need it. "pydensecrf" is never calibrated.
-    threads : number of threads; None uses the CPUs this process may use. Results do not depend on it.
-    simd : "auto", or an instruction set of `densefield._core.available_simd()`
+    features
+        (N, d) float32 or float64, already divided by the kernel's widths.
+    operator
+        "symmetric" is exactly symmetric and positive semi-definite; "pydensecrf" reproduces that package.
+    halo
+        Rings of vertices added around those that points touch; more are slower and more accurate.
+    calibrate
+        Measure the magnitude on a sample of the points, so that K·1 is right on average. Without it, sums are too small
+        where data are sparse; a normalised kernel does not need it. "pydensecrf" is never calibrated.
+    threads
+        Number of threads; None uses the CPUs this process may use. Results do not depend on it.
+    simd
+        "auto", or an instruction set of `densefield._core.available_simd()`.
 
     >>> import numpy as np
     >>> features = np.array([[0.0, 0.0], [0.5, 0.0], [9.0, 9.0]])
@@ -78,16 +84,6 @@ class LatticeFilter(GaussianFilter[Float32]):
         self._moment_factor = design.moment_factor
 
     @property
-    def num_points(self) -> int:
-        """N, the number of points."""
-        return len(self._features)
-
-    @property
-    def dimension(self) -> int:
-        """d, the number of features of a point."""
-        return int(self._features.shape[1])
-
-    @property
     def num_vertices(self) -> int:
         """Number of vertices of the lattice, to which the cost of the blur is proportional."""
         return self._core.num_vertices
@@ -102,25 +98,12 @@ class LatticeFilter(GaussianFilter[Float32]):
     @property
     def features(self) -> Array:
         """The features (N, d); read-only."""
-        return self._features
+        return self._core.features
 
     @property
     def native(self) -> _core.Lattice:
         """The lattice in native code, which native mean field splats to and slices from directly."""
         return self._core
-
-    def apply(self, values: Float32, out: Float32 | None = None) -> Float32:
-        """Return K v for values (N, C) or (B, N, C), in `out` if given.
-
-        >>> import numpy as np
-        >>> LatticeFilter(np.zeros((3, 2))).apply(np.ones((3, 1), np.float32)).round(2).tolist()
-        [[3.0], [3.0], [3.0]]
-        """
-        return self._filter(values, out, adjoint=False)
-
-    def apply_adjoint(self, values: Float32, out: Float32 | None = None) -> Float32:
-        """Return Kᵀ v, which equals K v for the symmetric operator."""
-        return self._filter(values, out, adjoint=True)
 
     def gradients(
         self, cotangent: Float32, values: Float32, derivative: Derivative = "gaussian"
@@ -147,10 +130,14 @@ class LatticeFilter(GaussianFilter[Float32]):
 
         Parameters
         ----------
-        vertex_moments : (d, d), without those of `extra`
-        row_sums : (N,) Σ_j k(i,j) w_ij, without `extra`
-        extra : (N,) or None; adds extra_i present_j to w_ij
-        present : (N,) 0 for points with w_ij = w_ji = 0 that take no part, 1 for others; None for all 1
+        vertex_moments
+            (d, d), without those of `extra`.
+        row_sums
+            (N,) Σ_j k(i,j) w_ij, without `extra`.
+        extra
+            (N,) or None; adds extra_i present_j to w_ij.
+        present
+            (N,) 0 for points with w_ij = w_ji = 0 that take no part, 1 for others; None for all 1.
         """
         moments: Float64 = vertex_moments.copy()
         self._core.point_moments(row_sums, extra, present, moments, self._moment_factor, self.magnitude, self._threads)

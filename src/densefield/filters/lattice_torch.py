@@ -44,8 +44,10 @@ class TorchLatticeFilter(GaussianFilter[Tensor]):
 
     Parameters
     ----------
-    features : (N, d) float32 or float64 tensor, already divided by the kernel's widths
-    operator, halo, calibrate : as in `LatticeFilter`
+    features
+        (N, d) float32 or float64 tensor, already divided by the kernel's widths.
+    operator, halo, calibrate
+        As in `LatticeFilter`.
 
     >>> import torch
     >>> k = TorchLatticeFilter(torch.tensor([[0.0, 0.0], [0.5, 0.0], [9.0, 9.0]])).to_dense()
@@ -54,12 +56,7 @@ class TorchLatticeFilter(GaussianFilter[Tensor]):
     """
 
     def __init__(
-        self,
-        features: Tensor,
-        *,
-        operator: Operator = "symmetric",
-        halo: int = 0,
-        calibrate: bool = True,
+        self, features: Tensor, *, operator: Operator = "symmetric", halo: int = 0, calibrate: bool = True
     ) -> None:
         if not isinstance(features, Tensor):
             raise InputTypeError(f"features are a {type(features).__name__}, expected a torch tensor (N, d).")
@@ -102,16 +99,6 @@ class TorchLatticeFilter(GaussianFilter[Tensor]):
             )
 
     @property
-    def num_points(self) -> int:
-        """N, the number of points."""
-        return self._weights.shape[0]
-
-    @property
-    def dimension(self) -> int:
-        """d, the number of features of a point."""
-        return self._features.shape[1]
-
-    @property
     def num_vertices(self) -> int:
         """Number of vertices of the lattice."""
         return self._num_vertices
@@ -120,14 +107,6 @@ class TorchLatticeFilter(GaussianFilter[Tensor]):
     def magnitude(self) -> float:
         """Factor by which the lattice's sums are multiplied."""
         return self._magnitude
-
-    def apply(self, values: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return K v for values (N, C) or (B, N, C), in `out` if given."""
-        return self._filter(values, out, adjoint=False)
-
-    def apply_adjoint(self, values: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return Kᵀ v: each pass of the blur is symmetric, so the adjoint applies them in reverse order."""
-        return self._filter(values, out, adjoint=True)
 
     def gradients(
         self, cotangent: Tensor, values: Tensor, derivative: Derivative = "gaussian"
@@ -159,23 +138,19 @@ class TorchLatticeFilter(GaussianFilter[Tensor]):
 
         Parameters
         ----------
-        cotangent : g, of the shape of `values`
-        values : v, (N, C) or (B, N, C)
-        present : (N, 1) 0 for points that take no part, where g and v are zero, 1 for others; None for all 1
+        cotangent
+            g, of the shape of `values`.
+        values
+            v, (N, C) or (B, N, C).
+        present
+            (N, 1) 0 for points that take no part, where g and v are zero, 1 for others; None for all 1.
         """
         v, g = self._columns(values), self._columns(cotangent, "the cotangent")
         check_same_shape(tuple(cotangent.shape), tuple(values.shape))
         row_sums = (g * self.apply(v)).sum(1, keepdim=True)
         one = torch.ones_like(row_sums) if present is None else present.to(row_sums)
-        moments = point_moments(
-            self,
-            self._features,
-            row_sums,
-            one,
-            self._vertex_moments(g, v),
-            self._vertex_moments,
-            self._moment_factor,
-        )
+        between = self._vertex_moments
+        moments = point_moments(self, self._features, row_sums, one, between(g, v), between, self._moment_factor)
         return moments.to(self._dtype).to(self._device)
 
     def _vertex_moments(self, g: Tensor, v: Tensor) -> Tensor:
@@ -200,12 +175,6 @@ class TorchLatticeFilter(GaussianFilter[Tensor]):
         ]
         return torch.cat(blocks) if blocks else self._weights.new_empty(0)
 
-    def identity(self, first: int, last: int) -> Tensor:
-        """Return columns `first` to `last` - 1 of the N×N unit matrix."""
-        columns = torch.zeros(self.num_points, last - first, dtype=self._dtype, device=self._device)
-        columns[first:last] = torch.eye(last - first, dtype=self._dtype, device=self._device)
-        return columns
-
     def _filter(self, values: Tensor, out: Tensor | None, *, adjoint: bool) -> Tensor:
         columns = self._columns(values)
         result = self._uncolumns(self._slice(self._blur(self._splat(columns), adjoint)) * self._magnitude, values)
@@ -222,7 +191,7 @@ class TorchLatticeFilter(GaussianFilter[Tensor]):
         return rows
 
     def _blur(self, rows: Tensor, adjoint: bool = False) -> Tensor:
-        """B rows, or Bᵀ rows."""
+        """B rows, or Bᵀ rows: each pass is symmetric, so the adjoint applies them in reverse order."""
         for axis, tap in reversed(self._passes) if adjoint else self._passes:
             neighbours = rows[self._next[axis]] + rows[self._previous[axis]]
             rows = torch.cat([rows[:-1] + tap * neighbours, rows[-1:]])

@@ -35,29 +35,42 @@ class GaussianFilter(ABC, Generic[A]):
     (2, 1, [[1.0, 0.6065], [0.6065, 1.0]])
     """
 
+    _features: Any  # (N, d)
+
     @property
-    @abstractmethod
     def num_points(self) -> int:
         """N, the number of points."""
+        return int(self._features.shape[0])
 
     @property
-    @abstractmethod
     def dimension(self) -> int:
         """d, the number of features of a point."""
+        return int(self._features.shape[1])
 
-    @abstractmethod
     def apply(self, values: A, out: A | None = None) -> A:
         """Return K v.
 
         Parameters
         ----------
-        values : (N, C) or (B, N, C)
-        out : array like `values` for the result, which may not share memory with them; a new one if None
+        values
+            (N, C) or (B, N, C).
+        out
+            An array like `values` for the result, which may not share memory with them; a new one if None.
+
+        >>> import numpy as np
+        >>> from densefield.filters import LatticeFilter
+        >>> LatticeFilter(np.zeros((3, 2))).apply(np.ones((3, 1), np.float32)).round(2).tolist()
+        [[3.0], [3.0], [3.0]]
         """
+        return self._filter(values, out, adjoint=False)
+
+    def apply_adjoint(self, values: A, out: A | None = None) -> A:
+        """Return Kᵀ v, which equals K v unless the operator is "pydensecrf"; parameters are those of `apply`."""
+        return self._filter(values, out, adjoint=True)
 
     @abstractmethod
-    def apply_adjoint(self, values: A, out: A | None = None) -> A:
-        """Return Kᵀ v; parameters are those of `apply`."""
+    def _filter(self, values: A, out: A | None, *, adjoint: bool) -> A:
+        """K v, or Kᵀ v, in `out` if given."""
 
     @abstractmethod
     def gradients(self, cotangent: A, values: A, derivative: Derivative = "gaussian") -> tuple[A, A]:
@@ -65,20 +78,25 @@ class GaussianFilter(ABC, Generic[A]):
 
         Parameters
         ----------
-        cotangent : g, of the shape of `values`
-        values : v, (N, C) or (B, N, C)
-        derivative : "gaussian" differentiates the Gaussian and evaluates the sums by this filter. "lattice"
-            differentiates the function that the lattice computes: cheaper, exact inside each simplex, but farther from
-            the Gaussian's derivative.
+        cotangent
+            g, of the shape of `values`.
+        values
+            v, (N, C) or (B, N, C).
+        derivative
+            "gaussian" differentiates the Gaussian and evaluates the sums by this filter. "lattice" differentiates the
+            function that the lattice computes: cheaper, exact inside each simplex, but farther from the Gaussian's
+            derivative.
         """
 
     @abstractmethod
     def diagonal(self) -> A:
         """Return k(i,i) of this approximation, (N,)."""
 
-    @abstractmethod
     def identity(self, first: int, last: int) -> A:
         """Return columns `first` to `last` - 1 of the N×N unit matrix, in this filter's array type."""
+        columns = 0 * self._features[:, :1] + 0 * self._features[first:last, 0]
+        columns[range(first, last), range(last - first)] = 1
+        return columns  # type: ignore[no-any-return]
 
     def to_dense(self) -> A:
         """Return the matrix K, (N, N), for N up to 20,000."""

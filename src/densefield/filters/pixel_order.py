@@ -25,7 +25,8 @@ class PixelOrder:
 
     Parameters
     ----------
-    height, width : size of the image
+    height, width
+        Size of the image.
 
     >>> order = PixelOrder(64, 128)
     >>> order.indices[:3].tolist(), order.indices[64:66].tolist(), order.indices[64 * 32 :][:2].tolist()

@@ -28,8 +28,10 @@ def check_torch_mode(what: str, tensors: Iterable[object]) -> None:
 
     Parameters
     ----------
-    what : name of the operator for the message, such as "DenseCRF"
-    tensors : its arguments; other types are skipped
+    what
+        Name of the operator for the message, such as "DenseCRF".
+    tensors
+        Its arguments; other types are skipped.
 
     >>> import torch
     >>> torch.func.vmap(lambda v: check_torch_mode("DenseCRF", [v]))(torch.zeros(2, 3))
