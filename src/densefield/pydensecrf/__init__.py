@@ -23,14 +23,13 @@ _PATH_ENTRY = str(Path(__file__).resolve().parent / "path_entry")
 
 
 def install() -> None:
-    """Makes ``import pydensecrf`` and its submodules give this package, in this process and in its children.
+    """Make ``import pydensecrf`` and its submodules give this package, in this process and in its children.
 
     Children are the processes that are started later: workers of multiprocessing, joblib and torch, and subprocesses
-    that run Python. They inherit it by ``PYTHONPATH`` in ``os.environ`` and by ``sys.path``, in which a folder of this
-    package is put.
+    that run Python. They inherit it by a folder of this package in ``PYTHONPATH`` and ``sys.path``.
 
-    Modules that imported the real package before would continue to use it, so that is an error. Calling it twice is
-    none.
+    It is an error if the real package was imported before, since modules would continue to use it. Calling it twice
+    is allowed.
 
     >>> import subprocess, sys
     >>> code = "import densefield.pydensecrf as p; p.install(); import pydensecrf.utils; print(pydensecrf is p)"
@@ -47,12 +46,7 @@ def install() -> None:
         )
     aliases = {f"pydensecrf.{name}": importlib.import_module(f"{__name__}.{name}") for name in _MODULES}
     sys.modules.update({"pydensecrf": this, **aliases})
-    _pass_on_to_children()
-
-
-def _pass_on_to_children() -> None:
-    """Puts the forwarding package before any other pydensecrf, but leaves ``sys.path[0]`` to the script."""
     if _PATH_ENTRY not in sys.path:
-        sys.path.insert(1, _PATH_ENTRY)
+        sys.path.insert(1, _PATH_ENTRY)  # before any other pydensecrf, but sys.path[0] is the script's
     inherited = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     os.environ["PYTHONPATH"] = os.pathsep.join([_PATH_ENTRY, *(entry for entry in inherited if entry != _PATH_ENTRY)])

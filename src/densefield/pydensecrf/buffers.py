@@ -15,6 +15,7 @@ Float32 = npt.NDArray[np.float32]
 
 SMALLEST_WIDTH, LARGEST_WIDTH = (float(limit) for limit in (np.finfo(np.float32).tiny, np.finfo(np.float32).max))
 RULED_OUT = np.float32(1e30)  # an energy beside which every other vanishes
+COMPAT = "a number, or float32 energies (labels,) or (labels, labels)"
 
 
 def checked_buffer(
@@ -115,3 +116,42 @@ def checked_widths(
     if not all(abs(width) >= SMALLEST_WIDTH for width in numbers):  # nor NaN
         raise InputError(f"{name} is {widths!r}, expected widths other than 0 and NaN.")
     return tuple(width if abs(width) <= LARGEST_WIDTH else math.copysign(math.inf, width) for width in numbers)
+
+
+def checked_colours(rgbim: object, height: int, width: int) -> npt.NDArray[np.uint8]:
+    """The colours (N, 3) of an image (height, width, 3)."""
+    image = checked_buffer(rgbim, "rgbim", ("rows", "columns", "3"), (np.uint8, np.bool_))
+    if image.shape[2] != 3:
+        raise InputError(
+            f"rgbim has shape {image.shape}, expected (rows, columns, 3). For other channels make features with "
+            "utils.create_pairwise_bilateral and give them to addPairwiseEnergy."
+        )
+    if image.shape[:2] != (height, width):
+        hint = " DenseCRF2D takes the width first." if image.shape[:2] == (width, height) else ""
+        raise InputError(f"rgbim has shape {image.shape}, expected ({height}, {width}, 3).{hint}")
+    return np.ascontiguousarray(image).reshape(-1, 3).view(np.uint8)
+
+
+def score_of(compat: object, labels: int) -> Float32:
+    """μ as a score, (), (L,) or (L, L): a number attracts equal labels, but arrays are energies, so they repel.
+
+    >>> score_of(3, 2).tolist(), score_of(np.array([1, 2], np.float32), 2).tolist()
+    (3.0, [-1.0, -2.0])
+    """
+    if isinstance(compat, Number):
+        try:
+            weights = np.asarray(float(compat), np.float32)  # type: ignore[arg-type]
+        except TypeError:
+            raise InputTypeError(f"compat is {compat!r}, expected {COMPAT}.") from None
+    else:
+        axes = as_array(compat, "compat", COMPAT).ndim
+        if axes not in (1, 2):
+            raise InputError(f"compat is an array of {axes} axes, expected {COMPAT}.")
+        weights = checked_buffer(compat, "compat", ("labels",) * axes)
+        if weights.shape != (labels,) * axes:
+            raise InputError(f"compat has shape {weights.shape}, expected {COMPAT} for {labels} labels.")
+    if not np.isfinite(weights).all():
+        raise InputError("compat holds NaN or infinity, expected finite numbers.")
+    if weights.ndim == 0:
+        return weights
+    return -weights if weights.ndim == 1 else -(weights + weights.T) / 2

@@ -10,13 +10,21 @@ import numpy.typing as npt
 from densefield import _core
 from densefield.crf.kernels import Normalization
 from densefield.crf.native import native_mean_field, new_array
+from densefield.crf.options import CRFOptions
 from densefield.crf.pairwise import Pairwise, PixelGrid, bind
 from densefield.errors import InputError, InputTypeError, warn
 from densefield.filters.pixel_order import PixelOrder, pixel_order
 from densefield.filters.threads import check_threads
 from densefield.pydensecrf import eigen
-from densefield.pydensecrf.buffers import Float32, checked_buffer, checked_energies, checked_integer
-from densefield.pydensecrf.pairwise import OPTIONS, bilateral_term, gaussian_term, score_of
+from densefield.pydensecrf.buffers import (
+    Float32,
+    checked_buffer,
+    checked_colours,
+    checked_energies,
+    checked_integer,
+    checked_widths,
+    score_of,
+)
 
 
 class KernelType(IntEnum):
@@ -36,20 +44,11 @@ class NormalizationType(IntEnum):
     NORMALIZE_SYMMETRIC = 3
 
 
-CONST_KERNEL = KernelType.CONST_KERNEL
-DIAG_KERNEL = KernelType.DIAG_KERNEL
-FULL_KERNEL = KernelType.FULL_KERNEL
-NO_NORMALIZATION = NormalizationType.NO_NORMALIZATION
-NORMALIZE_BEFORE = NormalizationType.NORMALIZE_BEFORE
-NORMALIZE_AFTER = NormalizationType.NORMALIZE_AFTER
-NORMALIZE_SYMMETRIC = NormalizationType.NORMALIZE_SYMMETRIC
+CONST_KERNEL, DIAG_KERNEL, FULL_KERNEL = KernelType
+NO_NORMALIZATION, NORMALIZE_BEFORE, NORMALIZE_AFTER, NORMALIZE_SYMMETRIC = NormalizationType
 
-_NAMES: dict[int, Normalization] = {
-    NO_NORMALIZATION: "none",
-    NORMALIZE_BEFORE: "before",
-    NORMALIZE_AFTER: "after",
-    NORMALIZE_SYMMETRIC: "symmetric",
-}
+OPTIONS = CRFOptions(operator="pydensecrf")
+NORMALIZATIONS: tuple[Normalization, ...] = ("none", "before", "after", "symmetric")  # by their number
 
 
 class Unary:
@@ -99,7 +98,9 @@ class DenseCRF:
     def __init__(
         self, nvar: int, nlabels: int, *surplus: object, threads: int | None = None, **unknown: object
     ) -> None:
-        _warn_of_surplus(type(self).__name__, surplus, unknown)
+        if surplus or unknown:  # pydensecrf ignores them, so scripts may have them
+            given = ", ".join([*map(repr, surplus), *(f"{key}={value!r}" for key, value in unknown.items())])
+            warn(f"{type(self).__name__} got the surplus arguments {given}, which are ignored: leave them out.")
         self._points = checked_integer(nvar, "nvar")
         self._labels = checked_integer(nlabels, "nlabels")
         if self._points < 0 or self._labels < 1:
@@ -230,7 +231,8 @@ class DenseCRF2D(DenseCRF):
     ) -> None:
         """Adds a Gaussian kernel of position, `sxy` pixels wide."""
         chosen, mu = _normalization(kernel, normalization), score_of(compat, self._labels)
-        self._terms.append(gaussian_term(self._grid, sxy, mu, chosen, self._threads))
+        widths = np.array(checked_widths(sxy, "sxy", ("x", "y")))
+        self._terms.append(self._grid.bind(("position",), {}, widths, chosen, mu, OPTIONS, self._threads))
 
     def addPairwiseBilateral(
         self,
@@ -243,7 +245,10 @@ class DenseCRF2D(DenseCRF):
     ) -> None:
         """Adds a Gaussian kernel of position and colour, `sxy` pixels and `srgb` levels wide."""
         chosen, mu = _normalization(kernel, normalization), score_of(compat, self._labels)
-        self._terms.append(bilateral_term(self._grid, sxy, srgb, rgbim, mu, chosen, self._threads))
+        pixels = {"channel": checked_colours(rgbim, self._height, self._width)}
+        widths = np.array((*checked_widths(sxy, "sxy", ("x", "y")), *checked_widths(srgb, "srgb", ("r", "g", "b"))))
+        term = self._grid.bind(("position", "channel"), pixels, widths, chosen, mu, OPTIONS, self._threads)
+        self._terms.append(term)
 
 
 def _check_matrix(matrix: object, name: str) -> eigen.MatrixXf:
@@ -261,19 +266,10 @@ def _normalization(kernel: int, normalization: int) -> Normalization:
             "meant as the normalization, pass normalization= by name."
         )
     number = checked_integer(normalization, "normalization")
-    if number not in _NAMES:
+    if number not in list(NormalizationType):
         raise InputError(f"normalization is {normalization!r}, expected one of {_names(NormalizationType)}.")
-    return _NAMES[number]
+    return NORMALIZATIONS[number]
 
 
 def _names(kind: type[IntEnum]) -> str:
     return ", ".join(member.name for member in kind)
-
-
-def _warn_of_surplus(name: str, surplus: tuple[object, ...], unknown: dict[str, object]) -> None:
-    """pydensecrf ignores such arguments, so that scripts may have them."""
-    if surplus or unknown:
-        given = ", ".join(
-            [*(repr(value) for value in surplus), *(f"{key}={value!r}" for key, value in unknown.items())]
-        )
-        warn(f"{name} got the surplus arguments {given}, which are ignored: leave them out.")

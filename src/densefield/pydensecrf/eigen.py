@@ -11,7 +11,7 @@ from densefield.pydensecrf.buffers import Float32, checked_buffer
 
 
 class _Buffer(np.ndarray[Any, np.dtype[np.float32]]):
-    """Memory with a shape; whatever numpy computes of it is an ordinary array, as it is of pydensecrf's buffers."""
+    """Memory with a shape; what numpy computes from it is an ordinary array, as with pydensecrf's buffers."""
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         return np.asarray(array)[()]

@@ -46,7 +46,7 @@ def unary_from_labels(
     if not 0 < p < 1:
         raise InputError(f"gt_prob is {gt_prob!r}, expected a probability above 0 and below 1.")
     first = 1 if zero_unsure else 0
-    index = given.astype(np.int64) - first  # wider than the labels may be, which have no -1 where they are unsigned
+    index = given.astype(np.int64) - first  # unsigned labels have no -1
     known = index >= 0 if zero_unsure else np.ones(index.shape, bool)
     if index.size and (index.min() < -first or index.max() >= count):
         raise InputError(
@@ -107,8 +107,7 @@ def create_pairwise_gaussian(
     widths = listed_widths(sdims, "sdims", len(sizes), "axes")
     if len(widths) < len(sizes):
         raise InputError(f"sdims is {sdims!r}, expected one width for each of the {len(sizes)} axes of {shape!r}.")
-    features = np.empty((len(sizes), *sizes), np.float32)
-    _fill_positions(features)
+    features = np.indices(sizes, np.float32)
     divide(features, widths, "sdims")
     return features.reshape(len(sizes), math.prod(sizes))
 
@@ -146,7 +145,7 @@ def create_pairwise_bilateral(
         hint = " One number is the width of all channels." if len(colours) == 1 else ""
         _warn_of_rest("schan", len(colours), f"{len(channels)} channels", hint)
     features = np.empty((axes + len(channels), *channels.shape[1:]), np.float32)
-    _fill_positions(features[:axes])
+    features[:axes] = np.indices(features.shape[1:], np.float32)
     features[axes:] = channels
     divide(features[:axes], positions, "sdims")
     divide(features[axes:], colours, "schan")
@@ -163,13 +162,6 @@ def softmax_to_unary(sm: npt.ArrayLike, GT_PROB: float = 1) -> Float32:
     """The old name of unary_from_softmax, with `GT_PROB` for the scale."""
     _log.warning("softmax_to_unary is deprecated: use unary_from_softmax.")
     return unary_from_softmax(sm, scale=None if GT_PROB == 1 else GT_PROB, clip=None)
-
-
-def _fill_positions(features: Float32) -> None:
-    """Writes the positions along each axis into (axes, …)."""
-    sizes = features.shape[1:]
-    for axis, size in enumerate(sizes):
-        features[axis] = np.arange(size).reshape(-1, *[1] * (len(sizes) - 1 - axis))
 
 
 def _warn_of_rest(name: str, count: int, available: str, hint: str) -> None:
