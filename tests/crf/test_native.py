@@ -14,7 +14,7 @@ from densefield.crf.kernels import Normalization
 from densefield.crf.mean_field import Step, log_softmax, mean_field, mean_field_steps, update
 from densefield.crf.native import native_mean_field, native_term, state_floats
 from densefield.crf.pairwise import Pairwise
-from tests.support.bound_kernels import Array, bind_random, random
+from tests.support.random_terms import Array, bind_random, random
 
 # Float32 sums in another order: errors of 6e-8 in some tens of operations, relative to the largest log
 # marginal. Measured: at most 5e-7 for log marginals, and 8e-7 without normalisation, where they reach hundreds.

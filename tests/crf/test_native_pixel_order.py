@@ -13,7 +13,7 @@ from densefield.crf.features import grid_positions
 from densefield.crf.native import native_mean_field
 from densefield.crf.pairwise import scaled_features
 from densefield.filters.pixel_order import PixelOrder, pixel_order
-from tests.support.bound_kernels import Array, bind_random, random
+from tests.support.random_terms import Array, bind_random, random
 
 SIZES = [(1, 1), (1, 64), (3, 5), (32, 64), (33, 65), (70, 200), (200, 70), (96, 128), (5, 1000), (1000, 5), (130, 63)]
 # Sums of a lattice in another order: 6e-8 in some tens of roundings, times weights of 5. Measured: 9e-7.

@@ -10,7 +10,7 @@ import pytest
 
 from densefield.crf.mean_field import log_softmax, mean_field_steps, update
 from densefield.crf.native import native_mean_field, state_floats
-from tests.support.bound_kernels import Array, bind_random, random
+from tests.support.random_terms import Array, bind_random, random
 
 # As in test_native: float32 sums in another order. Measured: 1e-6.
 ROUNDING = 4e-6

@@ -17,7 +17,7 @@ from densefield.crf.kernels import Normalization
 from densefield.crf.mean_field import mean_field
 from densefield.crf.native import KernelGradient, Wanted, native_back_track, native_mean_field, state_floats
 from densefield.crf.pairwise import Pairwise, normalized
-from tests.support.bound_kernels import Array, bind_random, random
+from tests.support.random_terms import Array, bind_random, random
 
 torch = pytest.importorskip("torch")
 from densefield.filters import TorchLatticeFilter  # noqa: E402

@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from densefield import DenseCRF  # noqa: E402
-from densefield.nn import batch as bound_batch  # noqa: E402
+from densefield.nn import batch  # noqa: E402
 from densefield.nn import native_op as native_torch  # noqa: E402
 from tests.support.mean_field_ops import native  # noqa: E402
 
@@ -57,9 +57,9 @@ def assert_equal(found: list[Any], expected: list[Any]) -> None:
 @pytest.fixture(autouse=True)
 def _no_batch_stays_behind() -> Iterator[None]:
     yield
-    if bound_batch.live:  # compilers leave reference cycles
+    if batch.live:  # compilers leave reference cycles
         gc.collect()
-    assert not bound_batch.live
+    assert not batch.live
 
 
 @pytest.fixture
@@ -76,21 +76,21 @@ def test_kernels_live_as_long_as_the_graph(adjoint: str) -> None:
     inputs = leaves()
     log_q = mean_field(*inputs, adjoint=adjoint)
     loss = log_q.sum()
-    assert len(bound_batch.live) == 1
+    assert len(batch.live) == 1
     loss.backward()
-    assert not bound_batch.live
+    assert not batch.live
     log_q = mean_field(*inputs, adjoint=adjoint)
     result = log_q.detach()
-    assert len(bound_batch.live) == 1
+    assert len(batch.live) == 1
     del log_q
-    assert not bound_batch.live
+    assert not batch.live
     assert result.isfinite().all()
 
 
 def test_without_gradients_nothing_is_stored() -> None:
     with torch.no_grad():
         log_q = mean_field(*leaves())
-    assert not bound_batch.live and not log_q.requires_grad
+    assert not batch.live and not log_q.requires_grad
 
 
 @pytest.mark.parametrize("adjoint", ["store", "recompute"])
@@ -113,7 +113,7 @@ def test_second_derivatives_are_an_error_not_zero() -> None:
 def test_several_graphs_do_not_share_kernels() -> None:
     ours, theirs = leaves(seed=33), leaves(seed=99)
     first, second = mean_field(*ours), mean_field(*theirs)
-    assert len(bound_batch.live) == 2
+    assert len(batch.live) == 2
     found = gradients(second, theirs), gradients(first, ours)
     assert_equal(found[0], gradients(mean_field(*theirs), theirs))
     assert_equal(found[1], gradients(mean_field(*ours), ours))
@@ -125,7 +125,7 @@ def test_copies_of_saved_tensors_give_the_same_gradients(adjoint: str) -> None:
     expected = gradients(mean_field(*inputs, adjoint=adjoint), inputs)
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.clone(), lambda tensor: tensor):
         log_q = mean_field(*inputs, adjoint=adjoint)
-    assert not bound_batch.live  # so kernels are built again
+    assert not batch.live  # so kernels are built again
     assert_equal(gradients(log_q, inputs), expected)
     with torch.autograd.graph.save_on_cpu():
         log_q = mean_field(*inputs, adjoint=adjoint)
@@ -138,7 +138,7 @@ def test_checkpointing_gives_the_same_gradients(adjoint: str, reentrant: bool) -
     inputs = leaves()
     expected = gradients(mean_field(*inputs), inputs)
     log_q = checkpoint(lambda *tensors: mean_field(*tensors, adjoint=adjoint), *inputs, use_reentrant=reentrant)
-    assert not bound_batch.live
+    assert not batch.live
     log_q.backward(random(*log_q.shape, seed=64))
     assert_equal([leaf.grad for leaf in inputs], expected)
 
@@ -146,10 +146,10 @@ def test_checkpointing_gives_the_same_gradients(adjoint: str, reentrant: bool) -
 @pytest.mark.parametrize("test", ["test_schema", "test_autograd_registration", "test_faketensor"])
 def test_the_operators_pass_opcheck(test: str) -> None:
     """Except test_aot_dispatch of the forward pass, which compares all results; tickets are numbered."""
-    spec = bound_batch.KernelSpec(("depth",), "symmetric")
+    spec = batch.KernelSpec(("depth",), "symmetric")
     for needs in (True, False):
         scores, features, widths, weight = (leaf.detach().requires_grad_(needs) for leaf in leaves())
-        options = bound_batch.OpOptions((spec,), ("depth",), CRFOptions(iterations=3, threads=1)).encode()
+        options = batch.OpOptions((spec,), ("depth",), CRFOptions(iterations=3, threads=1)).encode()
         inputs = (scores, [features.detach().mT.requires_grad_(needs)], [widths], [weight], None, None, options)
         for stores in (True, False):
             forward = (*inputs, stores, False)

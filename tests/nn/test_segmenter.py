@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from densefield.errors import InputError, InputTypeError  # noqa: E402
-from densefield.networks.inputs import Normalization  # noqa: E402
+from densefield.networks.inputs import InputNormalization  # noqa: E402
 from densefield.networks.small import small_network  # noqa: E402
 from densefield.nn.dense_crf import DenseCRF  # noqa: E402
 from densefield.nn.segmenter import Segmenter  # noqa: E402
@@ -32,7 +32,7 @@ def test_with_a_crf_the_marginals_are_those_of_the_crf():
 @pytest.mark.parametrize("crf", [None, DenseCRF(num_classes=4)])
 def test_the_network_gets_normalised_colours_and_the_crf_raw_colours(crf):
     network = nn.Conv2d(3, 4, 1)
-    network.normalization = Normalization((10.0, 20.0, 30.0), (2.0, 4.0, 5.0))
+    network.normalization = InputNormalization((10.0, 20.0, 30.0), (2.0, 4.0, 5.0))
     mean, std = (torch.tensor(values)[:, None, None] for values in network.normalization)
     scores = network((photo().float() - mean) / std)
     segmenter = Segmenter(network, crf)

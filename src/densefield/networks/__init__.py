@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from densefield.networks.deeplab import deeplab_vgg16 as deeplab_vgg16
     from densefield.networks.fcn8s import fcn8s_vgg16 as fcn8s_vgg16
     from densefield.networks.groups import parameter_groups as parameter_groups
-    from densefield.networks.inputs import Normalization as Normalization
+    from densefield.networks.inputs import InputNormalization as InputNormalization
     from densefield.networks.small import small_network as small_network
     from densefield.networks.weights import load_weights as load_weights
     from densefield.networks.weights import read_weights as read_weights
@@ -24,7 +24,7 @@ else:
             "deeplab": ["deeplab_efficientnet_lite0", "deeplab_vgg16"],
             "fcn8s": ["fcn8s_vgg16"],
             "groups": ["parameter_groups"],
-            "inputs": ["Normalization"],
+            "inputs": ["InputNormalization"],
             "small": ["small_network"],
             "weights": ["load_weights", "read_weights"],
         },

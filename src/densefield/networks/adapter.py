@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from torch import Tensor, nn
 
 from densefield.errors import InputError, InputTypeError
-from densefield.networks.inputs import IMAGENET, Normalization, Triple, checked_batch
+from densefield.networks.inputs import IMAGENET, InputNormalization, Triple, checked_batch
 from densefield.networks.upsampling import resize
 
 
@@ -29,7 +29,7 @@ def as_network(module: nn.Module, *, mean: Triple = IMAGENET.mean, std: Triple =
     """
     if not isinstance(module, nn.Module):
         raise InputTypeError(f"module is {module!r}, expected a torch.nn.Module.")
-    normalization = Normalization(_checked_triple(mean, "mean"), _checked_triple(std, "std"))
+    normalization = InputNormalization(_checked_triple(mean, "mean"), _checked_triple(std, "std"))
     if min(normalization.std) <= 0:
         raise InputError(f"std is {std}, expected numbers above zero.")
     return NetworkAdapter(module, normalization)
@@ -38,7 +38,7 @@ def as_network(module: nn.Module, *, mean: Triple = IMAGENET.mean, std: Triple =
 class NetworkAdapter(nn.Module):
     """A module whose scores are resized to the image; its parameters are under ``module``."""
 
-    def __init__(self, module: nn.Module, normalization: Normalization) -> None:
+    def __init__(self, module: nn.Module, normalization: InputNormalization) -> None:
         super().__init__()
         self.module = module
         self.normalization = normalization

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from densefield.errors import InputError
-from densefield.networks.inputs import Normalization, check_enough_values
+from densefield.networks.inputs import InputNormalization, check_enough_values
 from densefield.networks.weights import Weights, checked_weights
 
 # The normalisation that the weights were trained with.
-NORMALIZATION = Normalization(mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0))
+NORMALIZATION = InputNormalization(mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0))
 FEATURES = 320  # output channels of the last block
 
 

@@ -12,7 +12,7 @@ from densefield.errors import InputError, InputTypeError
 Triple = tuple[float, float, float]
 
 
-class Normalization(NamedTuple):
+class InputNormalization(NamedTuple):
     """The normalisation that a network expects: (image - mean) / std by channel.
 
     Parameters
@@ -21,7 +21,7 @@ class Normalization(NamedTuple):
         Mean and standard deviation of each channel, in colours 0…255.
 
     >>> import torch
-    >>> normalize = Normalization(mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0))
+    >>> normalize = InputNormalization(mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0))
     >>> normalize(torch.full((1, 3, 1, 1), 255, dtype=torch.uint8)).flatten().tolist()
     [1.0, 1.0, 1.0]
     """
@@ -49,7 +49,7 @@ class Normalization(NamedTuple):
 
 
 # Mean and standard deviation of ImageNet's colours, with which torchvision's weights were trained.
-IMAGENET = Normalization(mean=(123.675, 116.28, 103.53), std=(58.395, 57.12, 57.375))
+IMAGENET = InputNormalization(mean=(123.675, 116.28, 103.53), std=(58.395, 57.12, 57.375))
 
 
 def checked_num_classes(num_classes: object) -> int:

@@ -58,7 +58,7 @@ class OpOptions:
         return OpOptions(**table)
 
 
-class BoundBatch:
+class BatchTerms:
     """Pairwise terms of every image of a batch; kernels with the same features for all images have one lattice."""
 
     def __init__(
@@ -153,17 +153,17 @@ class BoundBatch:
 
 # A batch lives as long as the tensor that carries its number, which autograd keeps for the backward pass. If that
 # tensor is a copy and the batch is gone, it is bound again.
-live: WeakValueDictionary[int, BoundBatch] = WeakValueDictionary()
+live: WeakValueDictionary[int, BatchTerms] = WeakValueDictionary()
 _numbers = itertools.count(1)
 
 
 class _Ticket(np.ndarray[Any, np.dtype[np.int64]]):
     """The number of a batch, with a reference to it."""
 
-    batch: BoundBatch
+    batch: BatchTerms
 
 
-def ticket_of(batch: BoundBatch) -> Tensor:
+def ticket_of(batch: BatchTerms) -> Tensor:
     """A tensor with the number of the batch in `live`, which keeps the batch alive."""
     number = next(_numbers)
     live[number] = batch

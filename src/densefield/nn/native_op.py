@@ -13,7 +13,7 @@ from torch import Tensor
 
 from densefield.crf.native import KernelGradient, Wanted, native_back_track, native_mean_field, new_array, state_floats
 from densefield.filters.torch_modes import SECOND_DERIVATIVES, is_transformed
-from densefield.nn.batch import BoundBatch, OpOptions, live, ticket_of
+from densefield.nn.batch import BatchTerms, OpOptions, live, ticket_of
 
 Adjoint = Literal["store", "recompute"]
 
@@ -61,7 +61,7 @@ def _forward(
     cached: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     settings = OpOptions.decode(options)
-    batch = BoundBatch(scores, parts, shapes, weights, present, spacing, settings, cached)
+    batch = BatchTerms(scores, parts, shapes, weights, present, spacing, settings, cached)
     f = scores.detach().contiguous().flatten(2).numpy()
     images, num_classes, points = f.shape
     iterations = settings.options.iterations
@@ -98,7 +98,7 @@ def _backward(
     settings = OpOptions.decode(options)
     found = live.get(int(ticket))
     if found is None or found.size != tuple(scores.shape):
-        found = BoundBatch(scores, parts, shapes, weights, present, spacing, settings, cached=False)
+        found = BatchTerms(scores, parts, shapes, weights, present, spacing, settings, cached=False)
     batch = found
     kernels, iterations = settings.kernels, settings.options.iterations
     to_parts, of_shapes, of_weights = _split(wanted, (len(parts), len(shapes), len(weights)))
@@ -146,7 +146,7 @@ def _to_parts(
     gradients: list[list[KernelGradient]],
     parts: list[Tensor],
     shapes: list[Tensor],
-    batch: BoundBatch,
+    batch: BatchTerms,
     wanted: dict[str, bool],
 ) -> list[Tensor]:
     """Gradients with respect to the features p before scaling, from those of x = p/σ or W p in pixel order."""

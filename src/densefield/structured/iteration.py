@@ -33,7 +33,7 @@ class Link:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class UpdateGroup:
     """Variables that are updated together, and every slot of a region that holds one of them."""
 
     variables: Tensor  # (n,)
@@ -41,7 +41,7 @@ class Step:
 
 
 @lru_cache(maxsize=64)
-def steps(graph: FactorGraph, schedule: Schedule) -> tuple[Step, ...]:
+def steps(graph: FactorGraph, schedule: Schedule) -> tuple[UpdateGroup, ...]:
     """The steps of one iteration: all variables together, or one colour after another.
 
     Variables of one colour share no region, so updating them together equals updating them one after another. A chain
@@ -67,7 +67,7 @@ def _colouring(graph: FactorGraph) -> Tensor:
     return torch.tensor(colours)
 
 
-def _step(graph: FactorGraph, variables: Tensor) -> Step:
+def _step(graph: FactorGraph, variables: Tensor) -> UpdateGroup:
     place = torch.full((len(graph.num_states),), -1)
     place[variables] = torch.arange(len(variables))
     links = []
@@ -77,7 +77,7 @@ def _step(graph: FactorGraph, variables: Tensor) -> Step:
             rows = (here >= 0).nonzero()[:, 0]
             if len(rows):
                 links.append(Link(name, slot, None if len(rows) == len(here) else rows, here[rows]))
-    return Step(variables, tuple(links))
+    return UpdateGroup(variables, tuple(links))
 
 
 @dataclass(frozen=True, eq=False)

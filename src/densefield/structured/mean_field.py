@@ -10,7 +10,7 @@ from torch import Tensor
 from densefield.errors import InputError
 from densefield.structured.beliefs import Beliefs, check_possible
 from densefield.structured.factor_graph import FactorGraph, Scores
-from densefield.structured.iteration import Schedule, Step, check_options, largest_change, steps
+from densefield.structured.iteration import Schedule, UpdateGroup, check_options, largest_change, steps
 from densefield.structured.log_domain import difference, log_sum
 
 
@@ -86,7 +86,7 @@ class MeanField:
         """log q⁰ (B, N, L)."""
         return _normalised(self.graph.unary(self.scores))
 
-    def update(self, log_q: Tensor, step: Step, damping: float = 0.0) -> Tensor:
+    def update(self, log_q: Tensor, step: UpdateGroup, damping: float = 0.0) -> Tensor:
         """log q with new marginals of the step's variables."""
         variables = step.variables.to(log_q.device)
         z = self.graph.unary(self.scores).index_select(1, variables)

@@ -18,7 +18,7 @@ from densefield.structured.iteration import (
     Link,
     Schedule,
     Slot,
-    Step,
+    UpdateGroup,
     check_options,
     iterate_until,
     largest_change,
@@ -169,7 +169,7 @@ class MessagePassing:
         }
         return Messages(to, self.unary)
 
-    def update(self, messages: Messages, step: Step, damping: float = 0.0) -> Messages:
+    def update(self, messages: Messages, step: UpdateGroup, damping: float = 0.0) -> Messages:
         """Replace the messages to the step's variables, all computed from the old ones."""
         to = dict(messages.to)
         variables = step.variables.to(self.unary.device)

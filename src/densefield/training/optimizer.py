@@ -7,7 +7,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from densefield.datasets.transforms import Augmentation
 from densefield.networks.groups import parameter_groups
-from densefield.networks.inputs import Normalization
+from densefield.networks.inputs import InputNormalization
 from densefield.nn.segmenter import Segmenter
 from densefield.runs.config import Config, DataConfig, OptimizerConfig
 
@@ -42,6 +42,6 @@ def build_schedule(config: Config, optimizer: torch.optim.Optimizer, step: int =
     return LambdaLR(optimizer, lambda now: (1 - now / steps) ** power, last_epoch=step - 1)
 
 
-def augmentation(config: DataConfig, normalization: Normalization) -> Augmentation:
+def augmentation(config: DataConfig, normalization: InputNormalization) -> Augmentation:
     """Augmentation of the training images; padding has the mean colour of the network's normalization."""
     return Augmentation(config.crop, config.scales, config.mirror, config.jitter, normalization.fill)
