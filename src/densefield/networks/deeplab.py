@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,20 +23,11 @@ FC6 = Literal["7x7", "4x4", "3x3", "large-fov"]
 _HEAD_WIDTH = 128  # channels of the head on EfficientNet-Lite0
 _HEAD_REACH = (48, 96, 192)  # pixels from the centre of the head's filters to their outer taps
 
-
-class _Fc6(NamedTuple):
-    size: int
-    dilation: int
-    decimation: int  # one of this many channels is kept
-
-
-# Chen et al., ICLR 2015, table 2, and the 3×3 of its text. fc6 has dilation 1 in the strided network, hence 4 here.
-_FC6: dict[str, _Fc6] = {
-    "7x7": _Fc6(7, 4, 1),
-    "4x4": _Fc6(4, 4, 1),
-    "3x3": _Fc6(3, 4, 1),
-    "large-fov": _Fc6(3, 12, 4),
-}
+# Running statistics of new layers adapt faster than those of pretrained ones.
+_new_convolution = partial(convolution, momentum=0.1)
+# Size and dilation of fc6, and its decimation: one of this many channels is used. Chen et al., ICLR 2015, table 2, and
+# the 3×3 of its text. fc6 has dilation 1 in the strided network, hence 4 here.
+_FC6 = {"7x7": (7, 4, 1), "4x4": (4, 4, 1), "3x3": (3, 4, 1), "large-fov": (3, 12, 4)}
 
 
 def deeplab_vgg16(num_classes: int = 21, fc6: FC6 = "7x7", weights: Weights | None = None) -> DeepLabVGG16:
@@ -187,8 +179,3 @@ class Head(nn.Module):
         """(B, channels, h, w) → (B, 128, h, w)."""
         mixed: Tensor = self.mix(torch.cat([branch(features) for branch in self.branches], dim=1))
         return mixed
-
-
-def _new_convolution(channels: int, out: int, kernel: int, *, dilation: int = 1, groups: int = 1) -> nn.Sequential:
-    """A convolution with random weights, whose running statistics adapt faster than those of pretrained layers."""
-    return convolution(channels, out, kernel, dilation=dilation, groups=groups, momentum=0.1)

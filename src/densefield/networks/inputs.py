@@ -106,15 +106,6 @@ def checked_batch(image: object) -> Tensor:
     return image
 
 
-def check_enough_values(image: Tensor, values: int) -> None:
-    """Raise if batch normalisation would be trained on one value per channel, which has no variance."""
-    if values < 2:
-        raise InputError(
-            f"the image has shape {tuple(image.shape)}, which leaves batch normalisation one value per channel to "
-            "learn from: use a larger image or batch, or network.eval()."
-        )
-
-
 def _channel_hint(image: Tensor) -> str:
     if image.shape[1] == 1:
         return " For a grey image use image.expand(-1, 3, -1, -1)."

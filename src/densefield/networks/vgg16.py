@@ -8,7 +8,6 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from densefield.io.download import cache_folder, download
-from densefield.io.progress import Progress
 from densefield.networks.weights import Weights, checked_weights
 
 WIDTHS = (64, 128, 256, 512, 512)  # channels of the five stages
@@ -74,9 +73,9 @@ def new_top(channels: int, num_classes: int) -> nn.Conv2d:
     return top
 
 
-def imagenet_weights(progress: Progress | None = None) -> Path:
+def imagenet_weights() -> Path:
     """The file of torchvision's weights for ImageNet, 528 MiB, downloaded to the cache if missing."""
-    return download(_URL, cache_folder() / _URL.rpartition("/")[2], sha256=_SHA256, progress=progress)
+    return download(_URL, cache_folder() / _URL.rpartition("/")[2], sha256=_SHA256)
 
 
 def converted_weights(
