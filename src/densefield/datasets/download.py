@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tarfile
 import zlib
@@ -15,6 +14,7 @@ from densefield.datasets.reading import require_scipy
 from densefield.datasets.voc import find_voc, list_voc
 from densefield.errors import DensefieldError, InputError
 from densefield.io.download import download
+from densefield.io.files import open_atomically
 from densefield.io.folders import path_inside
 from densefield.io.progress import Progress, StageProgress
 
@@ -155,13 +155,7 @@ def _target(archive: Path, member: tarfile.TarInfo, folder: Path) -> Path:
 
 def _write(target: Path, content: IO[bytes], size: int) -> None:
     """Write a file atomically, without a sync to disk, which would take longer than unpacking."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.part")
-    try:
-        with part.open("wb") as file:
-            shutil.copyfileobj(content, file, 1 << 20)
-        if part.stat().st_size != size:
-            raise EOFError(f"{target.name} ends after {part.stat().st_size} of {size} bytes")
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
+    with open_atomically(target, sync=False) as file:
+        shutil.copyfileobj(content, file, 1 << 20)
+        if file.tell() != size:
+            raise EOFError(f"{target.name} ends after {file.tell()} of {size} bytes")

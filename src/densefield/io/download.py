@@ -129,7 +129,11 @@ def _fetch_once(url: str, file: BinaryIO, part: Path, progress: Progress | None)
         # Anything but a number counts as missing; http.client reads the body the same way.
         total = done + int(length) if length.isascii() and length.isdecimal() and len(length) < 20 else None
         _check_size(url, total or 0)
-        _check_space(part, (total or 0) - done)
+        needed, free = (total or 0) - done, shutil.disk_usage(part.parent).free
+        if needed > free:
+            raise DownloadError(
+                f"{part} needs {needed} bytes more, but only {free} are free there. Choose another place."
+            )
         file.seek(done)
         while chunk := response.read(CHUNK):
             done += len(chunk)
@@ -147,12 +151,6 @@ def _check_size(url: str, size: int) -> None:
         raise DownloadError(
             f"{url} gives {size} bytes or more, expected at most {MAX_BYTES}: it is not the expected file."
         )
-
-
-def _check_space(part: Path, needed: int) -> None:
-    free = shutil.disk_usage(part.parent).free
-    if needed > free:
-        raise DownloadError(f"{part} needs {needed} bytes more, but only {free} are free there. Choose another place.")
 
 
 def _size(file: BinaryIO) -> int:

@@ -24,10 +24,11 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def open_atomically(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO]:
+def open_atomically(path: Path, temporary: Path | None = None, *, sync: bool = True) -> Iterator[BinaryIO]:
     """Open a file for writing that replaces `path` at the end of the block; after an error nothing changes.
 
-    Until then its name is `temporary`, in the same folder. Errors such as a full disk name `path`.
+    Until then its name is `temporary`, in the same folder. Errors such as a full disk name `path`. Without `sync`, the
+    file may be lost if the system crashes.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -41,10 +42,12 @@ def open_atomically(path: Path, temporary: Path | None = None) -> Iterator[Binar
     try:
         with part.open("wb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(part, path)
-        sync_folder(path.parent)
+        if sync:
+            sync_folder(path.parent)
     except OSError as error:
         if error.filename is None and error.errno is not None:
             raise OSError(error.errno, error.strerror, str(path)) from error
