@@ -104,18 +104,15 @@ def _panels(
     difference = np.where(marks[..., None], CHANGED, faded).astype(np.uint8)
     pictures = [np.array(photo), *masks, difference]
     if framed is not None:
-        scale = size[0] / image.shape[0], size[1] / image.shape[1]
+        (top, bottom), (left, right) = (
+            (int(framed[k].start * size[k] / image.shape[k]), math.ceil(framed[k].stop * size[k] / image.shape[k]))
+            for k in (0, 1)
+        )
         for picture in pictures:
-            _draw_frame(picture, framed, scale)
+            inner = picture[top:bottom, left:right]
+            for side in (inner[:2], inner[-2:], inner[:, :2], inner[:, -2:]):
+                side[:] = FRAME
     return [Panel(picture, caption) for picture, caption in zip(pictures, captions, strict=True)]
-
-
-def _draw_frame(picture: Bytes, part: Window, scale: tuple[float, float]) -> None:
-    ends = [(int(axis.start * s), math.ceil(axis.stop * s)) for axis, s in zip(part, scale, strict=True)]
-    (top, bottom), (left, right) = ends
-    inner = picture[top:bottom, left:right]
-    for side in (inner[:2], inner[-2:], inner[:, :2], inner[:, -2:]):
-        side[:] = FRAME
 
 
 def panel_size(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -153,13 +150,8 @@ def densest_window(changed: npt.NDArray[np.bool_]) -> Window:  # of (H, W)
     starts = [
         np.unique(np.r_[0 : n - side : max(side // 8, 1), n - side]) for n, side in zip(shape, sides, strict=True)
     ]
-    ends = [start + side for start, side in zip(starts, sides, strict=True)]
-    counts = (
-        sums[np.ix_(ends[0], ends[1])]
-        - sums[np.ix_(starts[0], ends[1])]
-        - sums[np.ix_(ends[0], starts[1])]
-        + sums[np.ix_(starts[0], starts[1])]
-    )
+    in_rows = sums[starts[0] + sides[0]] - sums[starts[0]]
+    counts = in_rows[:, starts[1] + sides[1]] - in_rows[:, starts[1]]
     best = np.argwhere(counts == counts.max())
     row, column = best[np.square(best - best.mean(axis=0)).sum(axis=1).argmin()]  # the most central of the best
     top, left = int(starts[0][row]), int(starts[1][column])
