@@ -74,7 +74,8 @@ def check_data(
         ...
     densefield.errors.InputError: there is no folder missing.
     """
-    plan = _plan(root, root if sbd is None else sbd)
+    layout, base = find_layout(root)
+    plan = _voc_plan(base, root if sbd is None else sbd) if layout == "voc" else _folder_plan(base)
     num_classes = MAX_CLASSES if plan.classes is None else len(plan.classes)
     # A sample may be in several splits, and train_aug may have another mask for it.
     entries = list(dict.fromkeys(entry for listing in plan.listings.values() for entry in listing.entries))
@@ -103,11 +104,6 @@ def check_data(
         plan.notes.append(f"classes that occur in no mask: {first_names(absent)}.")
     splits = tuple(listing.summary for listing in plan.listings.values())
     return DatasetReport(splits, len(entries), per_class, tuple(problems), tuple(plan.notes), plan.complete)
-
-
-def _plan(root: Path, sbd: Path) -> _Plan:
-    layout, base = find_layout(root)
-    return _voc_plan(base, sbd) if layout == "voc" else _folder_plan(base)
 
 
 def _voc_plan(base: Path, sbd: Path) -> _Plan:

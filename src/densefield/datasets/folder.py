@@ -90,22 +90,21 @@ def open_dataset(root: str | PathLike[str], split: str | None = None) -> Dataset
     >>> open_dataset("/data", "val")  # doctest: +SKIP
     <PASCAL VOC 2012, val: 1449 of 1449 images>
     """
-    layout, base = find_layout(Path(root))
-    name = _default_split(layout, base, split)
+    layout, base, name = _find_split(Path(root), split)
     return VOC2012(root, name or "val") if layout == "voc" else FolderDataset(base, name)
 
 
 def list_split(root: str | PathLike[str], split: str | None = None) -> Listing:
     """List the files of a split without reading them; raises what open_dataset() raises."""
-    layout, base = find_layout(Path(root))
-    name = _default_split(layout, base, split)
+    layout, base, name = _find_split(Path(root), split)
     return checked_folder(base, name) if layout == "folder" else checked_voc(Path(root), name or "val")
 
 
-def _default_split(layout: Layout, base: Path, split: str | None) -> str | None:
-    if split is not None:
-        return split
-    return None if layout == "folder" and not split_names(base) else "val"
+def _find_split(root: Path, split: str | None) -> tuple[Layout, Path, str | None]:
+    layout, base = find_layout(root)
+    if split is None and (layout == "voc" or split_names(base)):
+        split = "val"
+    return layout, base, split
 
 
 def find_layout(root: Path) -> tuple[Layout, Path]:

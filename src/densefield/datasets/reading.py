@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from densefield.datasets.sample import Entry, Sample
 from densefield.errors import DensefieldError, InputError
@@ -71,21 +70,14 @@ def _picture_labels(path: Path) -> npt.NDArray[np.integer]:
         raise InputError(f"{path} is a {picture.format}, which {UNSUITABLE[picture.format]}: save masks as PNG.")
     if picture.mode in ("P", "L", "1", *SIXTEEN_BITS):
         return np.asarray(picture).astype(np.uint8) if picture.mode == "1" else np.asarray(picture)
-    raise InputError(_not_labels(path, picture))
+    message = not_labels(path, picture)
+    if picture.mode in ("RGB", "RGBA") and voc_labels(np.asarray(picture.convert("RGB"))) is not None:
+        message += " They are colours of PASCAL VOC, so number them with densefield.images.voc_labels()."
+    raise InputError(message)
 
 
 def _unreadable(error: InputError) -> InputError:
     return InputError(f"{error} Download it again, or remove its name from the split.")
-
-
-def _not_labels(path: Path, picture: Image.Image) -> str:
-    """Error message for a mask of colours; those of VOC are numbered by its palette, not by their order."""
-    message = not_labels(path, picture)
-    if picture.mode not in ("RGB", "RGBA"):
-        return message
-    if voc_labels(np.asarray(picture.convert("RGB"))) is not None:
-        return f"{message} They are colours of PASCAL VOC, so number them with densefield.images.voc_labels()."
-    return message
 
 
 def require_scipy() -> None:

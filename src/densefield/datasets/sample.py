@@ -81,7 +81,7 @@ class Listing:
     notes: tuple[str, ...] = ()
 
 
-def entries_of(dataset: Dataset) -> tuple[Entry, ...]:
+def entries_of(dataset: object) -> tuple[Entry, ...]:
     """The files of a dataset's samples; empty for samples that are not in files, such as scenes."""
     return tuple(getattr(dataset, "entries", ()))
 
@@ -123,7 +123,7 @@ class Subset(Generic[T]):
         self._items, self._indices = items, tuple(indices)
         self.classes = items.classes
         self.ids = tuple(items.ids[index] for index in self._indices)
-        entries = tuple(getattr(items, "entries", ()))
+        entries = entries_of(items)
         self.entries = tuple(entries[index] for index in self._indices) if entries else ()
 
     def __len__(self) -> int:
