@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -19,14 +18,6 @@ from densefield.cli.options import CRFFile, Data, Out, Probabilities, Scores, Sp
 from densefield.cli.progress import Bar
 
 
-class MethodChoice(str, Enum):
-    """The choices of --method."""
-
-    network = "network"
-    crf = "crf"
-    both = "both"
-
-
 def eval_verb(
     scores: Scores,
     out: Out,
@@ -35,7 +26,7 @@ def eval_verb(
     probabilities: Probabilities = False,
     crf: CRFFile = None,
     method: Annotated[
-        MethodChoice | None,
+        Literal["network", "crf", "both"] | None,
         typer.Option(help="The network alone, with the CRF, or both; both if there is a CRF.", show_default=False),
     ] = None,
     cases: Annotated[int, typer.Option(min=0, help="Number of best and worst images to draw.")] = 4,
@@ -57,7 +48,7 @@ def eval_verb(
         check_sources(scores, data, split, probabilities)
         if crf is not None:
             read_photo_crf(crf)
-        elif method in (MethodChoice.crf, MethodChoice.both) and names_score_files(scores, probabilities):
+        elif method in ("crf", "both") and names_score_files(scores, probabilities):
             raise InputError(f'{scores} holds scores without a CRF: pass crf=, or methods=("network",).')
         check_result_folder(out)
         from densefield.cli.tables import print_classes, print_comparison
@@ -73,8 +64,8 @@ def eval_verb(
             num_classes = len(opened.source.classes)
             chosen = opened.crf if crf is None else DenseCRF.from_numpy(read_photo_crf(crf, num_classes), num_classes)
             methods: Any = ("network", "crf")
-            if method in (MethodChoice.network, MethodChoice.crf):
-                methods = (method.value,)
+            if method in ("network", "crf"):
+                methods = (method,)
             elif method is None and chosen is None:
                 methods = ("network",)
             with Bar("eval") as bar:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from densefield.cli.messages import FLAGS, ending_on_errors, print_message, printing_warnings
 from densefield.cli.options import CRFFile, Out, SkipExisting
 from densefield.cli.progress import Bar
-
-
-class PredictChoice(str, Enum):
-    """The choices of --method."""
-
-    network = "network"
-    crf = "crf"
 
 
 def predict_verb(
@@ -31,7 +23,7 @@ def predict_verb(
     out: Out,
     crf: CRFFile = None,
     method: Annotated[
-        PredictChoice | None,
+        Literal["network", "crf"] | None,
         typer.Option(help="The network alone, or with the CRF; with the CRF if there is one.", show_default=False),
     ] = None,
     overlay: Annotated[bool, typer.Option("--overlay", help="Also draw the labels over the images.")] = False,
@@ -65,11 +57,9 @@ def predict_verb(
         segmenter, config = load_segmenter(run)
         num_classes = config.network.num_classes
         chosen = segmenter.crf if crf is None else DenseCRF.from_numpy(read_photo_crf(crf, num_classes), num_classes)
-        if method is PredictChoice.crf and chosen is None:
+        if method == "crf" and chosen is None:
             raise InputError(f"{run} has no CRF: pass crf=.")
-        predictor = Predictor(
-            segmenter.scores, None if method is PredictChoice.network else chosen, config.data.longest_side
-        )
+        predictor = Predictor(segmenter.scores, None if method == "network" else chosen, config.data.longest_side)
         with printing_warnings(FLAGS), Bar("predict") as bar:
             predicted = predict_files(
                 predictor,

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import math
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from densefield.cli.messages import ending_on_errors, print_message, printing_warnings
 from densefield.cli.options import SkipExisting
 from densefield.cli.progress import Bar
-from densefield.cli.refine_messages import FLAGS, FLAGS_OF_KERNELS, FailureLog, print_findings, print_summary
-
-if TYPE_CHECKING:
-    from densefield.crf.model import CRF
+from densefield.cli.refine_messages import FLAGS, FLAGS_OF_KERNELS, failure_log, print_findings, print_summary
 
 CRF_OPTIONS = ("iterations", "sigma", "weight", "sigma_xy", "sigma_rgb", "bilateral_weight")
 INTERRUPTED = 130  # the exit status after Ctrl-C, by convention
-
-
-class Format(str, Enum):
-    """The format of a folder's results."""
-
-    png = "png"
-    tif = "tif"
-    npy = "npy"
-    npz = "npz"
 
 
 def _above_0(value: float) -> float:
@@ -117,7 +104,7 @@ def refine_verb(
         str, typer.Option(help="Ending of the names of masks: with _mask, cat.jpg is paired with cat_mask.png.")
     ] = "",
     format: Annotated[
-        Format | None,
+        Literal["png", "tif", "npy", "npz"] | None,
         typer.Option(help="Format of a folder's results.", show_default="tif for tif masks, else png"),
     ] = None,
     skip_existing: SkipExisting = False,
@@ -153,6 +140,8 @@ def refine_verb(
         )
     flags = FLAGS if crf is not None else FLAGS | FLAGS_OF_KERNELS
 
+    from densefield.crf.kernels import Bilateral, Spatial
+    from densefield.crf.model import CRF
     from densefield.images.refining import RefineSettings, refine_files
 
     counts = (0, 0)
@@ -165,10 +154,9 @@ def refine_verb(
     try:
         with ending_on_errors(flags):
             if crf is None:
-                model = _crf_of_options(sigma, weight, sigma_xy, sigma_rgb, bilateral_weight, iterations)
+                kernels = (Spatial(sigma, weight=weight), Bilateral(sigma_xy, sigma_rgb, weight=bilateral_weight))
+                model = CRF([kernel for kernel in kernels if kernel.weight != 0], iterations=iterations)
             else:
-                from densefield.crf.model import CRF
-
                 model = CRF.load(crf)
             settings = RefineSettings(
                 model,
@@ -181,7 +169,7 @@ def refine_verb(
             )
             with (
                 printing_warnings(flags),
-                FailureLog(log, flags) as failures,
+                failure_log(log, flags) as failed,
                 Bar("refine", shown=image.is_dir(), unit="images") as bar,
             ):
                 refined = refine_files(
@@ -190,13 +178,13 @@ def refine_verb(
                     out,
                     settings,
                     preview=preview,
-                    format=None if format is None else format.value,
+                    format=format,
                     recursive=recursive,
                     mask_suffix=mask_suffix,
                     skip_existing=skip_existing,
                     threads=threads,
                     progress=progress,
-                    failed=failures.add,
+                    failed=failed,
                 )
     except KeyboardInterrupt:
         print_message(f"interrupted after {counts[0]} of {counts[1]} pairs. To resume, add --skip-existing.")
@@ -221,14 +209,3 @@ def _check_crf_alone(context: typer.Context, crf: Path | None) -> None:
 def _is_given(context: typer.Context, name: str) -> bool:
     source: Any = context.get_parameter_source(name)
     return source is not None and source.name != "DEFAULT"
-
-
-def _crf_of_options(
-    sigma: float, weight: float, sigma_xy: float, sigma_rgb: float, bilateral_weight: float, iterations: int
-) -> CRF:
-    """The CRF of the options, without kernels of weight 0."""
-    from densefield.crf.kernels import Bilateral, Spatial
-    from densefield.crf.model import CRF
-
-    kernels = (Spatial(sigma, weight=weight), Bilateral(sigma_xy, sigma_rgb, weight=bilateral_weight))
-    return CRF([kernel for kernel in kernels if kernel.weight != 0], iterations=iterations)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from densefield.cli.messages import as_flags, print_message, print_result
 from densefield.io.messages import printable
@@ -47,28 +48,15 @@ FLAGS_OF_KERNELS = {
 }
 
 
-class FailureLog:
-    """A file with one line for each failed file, written as it fails; without a path, nothing is written."""
-
-    def __init__(self, path: Path | None, flags: Mapping[str, str]) -> None:
-        self._path = path
-        self._flags = flags
-        self._file: TextIO | None = None
-
-    def __enter__(self) -> FailureLog:
-        if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("w", encoding="utf-8", buffering=1)  # line by line
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def add(self, failure: str) -> None:
-        """Writes the line."""
-        if self._file is not None:
-            self._file.write(printable(as_flags(failure, self._flags)) + "\n")
+@contextmanager
+def failure_log(path: Path | None, flags: Mapping[str, str]) -> Iterator[Callable[[str], None] | None]:
+    """A function that writes a line for a failed file to the log at once; None without a path."""
+    if path is None:
+        yield None
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", buffering=1) as file:  # line by line
+        yield lambda failure: print(printable(as_flags(failure, flags)), file=file)
 
 
 def print_findings(refined: RefinedFiles, flags: Mapping[str, str]) -> None:

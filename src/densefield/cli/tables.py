@@ -5,39 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from densefield.io.messages import printable
+from densefield.metrics.summary import HEADLINES, TITLES, format_difference
+
 
 def print_comparison(methods: Mapping[str, Any], comparisons: Mapping[str, Any], title: str) -> None:
     """Prints one row for each metric, one column for each method, and the gain of each compared method."""
-    from densefield.metrics.summary import HEADLINES, TITLES, format_difference
-
     columns = ["", *methods]
     for method in comparisons:
         columns += [f"gain of {method}", "95% interval"]
     rows = []
     for name in HEADLINES:
+        values = [summary[name]["value"] for summary in methods.values()]
         row = [TITLES[name]]
-        row += [_number(name, summary[name]["value"]) for summary in methods.values()]
+        row += ["–" if value is None else format_difference(name, value, signed=False) for value in values]
         for comparison in comparisons.values():
-            gain = comparison[name]
-            if gain["difference"] is None:
+            gain, low, high = (comparison[name][part] for part in ("difference", "low", "high"))
+            if gain is None:
                 row += ["", ""]
                 continue
-            row.append(format_difference(name, gain["difference"]))
-            row.append(" … ".join(_end(name, gain[end]) for end in ("low", "high")))
+            ends = ("∞" if end is None else format_difference(name, end) for end in (low, high))
+            row += [format_difference(name, gain), " … ".join(ends)]
         rows.append(row)
-    print_table(title, columns, rows)
-
-
-def _number(name: str, value: float | None) -> str:
-    from densefield.metrics.summary import format_difference
-
-    return "–" if value is None else format_difference(name, value, signed=False)
-
-
-def _end(name: str, value: float | None) -> str:
-    from densefield.metrics.summary import format_difference
-
-    return "∞" if value is None else format_difference(name, value)
+    _print_table(title, columns, rows)
 
 
 def print_classes(methods: Mapping[str, Any], classes: Sequence[str]) -> None:
@@ -50,17 +44,11 @@ def print_classes(methods: Mapping[str, Any], classes: Sequence[str]) -> None:
             value, low, high = (summary["iou"][part][label] for part in ("value", "low", "high"))
             row += ["–", ""] if value is None else [f"{100 * value:.1f}", f"{100 * low:.1f} … {100 * high:.1f}"]
         rows.append(row)
-    print_table("IoU", columns, rows)
+    _print_table("IoU", columns, rows)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Prints a table without interpreting markup: names of classes may look like it."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from densefield.io.messages import printable
-
     table = Table(title=Text(printable(title)))
     for place, column in enumerate(columns):
         table.add_column(Text(printable(column)), justify="right" if place else "left")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -18,24 +17,11 @@ from densefield.cli.messages import (
 from densefield.cli.options import Data, Out, Probabilities, Scores, Split
 from densefield.cli.progress import Stages
 
-
-class SearchChoice(str, Enum):
-    """The choices of --search."""
-
-    random = "random"
-    grid = "grid"
-    none = "none"
-
-
-class CriterionChoice(str, Enum):
-    """The choices of --criterion."""
-
-    nll = "nll"
-    mean_iou = "mean-iou"
-    pixel_accuracy = "pixel-accuracy"
-
-
-CRITERIA = {"nll": "negative_log_likelihood", "mean-iou": "mean_iou", "pixel-accuracy": "pixel_accuracy"}
+CRITERIA: dict[str, Any] = {
+    "nll": "negative_log_likelihood",
+    "mean-iou": "mean_iou",
+    "pixel-accuracy": "pixel_accuracy",
+}
 
 
 def tune_verb(
@@ -45,12 +31,14 @@ def tune_verb(
     split: Split = None,
     probabilities: Probabilities = False,
     search: Annotated[
-        SearchChoice, typer.Option(help="Settings to try: at random, on a grid, or only the default.")
-    ] = SearchChoice.random,
+        Literal["random", "grid", "none"],
+        typer.Option(help="Settings to try: at random, on a grid, or only the default."),
+    ] = "random",
     trials: Annotated[int, typer.Option(min=1, help="Number of settings of a random search.")] = 24,
     criterion: Annotated[
-        CriterionChoice, typer.Option(help="Metric on the learning images that settings are compared by.")
-    ] = CriterionChoice.nll,
+        Literal["nll", "mean-iou", "pixel-accuracy"],
+        typer.Option(help="Metric on the learning images that settings are compared by."),
+    ] = "nll",
     evaluations: Annotated[
         int, typer.Option(min=0, help="Maximum number of evaluations of the likelihood in learning; 0 learns nothing.")
     ] = 24,
@@ -75,7 +63,6 @@ def tune_verb(
     cannot be read are left out. Exit status: 0 whether or not the CRF helps, 1 if an image was left out, 2 if nothing
     could be started or fewer than 4 images can be read.
     """
-    from densefield.cli.tables import print_comparison
     from densefield.errors import InputError
 
     with ending_on_errors(FLAGS, needs="tuning"):
@@ -87,9 +74,9 @@ def tune_verb(
         if rank_and_world_size()[1] > 1:
             raise InputError("tuning runs on one process, which uses all processors: leave torchrun out.")
         grids = (spatial_sigma, spatial_weight, bilateral_sigma_xy, bilateral_sigma_rgb, bilateral_weight)
-        choices: Any = {"search": search.value, "criterion": CRITERIA[criterion.value]}
         options = TuningOptions(
-            **choices,
+            search=search,
+            criterion=CRITERIA[criterion],
             space=Space(*(_numbers(values) for values in grids)),
             trials=trials,
             evaluations=evaluations,
@@ -100,6 +87,7 @@ def tune_verb(
         )
         check_sources(scores, data, split, probabilities)
         check_result_folder(out)
+        from densefield.cli.tables import print_comparison
         from densefield.runs.scored_images import open_scores
         from densefield.tuning.tune import tune_crf
 
