@@ -126,7 +126,7 @@ def test_a_wrong_field_is_rejected_in_one_line_with_its_name(made, tmp_path, fie
 def test_invalid_weights_are_rejected_in_one_line(made, tmp_path, value):
     good = read_checkpoint(made[1])
     content = changed(good, "model", network_name(good), value=value)
-    if value.layout == torch.strided and value.numel() < 1000:
+    if value.dtype == torch.float32 and value.layout == torch.strided and value.numel() < 1000:
         content["sha256"] = content_digest(content)
     torch.save(content, tmp_path / "odd.pt")
     with pytest.raises(InputError, match=r"odd\.pt: model: ") as caught:

@@ -118,7 +118,7 @@ def read_checkpoint(path: str | PathLike[str]) -> dict[str, Any]:
     """The content of a checkpoint, or of a run's best one (its last before the first validation), checked."""
     place = checkpoint_file(path)
     content = load_tensors(place, "the checkpoint of a run, such as RUN/checkpoints/best.pt")
-    return check_checkpoint(place, content)[0]
+    return check_checkpoint(place, content)
 
 
 def load_segmenter(path: str | PathLike[str]) -> tuple[Segmenter, Config]:

@@ -19,32 +19,32 @@ from densefield.runs.settings import config_from
 DIGEST = "sha256"
 FIELDS = ("model", "optimizer", "position", "rng", "step", "stage", "config", "best", "overlap", DIGEST)
 MAX_STEPS = 1 << 62
-DTYPES = (
-    torch.float32,
-    torch.float64,
-    torch.float16,
-    torch.bfloat16,
-    torch.int64,
-    torch.int32,
-    torch.uint8,
-    torch.bool,
-)
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+INTEGERS = (torch.bool, torch.uint8, torch.int32, torch.int64)
 MAX_DEPTH = 8  # levels of dicts and lists
 
 
 def content_digest(content: Mapping[str, Any]) -> str:
     """The SHA-256 of everything in a checkpoint but the digest itself: names, numbers, text, and bits of tensors.
 
+    Raises if a field holds something else.
+
     >>> content_digest({"step": 1}) == content_digest({"step": 1, "sha256": "…"}) != content_digest({"step": 2})
     True
     """
-    digest = hashlib.sha256()
-    _add(digest, {name: value for name, value in content.items() if name != DIGEST})
+    fields = {name: value for name, value in content.items() if name != DIGEST}
+    digest = hashlib.sha256(f"M{len(fields)};".encode())
+    for name, value in fields.items():
+        _add(digest, name)
+        try:
+            _add(digest, value)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
     return digest.hexdigest()
 
 
-def check_checkpoint(path: Path, content: object) -> tuple[dict[str, Any], Config]:
-    """The fields of a checkpoint and its settings; raises, in one line that names the file and the field."""
+def check_checkpoint(path: Path, content: object) -> dict[str, Any]:
+    """The fields of a checkpoint; raises, in one line that names the file and the field."""
     if not isinstance(content, dict):
         raise InputError(
             f"{path} is not the checkpoint of a run: it holds a {type(content).__name__}, expected a dict."
@@ -58,10 +58,13 @@ def check_checkpoint(path: Path, content: object) -> tuple[dict[str, Any], Confi
     unknown = [str(name) for name in content if name not in FIELDS]
     if unknown:
         raise InputError(f"{path} is not the checkpoint of a run: it has an unknown field {unknown[0]!r}.")
-    problem = next(_problems(content), None)
-    if problem is not None:
+    for problem in _problems(content):
         raise InputError(f"{path}: {problem}.")
-    if content_digest(content) != content[DIGEST]:
+    try:
+        digest = content_digest(content)
+    except InputError as error:
+        raise InputError(f"{path}: {error}.") from None
+    if digest != content[DIGEST]:
         raise InputError(
             f"{path} is damaged: its content does not have the checksum that was written with it. Use another "
             "checkpoint of the run, such as previous.pt, or a copy."
@@ -72,7 +75,7 @@ def check_checkpoint(path: Path, content: object) -> tuple[dict[str, Any], Confi
         raise InputError(f"{path}: config: {' '.join(str(error).split())}") from error
     for problem in _mismatches(content, config):
         raise InputError(f"{path}: {problem}.")
-    return content, config
+    return content
 
 
 def _problems(content: Mapping[str, Any]) -> Iterator[str]:
@@ -107,8 +110,6 @@ def _problems(content: Mapping[str, Any]) -> Iterator[str]:
         yield f"optimizer: is {_shown(content['optimizer'])}, expected the state of an optimiser"
     if not isinstance(content["overlap"], Tensor):
         yield f"overlap: is {_shown(content['overlap'])}, expected a tensor of counts"
-    for name in FIELDS:
-        yield from (f"{name}: {problem}" for problem in _unusable(content[name], 0))
 
 
 def _mismatches(content: Mapping[str, Any], config: Config) -> Iterator[str]:
@@ -123,27 +124,6 @@ def _mismatches(content: Mapping[str, Any], config: Config) -> Iterator[str]:
         )
 
 
-def _unusable(value: object, depth: int) -> Iterator[str]:
-    """Values that cannot be hashed: unusual tensors, deep nesting, objects of other types."""
-    if depth > MAX_DEPTH:
-        yield f"is nested deeper than {MAX_DEPTH} levels"
-    elif isinstance(value, Tensor):
-        if value.layout != torch.strided or value.is_quantized or value.is_meta or value.dtype not in DTYPES:
-            yield f"holds a tensor of type {value.dtype} ({value.layout}), expected numbers"
-        elif value.numel() * value.element_size() > value.untyped_storage().nbytes():
-            yield f"holds a tensor of shape {tuple(value.shape)} with less memory than it needs"
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            if not isinstance(key, str | int):
-                yield f"has the key {_shown(key)}, expected a name or an integer"
-            yield from _unusable(item, depth + 1)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _unusable(item, depth + 1)
-    elif value is not None and not isinstance(value, str | int | float | bool):
-        yield f"holds {_shown(value)}, expected numbers, text and tensors"
-
-
 def _is_random_state(value: object) -> bool:
     if not isinstance(value, Tensor):
         return False
@@ -154,23 +134,34 @@ def _is_random_state(value: object) -> bool:
     return True
 
 
-def _add(digest: Any, value: object) -> None:
-    """Adds an unambiguous encoding of a value."""
+def _add(digest: Any, value: object, depth: int = 0) -> None:
+    """Adds an unambiguous encoding of a value; raises for unusual tensors, deep nesting, and objects of other types."""
+    if depth > MAX_DEPTH:
+        raise InputError(f"is nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, Tensor):
+        known = value.dtype in FLOATS + INTEGERS and not value.is_quantized
+        if not known or value.layout != torch.strided or value.is_meta:
+            raise InputError(f"holds a tensor of type {value.dtype} ({value.layout}), expected numbers")
+        if value.numel() * value.element_size() > value.untyped_storage().nbytes():
+            raise InputError(f"holds a tensor of shape {tuple(value.shape)} with less memory than it needs")
         plain = value.detach().cpu().contiguous()
         digest.update(f"T{plain.dtype}{tuple(plain.shape)};".encode())
         digest.update(plain.flatten().view(torch.uint8).numpy().data)
     elif isinstance(value, Mapping):
         digest.update(f"M{len(value)};".encode())
         for key, item in value.items():
-            _add(digest, key)
-            _add(digest, item)
+            if not isinstance(key, str | int):
+                raise InputError(f"has the key {_shown(key)}, expected a name or an integer")
+            _add(digest, key, depth)
+            _add(digest, item, depth + 1)
     elif isinstance(value, list | tuple):
         digest.update(f"L{len(value)};".encode())
         for item in value:
-            _add(digest, item)
+            _add(digest, item, depth + 1)
     elif isinstance(value, float):
         digest.update(b"F" + struct.pack("<d", value))
+    elif value is not None and not isinstance(value, str | int):
+        raise InputError(f"holds {_shown(value)}, expected numbers, text and tensors")
     else:
         text = f"{type(value).__name__}:{value}".encode("utf-8", "surrogatepass")
         digest.update(f"V{len(text)};".encode() + text)

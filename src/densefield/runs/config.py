@@ -22,7 +22,6 @@ Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
 NotNegative = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Side = Annotated[int, Field(ge=1)]
 
 HELD_OUT = "held_out"  # the split of images removed from the training images
 
@@ -62,20 +61,16 @@ class DataConfig(_Section):
     held_out: int = Field(default=0, ge=0)  # number of training images held out as the split "held_out"
     val_images: int = Field(default=0, ge=0)  # number of validation images, evenly spread; 0 is all
     longest_side: int = Field(default=0, ge=0)  # larger images are shrunk to this when read; 0 is no limit
-    crop: tuple[Side, Side] = (306, 306)
+    crop: tuple[Count, Count] = (306, 306)
     scales: tuple[Positive, Positive] = (0.5, 1.5)
     mirror: bool = True
     jitter: float = Field(default=0.2, ge=0, lt=1)
     scenes: SceneConfig = SceneConfig()
 
     @model_validator(mode="after")
-    def _scales_are_in_order(self) -> DataConfig:
+    def _values_fit_together(self) -> DataConfig:
         if self.scales[0] > self.scales[1]:
             raise ValueError(f"scales are {list(self.scales)}, expected the smaller first")
-        return self
-
-    @model_validator(mode="after")
-    def _there_is_something_held_out(self) -> DataConfig:
         if self.held_out and self.kind == "scenes":
             raise ValueError(f"held_out is {self.held_out}, but scenes are drawn as needed: use scenes.val_images")
         if self.val == HELD_OUT and not self.held_out:

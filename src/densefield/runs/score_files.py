@@ -144,14 +144,12 @@ def warn_of_sigmoid(path: Path, scores: FileScores) -> None:
 def _array_name(path: Path, probabilities: bool, names: list[str]) -> str:
     """The array of an archive that holds the scores."""
     known = (PROBABILITIES, LOGITS) if probabilities else (LOGITS, PROBABILITIES)
-    name = next((each for each in (*known, "arr_0") if each in names), None)
-    if name is None and len(names) == 1:
+    if len(names) == 1:
         return names[0]
-    if name is None:
-        raise InputError(
-            f"{path} holds the arrays {', '.join(names) or '(none)'}, expected one, or one named {LOGITS}."
-        )
-    return name
+    for name in (*known, "arr_0"):
+        if name in names:
+            return name
+    raise InputError(f"{path} holds the arrays {', '.join(names) or '(none)'}, expected one, or one named {LOGITS}.")
 
 
 def _check_kind(path: Path, values: npt.NDArray[np.floating], are_probabilities: bool) -> None:

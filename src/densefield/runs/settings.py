@@ -59,8 +59,9 @@ def _read_config(path: str | PathLike[str], settings: Sequence[str]) -> Config:
     _merge(joint, second)
     for setting in ordered:  # the command line overrides both stages
         _set(joint, setting, [])
-    stage = _at(tables, "training", "stage")
-    chosen, other = (joint, tables) if stage == 2 else (tables, joint)
+    training = tables.get("training")
+    is_second = isinstance(training, dict) and training.get("stage") == 2
+    chosen, other = (joint, tables) if is_second else (tables, joint)
     problems += _problems(chosen)
     problems += [line for line in _problems(other) if line not in problems]
     if problems:
@@ -132,25 +133,19 @@ def _problems(tables: Mapping[str, Any]) -> list[str]:
 
 def _problem_lines(error: Any) -> list[str]:
     """A line for each problem of one error: the key, what came, and what was expected."""
-    text = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "value_error" and error["loc"] == ("crf", KERNELS):
-        return [f"crf.{line}" for line in text.splitlines()]
-    if error["type"] == "value_error" and not error["loc"]:
-        return list(text.splitlines())
-    return [_line(error)]
-
-
-def _line(error: Any) -> str:
     place = [str(part) for part in error["loc"]]
     key = ".".join(part for part in place if part not in _TYPES and "[" not in part)
     if error["type"] == "extra_forbidden":
         if place == [KERNELS]:
-            return f"{key}: unknown key; in settings the kernels are listed under [[crf.{KERNELS}]]"
-        return unknown_key(key, place[-1], _known_keys(place[:-1]))
+            return [f"{key}: unknown key; in settings the kernels are listed under [[crf.{KERNELS}]]"]
+        return [unknown_key(key, place[-1], _known_keys(place[:-1]))]
     if error["type"] == "value_error":
-        return f"{key}: {error['msg'].removeprefix('Value error, ')}"
+        lines = error["msg"].removeprefix("Value error, ").splitlines()
+        # Problems of kernels name their keys themselves.
+        prefix = {(): "", ("crf", KERNELS): "crf."}.get(error["loc"], f"{key}: ")
+        return [f"{prefix}{line}" for line in lines]
     message = error["msg"][0].lower() + error["msg"][1:]
-    return f"{key}: is {json.dumps(error['input'], default=str)}; {message.removeprefix('input ')}"
+    return [f"{key}: is {json.dumps(error['input'], default=str)}; {message.removeprefix('input ')}"]
 
 
 def _known_keys(place: Sequence[str]) -> list[str]:
@@ -210,21 +205,10 @@ def _merge(tables: Tables, other: Tables) -> None:
             tables[key] = copy.deepcopy(value)
 
 
-def _at(tables: Tables, *names: str) -> object:
-    found: Any = tables
-    for name in names:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
-
-
-def _is_list_of_tables(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
-
-
 def _flat(table: Mapping[str, Any], place: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in table.items():
-        if _is_list_of_tables(value):
+        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
             value = {str(number): item for number, item in enumerate(value)}
         flat.update(_flat(value, f"{place}{key}.") if isinstance(value, dict) else {f"{place}{key}": value})
     return flat

@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 from densefield.errors import DensefieldError
 
@@ -17,26 +16,15 @@ class Terminated(DensefieldError):
     exit_status = 128 + 15  # by convention
 
 
-class StopRequest:
-    """A signal handler that records whether SIGTERM was received."""
-
-    def __init__(self) -> None:
-        self.received = False
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        """The handler."""
-        self.received = True
-
-
 @contextmanager
-def recording_sigterm() -> Iterator[StopRequest]:
-    """SIGTERM is recorded and does not end the process; outside the main thread nothing changes."""
-    request = StopRequest()
+def recording_sigterm() -> Iterator[list[int]]:
+    """SIGTERM is added to the list and does not end the process; outside the main thread nothing changes."""
+    received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield request
+        yield received
         return
-    before = signal.signal(signal.SIGTERM, request)
+    before = signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
     try:
-        yield request
+        yield received
     finally:
         signal.signal(signal.SIGTERM, before)

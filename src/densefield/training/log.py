@@ -62,27 +62,15 @@ class RunLog:
         self._table = csv.DictWriter(self._file, columns, lineterminator="\n")
         self._board: Any = SummaryWriter(str(run / BOARD), purge_step=step + 1)
 
-    def write(
-        self,
-        step: int,
-        crf: DenseCRF | None,
-        *,
-        loss: float,
-        images_per_second: float,
-        iou: float | None = None,
-        train_iou: float | None = None,
-    ) -> None:
-        """Adds a row; IoUs are blank if there was no validation."""
+    def write(self, step: int, crf: DenseCRF | None, **metrics: float) -> None:
+        """Adds a row with metrics of COLUMNS; others are blank, such as IoUs without a validation."""
         if not self._writes:
             return
         values = crf_values(crf)
-        metrics = {"loss": loss, "images_per_second": images_per_second, "iou": iou, "train_iou": train_iou}
-        row = {name: value for name, value in metrics.items() if value is not None}
-        self._table.writerow(
-            {"step": step, "stage": self._stage, **{key: f"{value:.9g}" for key, value in {**row, **values}.items()}}
-        )
+        numbers = {key: f"{value:.9g}" for key, value in {**metrics, **values}.items()}
+        self._table.writerow({"step": step, "stage": self._stage, **numbers})
         self._file.flush()
-        for name, value in row.items():
+        for name, value in metrics.items():
             self._board.add_scalar(name, value, step)
         for name, value in values.items():
             self._board.add_scalar(f"crf/{name}", value, step)

@@ -110,7 +110,7 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
             closing(batches),  # which ends its workers
             RunLog(folder, training.stage, segmenter.crf, at.step, writes=writes) as log,
             Display(training.steps, at.step, shown=writes) as display,
-            recording_sigterm() as request,
+            recording_sigterm() as signals,
         ):
             display.print(started)
             iou, images, clock = None, 0, time.perf_counter()
@@ -135,7 +135,7 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
                     display.validated(at.step, loss, iou, speed)
                 if ious or at.step % training.log_every == 0:
                     log.write(at.step, segmenter.crf, loss=loss, images_per_second=speed, **ious)
-                stops = _any_process(fabric, request.received)
+                stops = _any_process(fabric, bool(signals))
                 if ious or stops or at.step % training.checkpoint_every == 0:
                     rng, written = random_states(), at.step
                     if writes:
