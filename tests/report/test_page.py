@@ -20,7 +20,7 @@ from densefield.errors import InputError
 from densefield.evaluation.evaluation import evaluate
 from densefield.nn.dense_crf import DenseCRF
 from densefield.report.collecting import Training, collect
-from densefield.report.curves import parameter_curves, to_svg
+from densefield.report.curves import parameter_curves, to_bytes
 from densefield.report.page import write_report
 from densefield.report.tables import difference_table, headline_table, iou_table
 from densefield.runs.scored_images import ScoredImage
@@ -224,7 +224,7 @@ def test_widths_of_very_different_size_are_distinguishable():
 def test_unbounded_widths_do_not_hide_the_others():
     columns = {"step": [1.0, 2.0], "spatial.sigma.0": [3.0, math.inf], "bilateral.sigma.2": [math.inf, math.inf]}
     figure = parameter_curves(Training("run", 2, columns, ""))
-    assert [axes.get_yscale() for axes in figure.axes] == ["linear", "linear"] and to_svg(figure)
+    assert [axes.get_yscale() for axes in figure.axes] == ["linear", "linear"] and to_bytes(figure, format="svg")
 
 
 def test_the_table_of_labels_ends_with_their_mean(runs):

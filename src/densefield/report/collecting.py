@@ -14,9 +14,8 @@ from densefield.io.files import read_json
 from densefield.io.messages import cause
 from densefield.metrics.metrics import SegmentationResult
 from densefield.report.result_checks import check_evaluation, check_tuning
+from densefield.runs.run_folder import SETTINGS
 from densefield.training.log import TABLE, read_log
-
-SETTINGS = "config.toml"
 
 METHODS = {"network": "network", "crf": "CRF"}  # titles
 

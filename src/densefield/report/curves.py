@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import wraps
 from io import BytesIO
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from densefield.io.messages import printable
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 # Distinguishable with colour-vision deficiency (Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#555555")
+# For matplotlib.rc_context, in which all figures are drawn and saved.
 STYLE: Any = {
     "font.size": 10,
     "font.family": "sans-serif",
@@ -48,24 +48,7 @@ STYLE: Any = {
 MAX_MARKERS = 20  # curves with at most this number of points have markers
 LOG_RATIO = 10  # of the largest and smallest value, from which on an axis is logarithmic
 
-P = ParamSpec("P")
-T = TypeVar("T")
 
-
-def _styled(draw: Callable[P, T]) -> Callable[P, T]:
-    """Draws with STYLE, without changing matplotlib's global style."""
-
-    @wraps(draw)
-    def drawn(*arguments: P.args, **options: P.kwargs) -> T:
-        import matplotlib
-
-        with matplotlib.rc_context(STYLE):
-            return draw(*arguments, **options)
-
-    return drawn
-
-
-@_styled
 def training_curves(trainings: Sequence[Training]) -> Figure | None:
     """IoU on validation and in training over the steps of both stages (paper, Fig. 4)."""
     stages = sorted({training.stage for training in trainings if training.curve("iou")[0]})
@@ -78,24 +61,16 @@ def training_curves(trainings: Sequence[Training]) -> Figure | None:
             for column, line, what in (("iou", "-", "validation"), ("train_iou", "--", "training")):
                 steps, values = training.curve(column)
                 if steps:
-                    percent = [100 * value for value in values]
-                    axes.plot(
-                        steps,
-                        percent,
-                        line,
-                        color=colour,
-                        label=legend_text(f"{training.name}, {what}"),
-                        marker=_dot(steps),
-                    )
-        axes.set_title(f"Stage {stage}: {'network alone' if stage == 1 else 'network and CRF'}")
-        axes.set_xlabel("step")
+                    label = legend_text(f"{training.name}, {what}")
+                    dot = "." if len(steps) <= MAX_MARKERS else None  # a curve of one point is visible too
+                    axes.plot(steps, [100 * value for value in values], line, color=colour, label=label, marker=dot)
+        axes.set(title=f"Stage {stage}: {'network alone' if stage == 1 else 'network and CRF'}", xlabel="step")
         axes.set_xlim(left=0)
         axes.legend()
     panels[0].set_ylabel("mean IoU, %")
     return figure
 
 
-@_styled
 def parameter_curves(training: Training) -> Figure | None:
     """The CRF's widths and weights over the steps, with the mean of weights per class; None if the run has no CRF."""
     training = _averaged(training)
@@ -111,44 +86,35 @@ def parameter_curves(training: Training) -> Figure | None:
     figure, panels = _panels(len(shown), height=3.0)
     for axes, (title, group) in zip(panels, shown.items(), strict=True):
         for number, name in enumerate(group):
-            steps, values = training.curve(name)
-            colour = COLOURS[number % len(COLOURS)]
             label = legend_text(parameter_title(name).replace(" weight", ""))
-            axes.plot(steps, values, color=colour, label=label)
-        axes.set_title(title)
-        axes.set_xlabel("step")
+            axes.plot(*training.curve(name), color=COLOURS[number % len(COLOURS)], label=label)
+        axes.set(title=title, xlabel="step")
         axes.set_xlim(left=0)
         _scale(axes, [value for name in group for value in training.curve(name)[1]])
         axes.legend()
     return figure
 
 
-@_styled
 def trimap_curves(methods: Sequence[Evaluated]) -> Figure | None:
     """Mean IoU in bands of 1 to 20 pixels around the true boundaries."""
     if not methods:
         return None
     figure, (axes,) = _panels(1, height=3.6, width=5.4)
-    for number, method in enumerate(methods):
-        values = [None if value is None else 100 * value for value in method.summary["trimap_iou"]]
-        known = [(width, value) for width, value in enumerate(values, start=1) if value is not None]
-        if known:
-            axes.plot(*zip(*known, strict=True), **_line(number, methods), label=legend_text(method.title))
-    axes.set_xlabel("width of the band, pixels")
-    axes.set_ylabel("mean IoU, %")
-    axes.set_xticks(range(0, 21, 5))
+    for method in methods:
+        values = enumerate(method.summary["trimap_iou"], start=1)
+        _plot_method(axes, method, methods, [(width, 100 * value) for width, value in values if value is not None])
+    axes.set(xlabel="width of the band, pixels", ylabel="mean IoU, %", xticks=range(0, 21, 5))
     axes.legend()
     return figure
 
 
-@_styled
 def reliability_diagram(methods: Sequence[Evaluated]) -> Figure | None:
     """Accuracy over confidence: calibrated marginals are on the diagonal."""
     if not methods:
         return None
     figure, (axes,) = _panels(1, height=3.6, width=5.4)
     axes.plot([0, 100], [0, 100], color="#999999", linewidth=1, linestyle=":", label="calibrated")
-    for number, method in enumerate(methods):
+    for method in methods:
         bins = method.summary["reliability"]
         pixels = sum(bins["pixels"])
         known = [
@@ -156,16 +122,8 @@ def reliability_diagram(methods: Sequence[Evaluated]) -> Figure | None:
             for confidence, accuracy, count in zip(bins["confidence"], bins["accuracy"], bins["pixels"], strict=True)
             if confidence is not None and count > 1e-4 * pixels
         ]
-        if known:
-            axes.plot(
-                *zip(*known, strict=True),
-                **_line(number, methods),
-                marker="o",
-                markersize=3.5,
-                label=legend_text(method.title),
-            )
-    axes.set_xlabel("confidence, %")
-    axes.set_ylabel("accuracy, %")
+        _plot_method(axes, method, methods, known, marker="o", markersize=3.5)
+    axes.set(xlabel="confidence, %", ylabel="accuracy, %")
     axes.legend()
     return figure
 
@@ -180,18 +138,10 @@ def legend_text(name: str) -> str:
     return f"\u200b{shown}" if shown.startswith("_") else shown
 
 
-@_styled
-def to_svg(figure: Figure) -> bytes:
-    """The figure as SVG, for the page."""
+def to_bytes(figure: Figure, **options: Any) -> bytes:
+    """The content of a file with the figure; the options are those of `Figure.savefig`."""
     buffer = BytesIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    return buffer.getvalue()
-
-
-def to_png(figure: Figure) -> bytes:
-    """The figure as PNG, for slides."""
-    buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=200, facecolor="white")
+    figure.savefig(buffer, **options)
     return buffer.getvalue()
 
 
@@ -217,24 +167,23 @@ def _scale(axes: Axes, values: Sequence[float]) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _line(number: int, methods: Sequence[Evaluated]) -> dict[str, Any]:
-    """One colour for each run; the network alone is dashed."""
-    names = list(dict.fromkeys(method.name for method in methods))
-    method = methods[number]
-    dashed = method.method == "network" and any(
-        other.name == method.name and other.method != "network" for other in methods
-    )
-    return {"color": COLOURS[names.index(method.name) % len(COLOURS)], "linestyle": "--" if dashed else "-"}
-
-
-def _dot(steps: Sequence[float]) -> str | None:
-    return "." if len(steps) <= MAX_MARKERS else None  # a curve of one point is visible too
+def _plot_method(
+    axes: Axes, method: Evaluated, methods: Sequence[Evaluated], points: list[tuple[float, float]], **options: Any
+) -> None:
+    """One colour for each run; the network alone is dashed if its run has a CRF."""
+    if not points:
+        return
+    names = list(dict.fromkeys(each.name for each in methods))
+    colour = COLOURS[names.index(method.name) % len(COLOURS)]
+    has_crf = any(other.name == method.name and other.method != "network" for other in methods)
+    line = "--" if has_crf and method.method == "network" else "-"
+    axes.plot(*zip(*points, strict=True), line, color=colour, label=legend_text(method.title), **options)
 
 
 def _averaged(training: Training) -> Training:
     """The mean of a kernel's weights in place of one for each class, which would be too many curves."""
     columns: dict[str, list[float | None]] = {}
-    of_labels: dict[str, list[list[float | None]]] = {}
+    of_labels: dict[str, list[list[Any]]] = {}
     for name, values in training.columns.items():
         weight = re.fullmatch(r"(.+\.weight)\.\d+", name)
         if weight:
@@ -242,13 +191,8 @@ def _averaged(training: Training) -> Training:
         else:
             columns[name] = values
     for name, group in of_labels.items():
-        columns[name] = [_mean(row) for row in zip(*group, strict=True)]
+        columns[name] = [None if None in row else fmean(row) for row in zip(*group, strict=True)]
     return replace(training, columns=columns)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if len(known) == len(values) else None
 
 
 def _is_pixel_width(name: str) -> bool:

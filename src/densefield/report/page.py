@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,18 +28,6 @@ MAX_WIDTH = 1600  # of a picture in the page
 QUALITY = 88  # of its JPEG
 
 
-@dataclass(frozen=True)
-class Case:
-    """A picture and its caption."""
-
-    run: str
-    id: str
-    picture: str  # as a data URI
-    before: float
-    after: float
-    labels: list[tuple[str, str]]  # name and colour
-
-
 def write_report(runs: Sequence[str], out: Path) -> list[Path]:
     """Writes the page, and its figures as PNG into a folder beside it; returns all files.
 
@@ -52,6 +39,7 @@ def write_report(runs: Sequence[str], out: Path) -> list[Path]:
     out
         The page, such as report.html.
     """
+    import matplotlib
     from jinja2 import Environment, StrictUndefined
 
     if not runs:
@@ -59,24 +47,27 @@ def write_report(runs: Sequence[str], out: Path) -> list[Path]:
     if out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{out} ends in {out.suffix or 'nothing'!r}, expected .html.")
     found = collect(runs)
-    figures = _figures(found)
+    with matplotlib.rc_context(curves.STYLE):
+        figures = _figures(found)
+        svg: Any = {"format": "svg", "transparent": True, "metadata": {"Date": None}}
+        pictures = {name: _uri(curves.to_bytes(each, **svg), "image/svg+xml") for name, each in figures.items()}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(minus=_minus, parameter=curves.parameter_title)
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         found=found,
         images=_images(found.methods) if found.methods else None,
-        figures={name: _uri(curves.to_svg(figure), "image/svg+xml") for name, figure in figures.items()},
+        figures=pictures,
         headlines=headline_table(found.methods) if found.methods else None,
         differences=difference_table(found.methods) if len(found.methods) > 2 else None,
         classes=iou_table(found.methods, found.classes) if found.methods else None,
         cases={kind: _cases(found, kind) for kind in ("best", "worst")},
-        machines=_environments(found),
+        environments=_environments(found),
     )
     write_atomically(out, page.encode())
     written = [out]
     for name, figure in figures.items():
         path = out.with_name(f"{out.stem}-figures") / f"{name}.png"
-        write_atomically(path, curves.to_png(figure))
+        write_atomically(path, curves.to_bytes(figure, format="png", dpi=200, facecolor="white"))
         written.append(path)
     return written
 
@@ -110,16 +101,17 @@ def _figures(found: Findings) -> dict[str, Figure]:
     return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
-def _cases(found: Findings, kind: str) -> list[Case]:
+def _cases(found: Findings, kind: str) -> list[dict[str, Any]]:
     """The pictures of one kind of the last evaluation that has any."""
     for name, folder, result in reversed(found.evaluations):
         cases = [case for case in result.get("cases", []) if case["kind"] == kind]
         if cases:
-            return [_case(name, folder, case, result["classes"]) for case in cases]
+            return [{**case, "run": name, **_picture(folder, case, result["classes"])} for case in cases]
     return []
 
 
-def _case(run: str, folder: Path, case: dict[str, Any], classes: Sequence[str]) -> Case:
+def _picture(folder: Path, case: dict[str, Any], classes: Sequence[str]) -> dict[str, Any]:
+    """The picture of a case as a data URI, and the names and colours of its labels."""
     from PIL import Image
 
     try:
@@ -134,18 +126,15 @@ def _case(run: str, folder: Path, case: dict[str, Any], classes: Sequence[str]) 
     picture.save(buffer, "JPEG", quality=QUALITY)
     colours = voc_palette()
     labels = [(classes[label], f"rgb{tuple(colours[label].tolist())}") for label in case["labels"] if label]
-    accuracy = case["accuracy"]
-    uri = _uri(buffer.getvalue(), "image/jpeg")
-    return Case(run, case["id"], uri, accuracy["network"], accuracy["crf"], labels)
+    return {"picture": _uri(buffer.getvalue(), "image/jpeg"), "labels": labels}
 
 
-def _environments(found: Findings) -> list[tuple[str, dict[str, Any]]]:
+def _environments(found: Findings) -> list[dict[str, Any]]:
     """The hardware and versions of results, each once."""
-    known: list[tuple[str, dict[str, Any]]] = []
-    results = [(name, result) for name, _, result in found.evaluations] + found.tunings
-    for name, result in results:
-        if result["machine"] not in [machine for _, machine in known]:
-            known.append((name, result["machine"]))
+    known: list[dict[str, Any]] = []
+    for result in [result for _, _, result in found.evaluations] + [result for _, result in found.tunings]:
+        if result["machine"] not in known:
+            known.append(result["machine"])
     return known
 
 

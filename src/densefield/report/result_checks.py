@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from densefield.errors import InputError
+from densefield.metrics.boundaries import BANDS
 from densefield.metrics.summary import HEADLINES
 
 METHODS = ("network", "crf")
-BANDS = 20  # widths of trimaps
 PARTS = ("value", "low", "high")
 
 
@@ -56,7 +56,7 @@ def _is_summary(summary: Any, num_classes: int) -> bool:
         lengths = {len(bins[name]) for name in ("confidence", "accuracy", "pixels")}
         return bool(
             _is_number(summary["images"])
-            and all(_is_metric(summary[name]) for name in HEADLINES)
+            and all(_are_numbers([summary[name][part] for part in PARTS]) for name in HEADLINES)
             and all(_are_numbers(iou[part]) and len(iou[part]) == num_classes for part in PARTS)
             and _are_numbers(summary["trimap_iou"])
             and len(summary["trimap_iou"]) == BANDS
@@ -79,10 +79,6 @@ def _is_case(case: Any, num_classes: int) -> bool:
         )
     except (KeyError, TypeError):
         return False
-
-
-def _is_metric(metric: Mapping[str, Any]) -> bool:
-    return _are_numbers([metric[part] for part in PARTS])
 
 
 def _are_numbers(values: Sequence[object]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -68,11 +69,8 @@ def difference_table(methods: Sequence[Evaluated]) -> Table:
     """The mean IoU of the method of a row minus that of a column, on the same images."""
     rows = []
     for number, method in enumerate(methods[1:], start=1):
-        cells = []
-        for other in methods[:-1]:
-            known = methods.index(other) < number and _same_images(method, other)
-            cells.append(_difference(method, other) if known else Cell(""))
-        rows.append((method.title, cells))
+        before = [_difference(method, other) for other in methods[:number]]
+        rows.append((method.title, before + [Cell("")] * (len(methods) - 1 - number)))
     return Table([method.title for method in methods[:-1]], rows)
 
 
@@ -80,21 +78,18 @@ def iou_table(methods: Sequence[Evaluated], classes: Sequence[str]) -> Table:
     """One row for each class and one for the mean, one column for each method (paper, Table 1)."""
     rows = []
     for label, name in enumerate(classes):
-        values = [method.summary["iou"]["value"][label] for method in methods]
-        numbers = [
-            {part: method.summary["iou"][part][label] for part in ("value", "low", "high")} for method in methods
-        ]
-        rows.append((name, _row(values, numbers)))
-    means = [method.summary["mean_iou"] for method in methods]
-    rows.append(("mean", _row([mean["value"] for mean in means], means)))
+        ious = [method.summary["iou"] for method in methods]
+        rows.append((name, _row([{part: iou[part][label] for part in ("value", "low", "high")} for iou in ious])))
+    rows.append(("mean", _row([method.summary["mean_iou"] for method in methods])))
     return Table([method.title for method in methods], rows)
 
 
-def _row(values: Sequence[float | None], numbers: Sequence[dict[str, Any]]) -> list[Cell]:
-    most = max((value for value in values if value is not None), default=None)
+def _row(ious: Sequence[dict[str, Any]]) -> list[Cell]:
+    values = [iou["value"] for iou in ious]
+    most = max((value for value in values if value is not None), default=math.nan)
     return [
-        Cell(_text("mean_iou", value), _interval("mean_iou", each), value is not None and value == most, value or 0.0)
-        for value, each in zip(values, numbers, strict=True)
+        Cell(_text("mean_iou", value), _interval("mean_iou", iou), value == most, value or 0.0)
+        for value, iou in zip(values, ious, strict=True)
     ]
 
 
@@ -119,6 +114,9 @@ def _same_images(one: Evaluated, other: Evaluated) -> bool:
 
 
 def _difference(method: Evaluated, other: Evaluated) -> Cell:
+    """The gain in mean IoU; blank for other images or sizes."""
+    if not _same_images(method, other):
+        return Cell("")
     compared = compare_methods(method.result, other.result)
     gain = {"low": float(compared.low), "high": float(compared.high)}
     low, high = (format_difference("mean_iou", gain[end]) for end in ("low", "high"))
