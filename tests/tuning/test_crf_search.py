@@ -17,15 +17,15 @@ from tests.support.scored_scenes import ScoredScenes
 SMALL = Space((1.0, 2.0), (0.5,), (10.0,), (5.0, 20.0), (1.0,))
 
 
-def run(settings, path, judged=None):
+def run(settings, path, evaluated=None):
     source = ScoredScenes(2)
 
-    def judge(crf):
-        if judged is not None:
-            judged.append(crf)
-        return evaluate_images(source, crf)
+    def evaluate(setting):
+        if evaluated is not None:
+            evaluated.append(setting)
+        return evaluate_images(source, DenseCRF(2, setting.kernels()))
 
-    return search(settings, judge, lambda setting: DenseCRF(2, setting.kernels()), path)
+    return search(settings, evaluate, path)
 
 
 def test_a_grid_has_every_combination_once():
@@ -57,8 +57,8 @@ def test_an_interrupted_search_is_resumed(tmp_path):
     run(settings[:2], path)
     with path.open("a") as file:
         file.write("1.0,0.5,10.")  # killed while writing
-    judged = []
-    assert run(settings, path, judged) == whole and len(judged) == 2
+    evaluated = []
+    assert run(settings, path, evaluated) == whole and len(evaluated) == 2
     assert path.read_text() == (tmp_path / "whole.csv").read_text()
 
 
@@ -77,11 +77,11 @@ def test_if_all_settings_fail_the_search_raises(tmp_path):
 
 
 def test_an_unreadable_image_is_not_a_trial(tmp_path):
-    def judge(crf):
+    def evaluate(setting):
         raise InputError("a.png is not an image")
 
     with pytest.raises(InputError, match=r"a\.png is not an image"):
-        search([Setting()], judge, lambda setting: DenseCRF(2, setting.kernels()), tmp_path / "trials.csv")
+        search([Setting()], evaluate, tmp_path / "trials.csv")
     assert not (tmp_path / "trials.csv").exists()
 
 

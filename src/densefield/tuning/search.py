@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from densefield.errors import InputError
 from densefield.io.files import write_atomically
 from densefield.io.progress import Progress
 from densefield.metrics.metrics import LOWER_IS_BETTER, METRICS, SegmentationResult
-
-if TYPE_CHECKING:  # options are checked before torch is loaded
-    from densefield.nn.dense_crf import DenseCRF
 
 Criterion = Literal["negative_log_likelihood", "mean_iou", "pixel_accuracy"]
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
@@ -165,21 +162,10 @@ class Trial:
     mean_iou: float
     pixel_accuracy: float
 
-    @classmethod
-    def from_result(cls, setting: Setting, result: SegmentationResult) -> Trial:
-        """The trial with the metrics of a result."""
-        return cls(setting, result.negative_log_likelihood, result.mean_iou, result.pixel_accuracy)
-
-    def better_than(self, other: Trial, criterion: Criterion) -> bool:
-        """Whether this trial is better by that metric."""
-        mine, others = getattr(self, criterion), getattr(other, criterion)
-        return bool(mine < others if METRICS[criterion] in LOWER_IS_BETTER else mine > others)
-
 
 def search(
     settings: Sequence[Setting],
-    evaluate: Callable[[DenseCRF], SegmentationResult],
-    make_crf: Callable[[Setting], DenseCRF],
+    evaluate: Callable[[Setting], SegmentationResult],
     trials_file: Path,
     progress: Progress | None = None,
 ) -> list[Trial]:
@@ -194,7 +180,7 @@ def search(
     for number, setting in enumerate(settings, start=1):
         if setting not in known:
             try:
-                known[setting] = Trial.from_result(setting, evaluate(make_crf(setting)))
+                known[setting] = Trial(setting, **metrics_of(evaluate(setting)))
             except Uncomputable:
                 known[setting] = Trial(setting, math.inf, 0.0, 0.0)
             _append(trials_file, known[setting])
@@ -211,11 +197,18 @@ def best(trials: Sequence[Trial], criterion: Criterion) -> Trial:
             f"none of {len(trials)} settings could be computed, expected one or more: are their widths far too narrow "
             "for these images?"
         )
-    found = trials[0]
-    for trial in trials[1:]:
-        if trial.better_than(found, criterion):
-            found = trial
-    return found
+    return min(trials, key=lambda trial: cost(trial, criterion))
+
+
+def cost(metrics: Trial | SegmentationResult, criterion: Criterion) -> float:
+    """A number that is lower for better results by this metric."""
+    value: float = getattr(metrics, criterion)
+    return value if METRICS[criterion] in LOWER_IS_BETTER else -value
+
+
+def metrics_of(result: SegmentationResult) -> dict[str, float]:
+    """The metrics of a result that settings can be compared by."""
+    return {name: getattr(result, name) for name in CRITERIA}
 
 
 _FIELDS = [each.name for each in fields(Setting)]

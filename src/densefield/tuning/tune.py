@@ -22,12 +22,13 @@ from densefield.evaluation.evaluation import evaluate_images
 from densefield.io.files import read_json, write_atomically
 from densefield.io.messages import failure_line
 from densefield.io.progress import Progress, StageProgress
+from densefield.metrics.metrics import SegmentationResult
 from densefield.metrics.summary import summarise, summarise_comparison, verdict
 from densefield.nn.dense_crf import DenseCRF
 from densefield.runs.environment import describe_environment
 from densefield.runs.scored_images import Cached, ScoreSource, Shrunk, identity
 from densefield.tuning.lbfgs import Evaluation, flat_values, learn_crf
-from densefield.tuning.search import CRITERIA, Criterion, Setting, Trial, TuningOptions, best, search
+from densefield.tuning.search import Criterion, Setting, Trial, TuningOptions, best, cost, metrics_of, search
 
 MIN_WEIGHT = 0.1  # at the start of learning
 
@@ -64,7 +65,7 @@ def tune_crf(
     learning_images, held_out = halves(source, options, left_out)
     _check_folder(folder, options, learning_images, about or {})
     trial = _search(learning_images, options, folder, progress)
-    candidates = {"search": DenseCRF(len(source.classes), trial.setting.kernels(), iterations=options.iterations)}
+    candidates = {"search": _crf(source, trial.setting.kernels(), options)}
     if options.evaluations:
         candidates["gradient"] = _learn(learning_images, trial.setting, options, folder, progress)
     chosen, on_learning = _choose(candidates, learning_images, options.criterion, progress)
@@ -115,9 +116,8 @@ def halves(
     source: ScoreSource, options: TuningOptions, left_out: Mapping[str, str] | None = None
 ) -> tuple[ScoreSource, ScoreSource]:
     """The images for learning, and the same number, or one fewer, for evaluation; ids and the seed decide."""
-    taken = [number for number in _order(source, options) if source.ids[number] not in (left_out or {})][
-        : options.images
-    ]
+    readable = [number for number in _order(source, options) if source.ids[number] not in (left_out or {})]
+    taken = readable[: options.images]
     if len(taken) < 4:
         reason = f" {len(left_out)} could not be read; the first: {next(iter(left_out.values()))}" if left_out else ""
         raise InputError(
@@ -137,19 +137,17 @@ def _order(source: ScoreSource, options: TuningOptions) -> list[int]:
     return sorted(range(len(source)), key=key)
 
 
+def _crf(images: ScoreSource, kernels: list[Kernel], options: TuningOptions) -> DenseCRF:
+    return DenseCRF(len(images.classes), kernels, iterations=options.iterations)
+
+
 def _search(images: ScoreSource, options: TuningOptions, folder: Path, progress: StageProgress) -> Trial:
     small = Cached(Shrunk(images, options.shrink))
 
-    def make_crf(setting: Setting) -> DenseCRF:
-        return DenseCRF(len(images.classes), setting.kernels(options.shrink), iterations=options.iterations)
+    def evaluate(setting: Setting) -> SegmentationResult:
+        return evaluate_images(small, _crf(images, setting.kernels(options.shrink), options))
 
-    trials = search(
-        options.settings(),
-        lambda crf: evaluate_images(small, crf),
-        make_crf,
-        folder / "trials.csv",
-        partial(progress, "search"),
-    )
+    trials = search(options.settings(), evaluate, folder / "trials.csv", partial(progress, "search"))
     return best(trials, options.criterion)
 
 
@@ -171,29 +169,23 @@ def _learn(
 
         return note
 
+    def loss(crf: DenseCRF) -> float:
+        return evaluate_images(images, crf).negative_log_likelihood
+
     # A weight of 0 has no gradient.
-    kernels = replace(
-        start,
-        spatial_weight=max(start.spatial_weight, MIN_WEIGHT),
-        bilateral_weight=max(start.bilateral_weight, MIN_WEIGHT),
-    ).kernels()
-    crf = DenseCRF(len(images.classes), kernels, iterations=options.iterations)
-    for shrink, evaluations in _schedule(options):
-        seen = Cached(Shrunk(images, shrink))
-        small = DenseCRF(len(images.classes), _scaled(crf, 1 / shrink), iterations=options.iterations)
-        learn_crf(small, seen, evaluations=evaluations, watch=watch(str(shrink), evaluations))
-        learnt = DenseCRF(len(images.classes), _scaled(small, shrink), iterations=options.iterations)
+    weights = {name: max(getattr(start, name), MIN_WEIGHT) for name in ("spatial_weight", "bilateral_weight")}
+    crf = _crf(images, replace(start, **weights).kernels(), options)
+    stages = {options.shrink: options.evaluations}
+    stages.setdefault(1, (options.evaluations + 2) // 3)
+    for shrink, evaluations in stages.items():
+        small = _crf(images, _scaled(crf, 1 / shrink), options)
+        watched = watch(str(shrink), evaluations)
+        learn_crf(small, Cached(Shrunk(images, shrink)), evaluations=evaluations, watch=watched)
+        learnt = _crf(images, _scaled(small, shrink), options)
         # The best CRF for shrunk images may be worse than the start at full size.
-        if shrink == 1 or _loss(learnt, images) < _loss(crf, images):
+        if shrink == 1 or loss(learnt) < loss(crf):
             crf = learnt
     return crf
-
-
-def _schedule(options: TuningOptions) -> list[tuple[int, int]]:
-    """Pairs of shrink factor and maximum number of evaluations of the loss."""
-    if options.shrink == 1:
-        return [(1, options.evaluations)]
-    return [(options.shrink, options.evaluations), (1, (options.evaluations + 2) // 3)]
 
 
 def _scaled(crf: DenseCRF, factor: float) -> list[Kernel]:
@@ -206,21 +198,16 @@ def _scaled(crf: DenseCRF, factor: float) -> list[Kernel]:
     ]
 
 
-def _loss(crf: DenseCRF, images: ScoreSource) -> float:
-    return evaluate_images(images, crf).negative_log_likelihood
-
-
 def _choose(
     candidates: dict[str, DenseCRF], images: ScoreSource, criterion: Criterion, progress: StageProgress
 ) -> tuple[str, dict[str, Any]]:
     """The best candidate by the criterion on the learning images at full size, and the metrics of all."""
-    trials: dict[str, Trial] = {}
-    for name, crf in {"network": None, **candidates}.items():
-        result = evaluate_images(images, crf, partial(progress, f"compare: {name}"))
-        trials[name] = Trial.from_result(Setting(), result)
-    chosen = best([trials[name] for name in candidates], criterion)
-    name = next(name for name in candidates if trials[name] is chosen)
-    return name, {each: {metric: getattr(trial, metric) for metric in CRITERIA} for each, trial in trials.items()}
+    results = {
+        name: evaluate_images(images, crf, partial(progress, f"compare: {name}"))
+        for name, crf in {"network": None, **candidates}.items()
+    }
+    chosen = min(candidates, key=lambda name: cost(results[name], criterion))
+    return chosen, {name: metrics_of(result) for name, result in results.items()}
 
 
 def _check_folder(folder: Path, options: TuningOptions, images: ScoreSource, about: Mapping[str, str]) -> None:
