@@ -28,16 +28,19 @@ def draw_cases(
     folder: Path,
 ) -> list[dict[str, Any]]:
     """Draws the images whose pixel accuracy the CRF raises most, and those where it lowers it most."""
-    gains = {name: image_gain(counts, len(source.classes)) for name, counts in images.items()}
+    num_classes = len(source.classes)
+    accuracy = {
+        name: {method: _accuracy(counts, num_classes) for method, counts in methods.items()}
+        for name, methods in images.items()
+    }
+    gains = {name: each["crf"] - each["network"] for name, each in accuracy.items()}  # NaN if all pixels are void
     cases = []
-    for kind, name in [("best", name) for name in best_gains(gains, count)] + [
-        ("worst", name) for name in best_gains({name: -gain for name, gain in gains.items()}, count)
-    ]:
-        scored = source[source.ids.index(name)]
-        write_png(folder / CASES / f"{name}.png", draw_case(scored, crf))
-        accuracy = {method: _accuracy(counts, len(source.classes)) for method, counts in images[name].items()}
-        labels = [int(label) for label in np.unique(scored.labels.numpy()) if label != VOID]
-        cases.append({"id": name, "kind": kind, "gain": gains[name], "accuracy": accuracy, "labels": labels})
+    for kind, sign in (("best", 1), ("worst", -1)):
+        for name in best_gains({name: sign * gain for name, gain in gains.items()}, count):
+            scored = source[source.ids.index(name)]
+            write_png(folder / CASES / f"{name}.png", draw_case(scored, crf))
+            labels = [int(label) for label in np.unique(scored.labels.numpy()) if label != VOID]
+            cases.append({"id": name, "kind": kind, "gain": gains[name], "accuracy": accuracy[name], "labels": labels})
     return cases
 
 
@@ -49,12 +52,6 @@ def best_gains(gains: Mapping[str, float], count: int) -> list[str]:
     """
     gaining = [name for name in gains if gains[name] > 0]
     return sorted(gaining, key=lambda name: (-gains[name], name))[:count]
-
-
-def image_gain(counts: Mapping[str, ImageCounts], num_classes: int) -> float:
-    """By how much the CRF raises the pixel accuracy of an image; 0 if all pixels are void."""
-    gain = _accuracy(counts["crf"], num_classes) - _accuracy(counts["network"], num_classes)
-    return 0.0 if np.isnan(gain) else gain
 
 
 def draw_case(scored: ScoredImage, crf: DenseCRF) -> Picture:

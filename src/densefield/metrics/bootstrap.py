@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from densefield.errors import InputError, InputTypeError
 from densefield.metrics.counts import Counts
-from densefield.metrics.metrics import LOWER_IS_BETTER, Metric, SegmentationResult, checked_metric
+from densefield.metrics.metrics import LOWER_IS_BETTER, Metric, SegmentationResult, checked_metric, mean_without_nan
 
 Array = npt.NDArray[np.float64]
 Value = float | Array  # an array for metrics such as "iou" that give one
@@ -134,8 +134,9 @@ def compare_methods(
     better = -differences if chosen in LOWER_IS_BETTER else differences
     wins = np.where(np.isnan(better), np.nan, (better > 0) + 0.5 * (better == 0))
     value_a, value_b = chosen(first.total()), chosen(second.total())
+    difference = _value(_difference(value_a, value_b))
     return Comparison(
-        _value(value_a), _value(value_b), _value(_difference(value_a, value_b)), low, high, _value(_mean(wins))
+        _value(value_a), _value(value_b), difference, low, high, _value(mean_without_nan(np.moveaxis(wins, 0, -1)))
     )
 
 
@@ -170,14 +171,6 @@ def _quantiles(values: Array, level: float) -> tuple[Value, Value]:
     low = np.floor((1 - level) / 2 * last).astype(np.int64)
     ends = [np.take_along_axis(ordered, place, axis=0)[0] for place in (low, last - low)]
     return _value(ends[0]), _value(ends[1])
-
-
-def _mean(values: Array) -> Array:
-    """The mean over the first axis without NaN; NaN if there is no other value."""
-    there = ~np.isnan(values)
-    count = there.sum(axis=0)
-    mean: Array = np.where(there, values, 0.0).sum(axis=0) / np.where(count > 0, count, np.nan)
-    return mean
 
 
 def _difference(a: Array, b: Array) -> Array:

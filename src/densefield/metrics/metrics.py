@@ -28,7 +28,7 @@ def iou(counts: Counts) -> Array:
 
 def mean_iou(counts: Counts) -> Array:
     """The mean intersection over union of the labels that are true or predicted somewhere."""
-    return _mean(iou(counts))
+    return mean_without_nan(iou(counts))
 
 
 def frequency_weighted_iou(counts: Counts) -> Array:
@@ -45,7 +45,7 @@ def pixel_accuracy(counts: Counts) -> Array:
 
 def trimap_iou(counts: Counts) -> Array:
     """The mean intersection over union within 1, 2, … 20 pixels of the true boundaries, (…, 20)."""
-    return _mean(_iou(_bands(counts.overlap), _bands(counts.truth), _bands(counts.predicted)))
+    return mean_without_nan(_iou(_bands(counts.overlap), _bands(counts.truth), _bands(counts.predicted)))
 
 
 def trimap_accuracy(counts: Counts) -> Array:
@@ -169,8 +169,8 @@ class SegmentationResult:
     def reliability(self) -> Reliability:
         """The reliability diagram."""
         pixels, confidence, correct = np.moveaxis(self._total.bins, -1, 0)
-        divisor = np.where(pixels > 0, pixels, np.nan)
-        return Reliability(np.linspace(0, 1, BINS + 1), pixels, confidence / divisor, correct / divisor)
+        edges = np.linspace(0, 1, BINS + 1)
+        return Reliability(edges, pixels, _ratio(confidence, pixels), _ratio(correct, pixels))
 
     def __repr__(self) -> str:
         numbers: dict[str, Any] = {"images": self.images, "pixels": self.pixels}
@@ -220,7 +220,7 @@ def _iou(overlap: npt.NDArray[Any], truth: npt.NDArray[Any], predicted: npt.NDAr
     return _ratio(overlap, truth + predicted - overlap)
 
 
-def _mean(values: Array) -> Array:
+def mean_without_nan(values: Array) -> Array:
     """The mean over the last axis without NaN; NaN if there is no other value."""
     there = ~np.isnan(values)
     return _ratio(np.where(there, values, 0.0).sum(axis=-1), there.sum(axis=-1))

@@ -24,14 +24,7 @@ def trimap_iou_3px(counts: Counts) -> Any:
     return trimap_iou(counts)[..., TRIMAP - 1]
 
 
-# The metrics that methods are compared by, their titles, and those that are fractions, shown in percent.
-HEADLINES: dict[str, Metric] = {
-    "mean_iou": METRICS["mean_iou"],
-    "pixel_accuracy": METRICS["pixel_accuracy"],
-    "trimap_iou_3px": trimap_iou_3px,
-    "negative_log_likelihood": METRICS["negative_log_likelihood"],
-    "calibration_error": METRICS["calibration_error"],
-}
+# The titles of the metrics that methods are compared by, their functions, and fractions, which are shown in percent.
 TITLES = {
     "mean_iou": "mean IoU",
     "pixel_accuracy": "pixel accuracy",
@@ -39,6 +32,7 @@ TITLES = {
     "negative_log_likelihood": "NLL",
     "calibration_error": "calibration error",
 }
+HEADLINES: dict[str, Metric] = {name: METRICS.get(name, trimap_iou_3px) for name in TITLES}
 FRACTIONS = ("mean_iou", "pixel_accuracy", "trimap_iou_3px")
 
 
