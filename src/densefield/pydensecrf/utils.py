@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
-from typing import SupportsIndex, cast
+from collections.abc import Iterable, Sequence
+from numbers import Number
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from densefield.errors import InputError, InputTypeError, warn
-from densefield.pydensecrf.buffers import Float32
-from densefield.pydensecrf.scaling import Widths, divide, listed_widths
+from densefield.pydensecrf.buffers import SMALLEST_WIDTH, Float32
+
+Widths = float | Sequence[float] | npt.NDArray[np.floating]
 
 _log = logging.getLogger(__name__)
 
@@ -104,11 +106,11 @@ def create_pairwise_gaussian(
         raise InputTypeError(f"shape is {shape!r}, expected the image's size along each axis.") from None
     if not sizes or min(sizes) < 0:
         raise InputError(f"shape is {shape!r}, expected the image's size along each axis.")
-    widths = listed_widths(sdims, "sdims", len(sizes), "axes")
+    widths = _listed_widths(sdims, "sdims", len(sizes), "axes")
     if len(widths) < len(sizes):
         raise InputError(f"sdims is {sdims!r}, expected one width for each of the {len(sizes)} axes of {shape!r}.")
     features = np.indices(sizes, np.float32)
-    divide(features, widths, "sdims")
+    _divide(features, widths, "sdims")
     return features.reshape(len(sizes), math.prod(sizes))
 
 
@@ -136,8 +138,8 @@ def create_pairwise_bilateral(
     else:
         raise InputError(f"chdim is {chdim!r} for an image of shape {image.shape}, expected one of its axes, or -1.")
     axes = channels.ndim - 1
-    positions = listed_widths(sdims, "sdims", axes, "axes")
-    colours = listed_widths(schan, "schan", len(channels), "channels")
+    positions = _listed_widths(sdims, "sdims", axes, "axes")
+    colours = _listed_widths(schan, "schan", len(channels), "channels")
     if len(positions) < axes:
         hint = f" If the last axis counts channels, use chdim={axes - 1}." if chdim == -1 and axes > 2 else ""
         _warn_of_rest("sdims", len(positions), f"{axes} axes of an image of shape {image.shape}, chdim={chdim}", hint)
@@ -147,8 +149,8 @@ def create_pairwise_bilateral(
     features = np.empty((axes + len(channels), *channels.shape[1:]), np.float32)
     features[:axes] = np.indices(features.shape[1:], np.float32)
     features[axes:] = channels
-    divide(features[:axes], positions, "sdims")
-    divide(features[axes:], colours, "schan")
+    _divide(features[:axes], positions, "sdims")
+    _divide(features[axes:], colours, "schan")
     return features.reshape(len(features), math.prod(channels.shape[1:]))
 
 
@@ -162,6 +164,49 @@ def softmax_to_unary(sm: npt.ArrayLike, GT_PROB: float = 1) -> Float32:
     """The old name of unary_from_softmax, with `GT_PROB` for the scale."""
     _log.warning("softmax_to_unary is deprecated: use unary_from_softmax.")
     return unary_from_softmax(sm, scale=None if GT_PROB == 1 else GT_PROB, clip=None)
+
+
+def _listed_widths(widths: object, name: str, count: int, what: str) -> list[Any]:
+    """At most `count` widths, each as it came: its type decides how the quotient is rounded.
+
+    One number stands for all. A width is a number other than 0 and NaN, or an array of them that fits the image.
+
+    >>> _listed_widths(3, "sdims", 2, "axes"), _listed_widths((5.0, 4.0), "sdims", 3, "axes")
+    ([3, 3], [5.0, 4.0])
+    """
+    expected = f"a number, or one for each of the {count} {what}"
+    if isinstance(widths, Number) or (isinstance(widths, np.ndarray) and widths.ndim == 0):
+        each: list[Any] = [widths] * count
+    elif isinstance(widths, Iterable) and not isinstance(widths, str):
+        each = list(widths)
+    else:
+        raise InputTypeError(f"{name} is {widths!r}, expected {expected}.")
+    if len(each) > count:
+        raise InputError(f"{name} is {widths!r}, expected {expected}.")
+    for width in each:
+        try:
+            numbers = np.asarray(width)
+        except ValueError:  # rows of unequal length
+            raise InputError(f"{name} is {widths!r}, expected {expected}.") from None
+        if numbers.dtype.kind not in "fiub":
+            raise InputTypeError(f"{name} is {widths!r}, expected {expected}.")
+        if not (np.abs(numbers.astype(np.float64)) >= SMALLEST_WIDTH).all():  # NaN is not greater either
+            raise InputError(f"{name} is {widths!r}, expected widths other than 0 and NaN.")
+    return each
+
+
+def _divide(features: Float32, widths: Sequence[Any], name: str) -> None:
+    """Divide each of the first features (k, …) by its width, in place; there are at most k widths."""
+    for index, width in enumerate(widths):
+        feature = features[index, ...]  # a view, of a single number too
+        try:
+            with np.errstate(over="ignore"):  # a width beyond float32 is infinite
+                feature /= width
+        except ValueError:
+            raise InputError(
+                f"a width in {name} has shape {np.shape(width)}, expected a number, or an array that fits "
+                f"{feature.shape}."
+            ) from None
 
 
 def _warn_of_rest(name: str, count: int, available: str, hint: str) -> None:
