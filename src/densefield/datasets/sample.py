@@ -45,8 +45,8 @@ class Sample:
     inside: tuple[int, int, int, int] | None = None
 
 
-class Dataset(Protocol):
-    """What training and evaluation need of a dataset: samples by number, their names, and the class names."""
+class Indexed(Protocol[T_co]):
+    """Items by number, their names, and the class names: a dataset, or a source of scored images."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -54,11 +54,15 @@ class Dataset(Protocol):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Names of the samples, in their order."""
+        """Names of the items, in their order."""
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int) -> Sample: ...
+    def __getitem__(self, index: int, /) -> T_co: ...
+
+
+class Dataset(Indexed[Sample], Protocol):
+    """What training and evaluation need of a dataset: samples by number, their names, and the class names."""
 
 
 @dataclass(frozen=True)
@@ -104,22 +108,10 @@ def read_ids(path: Path) -> tuple[str, ...]:
     return ids
 
 
-class _Indexed(Protocol[T_co]):
-    """A dataset of samples, or a source of scored images."""
-
-    @property
-    def classes(self) -> tuple[str, ...]: ...
-
-    @property
-    def ids(self) -> tuple[str, ...]: ...
-
-    def __getitem__(self, index: int, /) -> T_co: ...
-
-
 class Subset(Generic[T]):
     """Some items of a dataset, or of a source of scored images, by their indices."""
 
-    def __init__(self, items: _Indexed[T], indices: Sequence[int]) -> None:
+    def __init__(self, items: Indexed[T], indices: Sequence[int]) -> None:
         self._items, self._indices = items, tuple(indices)
         self.classes = items.classes
         self.ids = tuple(items.ids[index] for index in self._indices)
