@@ -40,7 +40,7 @@ def default_threads() -> int:
         available = len(os.sched_getaffinity(0))
     else:
         available = os.cpu_count() or 1
-    return min(available, _container_quota(), _openmp_threads(), MAX_THREADS)
+    return min(available, _quota(), _openmp_threads(), MAX_THREADS)
 
 
 def _is_worker_process() -> bool:
@@ -56,11 +56,7 @@ def _openmp_threads() -> int:
 
 
 @cache
-def _container_quota() -> int:
-    return _quota(Path("/sys/fs/cgroup/cpu.max"))
-
-
-def _quota(limit: Path) -> int:
+def _quota(limit: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     """CPU quota of the container in processors, rounded up; MAX_THREADS if there is none."""
     try:
         time, period = limit.read_text(encoding="ascii").split()

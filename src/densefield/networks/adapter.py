@@ -47,20 +47,15 @@ class NetworkAdapter(nn.Module):
         """Scores (B, L, H, W) of a normalised image (B, C, H, W)."""
         image = checked_batch(image)
         scores = _scores_in(self.module(image))
+        came = f"scores of shape {tuple(scores.shape)} for an image of shape {tuple(image.shape)}"
         if scores.ndim != 4 or len(scores) != len(image):
-            raise InputError(
-                f"the module returned scores of shape {tuple(scores.shape)} for an image of shape "
-                f"{tuple(image.shape)}, expected (batch, labels, rows, columns)."
-            )
+            raise InputError(f"the module returned {came}, expected (batch, labels, rows, columns).")
         if not scores.is_floating_point():
             raise InputTypeError(
                 f"the module returned {scores.dtype}, expected scores in floating point numbers, not labels."
             )
         if scores.numel() == 0:
-            raise InputError(
-                f"the module returned scores of shape {tuple(scores.shape)} for an image of shape "
-                f"{tuple(image.shape)}: it is too small for the module."
-            )
+            raise InputError(f"the module returned {came}: it is too small for the module.")
         return resize(scores, (image.shape[2], image.shape[3]))
 
 
