@@ -52,7 +52,7 @@ def predict_verb(
         from densefield.evaluation.predict import Predictor, predict_files
         from densefield.nn.dense_crf import DenseCRF
         from densefield.runs.checkpoint import load_segmenter
-        from densefield.runs.distributed import exit_together, gather, rank_and_world_size
+        from densefield.runs.distributed import exit_together, gather
 
         segmenter, config = load_segmenter(run)
         num_classes = config.network.num_classes
@@ -77,8 +77,7 @@ def predict_verb(
         kept = f"; kept: {len(predicted.skipped)}" if predicted.skipped else ""
         print_message(f"images predicted: {len(predicted.done)}{kept}")
         # torchrun ends all processes when one fails: all exit together.
-        failures = {str(rank_and_world_size()[0]): predicted.failures} if predicted.failures else {}
-        status = 1 if gather(failures) else 0
+        status = int(any(gather(bool(predicted.failures))))
         exit_together(status)
     if status:
         raise typer.Exit(status)

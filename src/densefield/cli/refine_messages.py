@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from densefield.cli.messages import as_flags, print_message, print_result
-from densefield.io.messages import printable
+from densefield.io.messages import first_names, printable
 
 if TYPE_CHECKING:
     from densefield.images.refining import RefinedFiles
 
-MAX_NAMES = 10  # of images without a mask, of which a folder may have thousands
 MAX_FAILURES = 20  # on the terminal, if a log has all
 
 # Python arguments in messages of the library → options of `refine`.
@@ -75,8 +74,7 @@ def print_summary(refined: RefinedFiles, log: Path | None, flags: Mapping[str, s
         print_message(line, flags)
     alone = refined.pairing.images_alone
     if alone:
-        names = ", ".join(path.name for path in alone[:MAX_NAMES]) + (", …" if alone[MAX_NAMES:] else "")
-        print_message(f"images without a mask: {len(alone)} ({names})")
+        print_message(f"images without a mask: {len(alone)} ({first_names([path.name for path in alone])})")
     failures = refined.failures
     shown = failures if log is None else failures[:MAX_FAILURES]
     for failure in shown:

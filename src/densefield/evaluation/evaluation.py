@@ -73,7 +73,7 @@ def evaluate(
         own[name] = _counts(source, number, crf, methods, path_inside(folder / IMAGES, f"{name}.npz"))
         if progress is not None:
             progress(done, len(numbers))
-    found = gather(own)
+    found = {name: counts for part in gather(own) for name, counts in part.items()}
     # In the order of the source, whichever process counted them.
     images = {name: counts for name in source.ids if not isinstance(counts := found[name], str)}
     left_out = {name: line for name in source.ids if isinstance(line := found[name], str)}

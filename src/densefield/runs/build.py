@@ -14,7 +14,7 @@ from densefield.nn.dense_crf import DenseCRF
 from densefield.nn.segmenter import Segmenter
 from densefield.runs.config import Config, CRFConfig, NetworkConfig
 
-_CHANNELS_LAST = ("deeplab_efficientnet_lite0", "small_network")  # the networks that are faster so on a CPU
+_CHANNELS_LAST = ("deeplab_efficientnet_lite0", "small_network")  # faster in this format on a CPU
 
 
 def build_segmenter(config: Config) -> Segmenter:

@@ -22,6 +22,7 @@ from densefield.nn.segmenter import Segmenter
 from densefield.runs.build import build_segmenter
 from densefield.runs.checkpoint_checks import DIGEST, check_checkpoint, content_digest
 from densefield.runs.config import Config
+from densefield.runs.distributed import gather
 from densefield.runs.run_folder import LAST, PREVIOUS, check_run_folder, check_start, checkpoint_file
 from densefield.runs.settings import config_from, differences
 
@@ -44,11 +45,7 @@ def random_states() -> list[dict[str, Tensor]]:
     own = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         own["cuda"] = torch.cuda.get_rng_state()
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return [own]
-    states: list[Any] = [None] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(states, own)
-    return states
+    return gather(own)
 
 
 def write_checkpoint(

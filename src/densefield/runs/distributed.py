@@ -79,19 +79,19 @@ def naming_lost_processes(processes: int) -> Iterator[None]:
         ) from error
 
 
-def gather(own: dict[str, T]) -> dict[str, T]:
-    """The entries of all processes, in each of them."""
+def gather(own: T) -> list[T]:
+    """The values of all processes by rank; all processes must call this."""
     _, count = rank_and_world_size()
     if count == 1:
-        return own
+        return [own]
     import torch.distributed as dist
 
     with naming_lost_processes(count):
         if not dist.is_initialized():
             dist.init_process_group("gloo", timeout=process_timeout())
-        parts: list[dict[str, T]] = [{} for _ in range(count)]
-        dist.all_gather_object(parts, own)
-    return {name: found for part in parts for name, found in part.items()}
+        values = [own] * count
+        dist.all_gather_object(values, own)
+    return values
 
 
 def exit_at_once(status: int) -> None:
