@@ -1,4 +1,4 @@
-"""The demo: its commands are those of the command line, and its tables show what was judged."""
+"""The demo: its commands are those of the command line, and its tables show the evaluated results."""
 
 from __future__ import annotations
 

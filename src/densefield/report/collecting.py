@@ -65,13 +65,16 @@ class Findings:
     evaluations: list[tuple[str, Path, dict[str, Any]]] = field(default_factory=list)  # name, folder, result.json
     methods: list[Evaluated] = field(default_factory=list)
     tunings: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    classes: tuple[str, ...] = ()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, the same in all evaluations; empty if there is none."""
+        return tuple(self.evaluations[0][2]["classes"]) if self.evaluations else ()
 
 
 def collect(runs: Sequence[str]) -> Findings:
     """Reads folders and their subfolders; a run is given as NAME=FOLDER, or as a folder."""
     found = Findings()
-    classes: tuple[str, ...] = ()
     for name, folder in named_folders(runs):
         if not folder.is_dir():
             raise InputError(f"there is no folder {folder}.")
@@ -88,9 +91,13 @@ def collect(runs: Sequence[str]) -> Findings:
             found.trainings.append(Training(full, int(columns["stage"][0] or 1), columns, _settings(place)))
         for full, place, result in _named(name, folder, evaluated):
             check_evaluation(place / RESULT, result)
-            classes = _same_classes(classes, tuple(result["classes"]), place)
-            _, by_method = read_evaluation(place)
             found.evaluations.append((full, place, result))
+            if tuple(result["classes"]) != found.classes:
+                raise InputError(
+                    f"{place} has the classes {', '.join(result['classes'])}, previous evaluations "
+                    f"{', '.join(found.classes)}: make separate reports."
+                )
+            _, by_method = read_evaluation(place)
             for method, each in by_method.items():
                 found.methods.append(Evaluated(full, method, result["methods"][method], each))
         for full, place, result in _named(name, folder, tuned):
@@ -99,7 +106,7 @@ def collect(runs: Sequence[str]) -> Findings:
     _check_names([training.name for training in found.trainings])
     _check_names([name for name, _, _ in found.evaluations])
     _check_names([name for name, _ in found.tunings])
-    return Findings(found.trainings, found.evaluations, found.methods, found.tunings, classes)
+    return found
 
 
 def named_folders(runs: Sequence[str]) -> list[tuple[str, Path]]:
@@ -168,12 +175,3 @@ def _columns(folder: Path) -> dict[str, list[float | None]]:
 def _settings(folder: Path) -> str:
     path = folder / SETTINGS
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-
-
-def _same_classes(known: tuple[str, ...], classes: tuple[str, ...], place: Path) -> tuple[str, ...]:
-    if known and known != classes:
-        raise InputError(
-            f"{place} has the classes {', '.join(classes)}, previous evaluations {', '.join(known)}: make separate "
-            "reports."
-        )
-    return classes

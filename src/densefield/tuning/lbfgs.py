@@ -103,11 +103,8 @@ def flat_values(parameters: Mapping[str, Tensor]) -> dict[str, float]:
     flat: dict[str, float] = {}
     for name, value in parameters.items():
         plain, number = name.replace("log_", ""), value.detach().double()
-        number = number.exp() if "log_" in name else number
-        if number.ndim:
-            flat.update({f"{plain}.{place}": float(item) for place, item in enumerate(number.flatten())})
-        else:
-            flat[plain] = float(number)
+        numbers = (number.exp() if "log_" in name else number).flatten().tolist()
+        flat.update({f"{plain}.{place}" if number.ndim else plain: each for place, each in enumerate(numbers)})
     return flat
 
 
