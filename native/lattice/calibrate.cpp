@@ -99,9 +99,6 @@ float LatticeFilter::calibrate(GaussianSum<Real> gaussian_sum, int threads) cons
   const std::int64_t points = lattice_.points, vertices = lattice_.vertices;
   const int d = lattice_.embedding.dimension, corners = d + 1;
   const std::vector<std::int64_t> samples = calibration_samples(features, d, threads);
-  std::vector<std::int64_t> checked;
-  const std::int64_t step = points > max_samples ? check_every : 1;
-  for (std::size_t i = 0; i < samples.size(); i += step) checked.push_back(samples[i]);
 
   // Mass on every vertex, before and after the blur.
   Buffer<float> ones(points), mass(vertices), blurred(vertices), local(lattice_.slots());
@@ -135,7 +132,11 @@ float LatticeFilter::calibrate(GaussianSum<Real> gaussian_sum, int threads) cons
   });
 
   const double narrow = 1.0 - corners * corners / (12.0 * width * width);  // less the variance of splatting
-  const auto vertex_sum = [&](std::int64_t point, double& filtered) {
+  const auto count = static_cast<std::int64_t>(samples.size()), step = points > max_samples ? check_every : 1;
+  const std::int64_t checked = (count + step - 1) / step;
+  std::vector<double> vertex_sums(count), filtered_over_vertices(count), vertices_over_points(checked);
+  parallel_for(threads, count, [&](std::int64_t i, int) {
+    const std::int64_t point = samples[i];
     const Chunk chunk = lattice_.chunk(point / lattice_.chunk_points);
     const std::int64_t offset = point % lattice_.chunk_points * corners;
     // A point is the weighted mean of its corners, relative to the first: float32 weights of large numbers are too
@@ -143,40 +144,29 @@ float LatticeFilter::calibrate(GaussianSum<Real> gaussian_sum, int threads) cons
     const std::int64_t origin = chunk.vertices[chunk.ids[offset]];
     Real here[max_corners];
     for (int j = 0; j < corners; ++j) here[j] = at[j * vertices + origin];
-    filtered = 0;
+    double filtered = 0;
     for (int k = 0; k < corners; ++k) {
       const std::int64_t vertex = chunk.vertices[chunk.ids[offset + k]];
       const float weight = chunk.weights[offset + k];
       filtered += weight * blurred[vertex];
       for (int j = 0; j < corners; ++j) here[j] += weight * (at[j * vertices + vertex] - at[j * vertices + origin]);
     }
-    return std::pow(narrow, -0.5 * d) *
-           gaussian_sum(here, corners, at.data(), mass.data(), vertices, static_cast<float>(-0.5 / narrow));
-  };
-  const auto mean_of = [&](const std::vector<std::int64_t>& list, const auto& ratio) {
-    std::vector<double> ratios(list.size());
-    const auto count = static_cast<std::int64_t>(list.size());
-    parallel_for(threads, count, [&](std::int64_t i, int) { ratios[i] = ratio(list[i]); });
-    double sum = 0;
-    for (const double value : ratios) sum += value;
-    return sum / static_cast<double>(list.size());
-  };
-
-  const double filtered_over_vertices = mean_of(samples, [&](std::int64_t point) {
-    double filtered;
-    const double sum = vertex_sum(point, filtered);
-    return filtered / sum;
+    vertex_sums[i] = std::pow(narrow, -0.5 * d) * gaussian_sum(here, corners, at.data(), mass.data(), vertices,
+                                                               static_cast<float>(-0.5 / narrow));
+    filtered_over_vertices[i] = filtered / vertex_sums[i];
   });
   const Buffer<Real> x = features.is_double
                              ? columns<Real>(static_cast<const double*>(features.data), d, points, threads)
                              : columns<Real>(static_cast<const float*>(features.data), d, points, threads);
-  const double vertices_over_points = mean_of(checked, [&](std::int64_t point) {
+  parallel_for(threads, checked, [&](std::int64_t i, int) {
     Real here[max_dimension];
-    for (int axis = 0; axis < d; ++axis) here[axis] = x[axis * points + point];
-    double filtered;
-    return vertex_sum(point, filtered) / gaussian_sum(here, d, x.data(), ones.data(), points, -0.5f);
+    for (int axis = 0; axis < d; ++axis) here[axis] = x[axis * points + samples[i * step]];
+    vertices_over_points[i] = vertex_sums[i * step] / gaussian_sum(here, d, x.data(), ones.data(), points, -0.5f);
   });
-  return static_cast<float>(1.0 / (filtered_over_vertices * vertices_over_points));
+  const auto mean = [](const std::vector<double>& ratios) {
+    return std::accumulate(ratios.begin(), ratios.end(), 0.0) / static_cast<double>(ratios.size());
+  };
+  return static_cast<float>(1.0 / (mean(filtered_over_vertices) * mean(vertices_over_points)));
 }
 
 float LatticeFilter::calibrated_magnitude(int threads) const {
