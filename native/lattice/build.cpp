@@ -20,19 +20,18 @@ constexpr std::int64_t default_chunk = 8192;
 constexpr std::size_t max_ring_vertices = std::size_t{1} << 27;  // their keys take 2 GB
 
 // Copies the features and returns their bounding box in the lattice.
-Bounds take_features(Lattice& lattice, const FeatureSource& source, const LatticeKernels& kernels, int threads) {
+Bounds take_features(Lattice& lattice, const Features& given, const LatticeKernels& kernels, int threads) {
   const Embedding& embedding = lattice.embedding;
-  Features& features = lattice.features;
-  features = {nullptr, source.is_double, source.points};
-  const std::int64_t row = features.row_bytes(embedding.dimension);
-  lattice.memory = Buffer<char>(static_cast<std::size_t>(source.points * row));
-  features.data = lattice.memory.data();
-  const std::int64_t piece = 1 << 12, pieces = (source.points + piece - 1) / piece;
+  const std::int64_t row = given.row_bytes(embedding.dimension);
+  lattice.memory = Buffer<char>(static_cast<std::size_t>(given.points * row));
+  lattice.features = {lattice.memory.data(), given.is_double, given.points};
+  const std::int64_t piece = 1 << 12, pieces = (given.points + piece - 1) / piece;
   std::vector<Bounds> parts(pieces);
   parallel_for(threads, pieces, [&](std::int64_t i, int) {
-    const std::int64_t first = i * piece, here = std::min(piece, source.points - first);
-    source.copy(first, here, lattice.memory.data() + first * row);
-    kernels.bounds(embedding, features.row(embedding.dimension, first), features.is_double, here, parts[i]);
+    const std::int64_t first = i * piece, here = std::min(piece, given.points - first);
+    char* const copy = lattice.memory.data() + first * row;
+    std::memcpy(copy, given.row(embedding.dimension, first), here * row);
+    kernels.bounds(embedding, copy, given.is_double, here, parts[i]);
   });
   Bounds all = parts[0];
   for (const Bounds& part : parts) {
@@ -199,27 +198,27 @@ Chunk Lattice::chunk(std::int64_t index) const {
           weights.data() + first * corners(), vertex_of_slot.data() + chunk_slots[index]};
 }
 
-Lattice build_lattice(const Embedding& embedding, const FeatureSource& source, int halo, const LatticeKernels& kernels,
+Lattice build_lattice(const Embedding& embedding, const Features& features, int halo, const LatticeKernels& kernels,
                       int threads) {
   Lattice lattice;
   lattice.embedding = embedding;
-  lattice.points = source.points;
+  lattice.points = features.points;
   lattice.chunk_slots.push_back(0);
   lattice.chains.resize(lattice.corners());
-  if (source.points == 0) return lattice;
+  if (features.points == 0) return lattice;
 
   const int corners = lattice.corners();
-  threads = worth_starting(threads, source.points / 4096);
-  if (source.points > std::numeric_limits<std::int32_t>::max() / corners)
+  threads = worth_starting(threads, features.points / 4096);
+  if (features.points > std::numeric_limits<std::int32_t>::max() / corners)
     throw std::length_error("too many points for 32-bit indices");
-  const Bounds bounds = take_features(lattice, source, kernels, threads);
+  const Bounds bounds = take_features(lattice, features, kernels, threads);
   if (!bounds.finite) throw std::domain_error("features are not finite");
   lattice.code = std::make_unique<KeyCode>(bounds, embedding, halo + 1);
   const KeyCode& code = *lattice.code;
 
-  lattice.chunk_points = choose_chunk(source.points, corners);
-  const std::int64_t chunks = (source.points + lattice.chunk_points - 1) / lattice.chunk_points;
-  const auto incidences = static_cast<std::size_t>(source.points * corners);
+  lattice.chunk_points = choose_chunk(features.points, corners);
+  const std::int64_t chunks = (features.points + lattice.chunk_points - 1) / lattice.chunk_points;
+  const auto incidences = static_cast<std::size_t>(features.points * corners);
   lattice.ids = Buffer<std::uint16_t>(incidences);
   lattice.weights = Buffer<float>(incidences);
   lattice.order = Buffer<std::uint8_t>(incidences);

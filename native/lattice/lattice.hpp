@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -24,13 +23,6 @@ struct Features {
   const void* row(int dimension, std::int64_t point) const {
     return static_cast<const char*>(data) + point * row_bytes(dimension);
   }
-};
-
-// Source of a lattice's features: copy(first, count, to) writes rows of them.
-struct FeatureSource {
-  std::int64_t points;
-  bool is_double;
-  std::function<void(std::int64_t first, std::int64_t count, char* to)> copy;
 };
 
 // Chains of neighbouring vertices along one axis, for the blur kernel; vertices without neighbours are omitted.
@@ -71,7 +63,7 @@ struct Lattice {
 // `halo`: rings of neighbours added around the vertices that points touch. Throws std::domain_error for features that
 // are not finite, std::overflow_error if keys overflow and std::length_error for more points than 32-bit indices
 // allow.
-Lattice build_lattice(const Embedding& embedding, const FeatureSource& source, int halo, const LatticeKernels& kernels,
+Lattice build_lattice(const Embedding& embedding, const Features& features, int halo, const LatticeKernels& kernels,
                       int threads);
 
 }  // namespace densefield

@@ -1,4 +1,3 @@
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -42,12 +41,14 @@ Features features_of(const Points& points) {
   return {points.data(), is_double, static_cast<std::int64_t>(points.shape(0))};
 }
 
-std::unique_ptr<LatticeFilter> make_filter(const FeatureSource& source, int dimension, const std::vector<double>& scale,
+std::unique_ptr<LatticeFilter> make_filter(const Points& points, const std::vector<double>& scale,
                                            const std::vector<int>& axes, const std::vector<double>& taps,
                                            bool single_precision, int halo, int threads, const std::string& simd) {
+  const Features features = features_of(points);
   check_threads(threads);
+  const auto dimension = static_cast<int>(std::min<std::size_t>(points.shape(1), max_dimension + 1));
   require(dimension >= 1 && dimension <= max_dimension, "dimension must be 1 to 16");
-  require(!source.is_double || !single_precision, "single precision takes float32 points");
+  require(!features.is_double || !single_precision, "single precision takes float32 points");
   require(static_cast<int>(scale.size()) == dimension, "one scale per dimension");
   require(axes.size() == taps.size(), "one tap per axis");
   require(halo >= 0 && halo <= 8, "halo must be 0 to 8");
@@ -60,20 +61,8 @@ std::unique_ptr<LatticeFilter> make_filter(const FeatureSource& source, int dime
   }
   const LatticeKernels& chosen = kernels(simd).lattice;
   const ReleasedGil released;
-  return std::make_unique<LatticeFilter>(build_lattice(embedding, source, halo, chosen, threads), std::move(passes),
+  return std::make_unique<LatticeFilter>(build_lattice(embedding, features, halo, chosen, threads), std::move(passes),
                                          chosen);
-}
-
-std::unique_ptr<LatticeFilter> filter_of_points(const Points& points, const std::vector<double>& scale,
-                                                const std::vector<int>& axes, const std::vector<double>& taps,
-                                                bool single_precision, int halo, int threads, const std::string& simd) {
-  const Features given = features_of(points);
-  const auto dimension = static_cast<int>(std::min<std::size_t>(points.shape(1), max_dimension + 1));
-  const auto copy = [&](std::int64_t first, std::int64_t count, char* to) {
-    std::memcpy(to, given.row(dimension, first), count * given.row_bytes(dimension));
-  };
-  return make_filter({given.points, given.is_double, copy}, dimension, scale, axes, taps, single_precision, halo,
-                     threads, simd);
 }
 
 void apply(const LatticeFilter& filter, const Values& values, const Out& out, bool adjoint, double magnitude,
@@ -149,7 +138,7 @@ std::vector<double> time_phases(const LatticeFilter& filter, const Values& value
 
 void bind_lattice(nb::module_& module) {
   nb::class_<LatticeFilter>(module, "Lattice")
-      .def(nb::new_(&filter_of_points), array_arg("features"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
+      .def(nb::new_(&make_filter), array_arg("features"), nb::arg("scale"), nb::arg("axes"), nb::arg("taps"),
            nb::arg("single_precision"), nb::arg("halo"), nb::arg("threads"), nb::arg("simd"))
       .def_prop_ro("num_vertices", [](const LatticeFilter& filter) { return filter.lattice().vertices; })
       .def_prop_ro("features", &features, nb::rv_policy::reference_internal)

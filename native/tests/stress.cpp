@@ -52,21 +52,17 @@ class Case {
 
   void add_coupling() {
     const int d = integer(1, 6), halo = d < 4 ? integer(0, 1) : 0;
-    features_.push_back(normal(static_cast<std::size_t>(points_) * static_cast<std::size_t>(d),
-                               std::pow(10.0f, static_cast<float>(integer(-1, 2)))));
+    const Floats rows = normal(static_cast<std::size_t>(points_) * static_cast<std::size_t>(d),
+                               std::pow(10.0f, static_cast<float>(integer(-1, 2))));
     Embedding embedding{d, true, {}};
     for (int i = 0; i < d; ++i) embedding.scale[i] = std::sqrt(2.0 / 3.0) * (d + 1) / std::sqrt((i + 1.0) * (i + 2.0));
     std::vector<Pass> passes;
     for (int axis = 0; axis <= d; ++axis) passes.push_back({axis, 1.0f / 6});
     for (int axis = d; axis >= 0; --axis) passes.push_back({axis, 1.0f / 6});
-    const Floats& rows = features_.back();
-    const FeatureSource source{points_, false, [&rows, d](std::int64_t first, std::int64_t count, char* to) {
-                                 const float* from = rows.data() + first * d;
-                                 std::copy(from, from + count * d, reinterpret_cast<float*>(to));
-                               }};
+    const Features features{rows.data(), false, points_};
     const LatticeKernels& chosen = kernels("baseline").lattice;
-    filters_.push_back(
-        std::make_unique<LatticeFilter>(build_lattice(embedding, source, halo, chosen, integer(1, 4)), passes, chosen));
+    filters_.push_back(std::make_unique<LatticeFilter>(
+        build_lattice(embedding, features, halo, chosen, integer(1, 4)), passes, chosen));
     const auto n = static_cast<std::size_t>(points_);
     factors_.push_back(Floats(n, 1.0f));
     Floats sums(n);
@@ -172,7 +168,7 @@ class Case {
   std::mt19937 random_;
   std::int64_t points_ = 0;
   int num_classes_ = 0, iterations_ = 0;
-  std::vector<Floats> features_, factors_, weights_, diagonals_;
+  std::vector<Floats> factors_, weights_, diagonals_;
   std::vector<std::unique_ptr<LatticeFilter>> filters_;
   std::vector<Coupling> couplings_;
 };
