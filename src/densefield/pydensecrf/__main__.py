@@ -39,7 +39,7 @@ def main() -> None:
 def _run_script(script: str, arguments: list[str]) -> None:
     if not os.path.exists(script):
         _fail(f"{USAGE}\nthere is no file {script!r} in {os.getcwd()}")
-    # Python puts the script's own folder first, unless it was told (-P, -I) to put nothing there.
+    # Python puts the script's own folder first, unless it was started with -P or -I.
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         if os.path.isdir(script) or zipfile.is_zipfile(script):
             del sys.path[0]  # runpy puts the folder or archive itself there

@@ -24,9 +24,9 @@ def checked_buffer(
     axes: tuple[str, ...],  # what each axis counts, for the messages
     dtypes: tuple[type[np.generic], ...] = (np.float32,),
 ) -> npt.NDArray[Any]:
-    """The array behind an object with memory, of one of these dtypes and with these axes.
+    """The array of an object with a buffer; raises unless it has one of these dtypes, and these axes.
 
-    As in pydensecrf, another dtype or number of axes is a ValueError, and an object without memory a TypeError.
+    As in pydensecrf, another dtype or number of axes is a ValueError, and an object without a buffer is a TypeError.
 
     >>> checked_buffer(memoryview(np.zeros((2, 3), np.float32)), "u", ("labels", "points")).shape
     (2, 3)
@@ -41,7 +41,7 @@ def checked_buffer(
 
 
 def as_array(value: object, name: str, expected: str) -> npt.NDArray[Any]:
-    """The array behind anything that shares its memory."""
+    """The array of an object with a buffer, which shares its memory."""
     try:
         return np.asarray(value if isinstance(value, np.ndarray) else memoryview(value))  # type: ignore[arg-type]
     except TypeError:
@@ -54,7 +54,7 @@ def checked_integer(value: object, name: str) -> int:
     >>> checked_integer(np.int64(3), "nvar"), checked_integer(160.5, "w")
     (3, 160)
     """
-    if type(value) is int:  # asking for a protocol takes longer than all else
+    if type(value) is int:  # isinstance() with a protocol is slow
         return value
     if not isinstance(value, (SupportsInt, SupportsIndex)):
         raise InputTypeError(f"{name} is {value!r}, expected an integer.")
@@ -113,7 +113,7 @@ def checked_widths(
         numbers = [float(width) for width in used]
     except (TypeError, OverflowError):
         raise InputError(f"{name} is {widths!r}, expected {expected}.") from None
-    if not all(abs(width) >= SMALLEST_WIDTH for width in numbers):  # nor NaN
+    if not all(abs(width) >= SMALLEST_WIDTH for width in numbers):  # NaN is not greater either
         raise InputError(f"{name} is {widths!r}, expected widths other than 0 and NaN.")
     return tuple(width if abs(width) <= LARGEST_WIDTH else math.copysign(math.inf, width) for width in numbers)
 

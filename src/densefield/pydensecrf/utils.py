@@ -27,7 +27,7 @@ def unary_from_labels(
 ) -> Float32:
     """Energies (L, N) of a labelling that is right with probability `gt_prob`.
 
-    With `zero_unsure` (the default) label 0 says "unknown", and the labels proper are 1…L.
+    With `zero_unsure` (the default) label 0 means unknown, and the classes are 1…L.
 
     >>> unary_from_labels(np.array([0, 1, 2]), 2, 0.8).round(2)
     array([[0.69, 0.22, 1.61],
@@ -123,7 +123,7 @@ def create_pairwise_bilateral(
     """Features (axes + channels, N): positions as in create_pairwise_gaussian, then channels, each over its width.
 
     `chdim` is the axis of `img` that counts channels; -1, the default, means that there is none, not that it is the
-    last. As in pydensecrf, axes and channels beyond the last width are not scaled; there is a warning then.
+    last. As in pydensecrf, axes and channels beyond the last width are not scaled, which gives a warning.
 
     >>> create_pairwise_bilateral((1, 1), 10, np.zeros((4, 5, 3), np.uint8), chdim=2).shape
     (5, 20)

@@ -1,7 +1,7 @@
-"""What ``import pydensecrf`` finds in the children of a process that called ``densefield.pydensecrf.install()``.
+"""The ``pydensecrf`` that children of a process import after it called ``densefield.pydensecrf.install()``.
 
-It gives way to ``densefield.pydensecrf``. In a Python without densefield, such as that of another environment, it gives
-way to the package that would have been imported otherwise.
+It replaces itself by ``densefield.pydensecrf``, or, in an environment without densefield, by the package that would
+have been imported otherwise.
 """
 
 from __future__ import annotations
