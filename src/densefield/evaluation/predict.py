@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import Image
 from torch import Tensor
 from torch.nn.functional import interpolate
 
@@ -153,14 +152,10 @@ def _predict(predictor: Predictor, path: Path, wanted: dict[str, Path]) -> None:
     image = read_rgb(path)
     log_q = predictor(image)
     labels = log_q.argmax(axis=0)
-    buffer = BytesIO()
     if "probabilities" in wanted:
+        buffer = BytesIO()
         np.savez_compressed(buffer, probabilities=np.exp(log_q).astype(np.float16))
         write_atomically(wanted["probabilities"], buffer.getvalue())
     if "overlay" in wanted:
         write_png(wanted["overlay"], overlay(image, labels, voc_palette()))
-    picture = Image.fromarray(labels.astype(np.uint8))
-    picture.putpalette(voc_palette().tobytes())
-    buffer = BytesIO()
-    picture.save(buffer, "PNG")
-    write_atomically(wanted["labels"], buffer.getvalue())
+    write_png(wanted["labels"], labels.astype(np.uint8), voc_palette())

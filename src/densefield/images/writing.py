@@ -26,10 +26,13 @@ def check_format(path: Path) -> None:
         raise InputError(f"{path} ends in {path.suffix or 'nothing'!r}, expected one of {', '.join(FORMATS)}.")
 
 
-def write_png(path: Path, picture: npt.NDArray[np.uint8]) -> None:
-    """Write a picture (H, W, 3) or (H, W) as PNG, atomically."""
+def write_png(path: Path, picture: npt.NDArray[np.uint8], palette: npt.NDArray[np.uint8] | None = None) -> None:
+    """Write a picture (H, W, 3) or (H, W) as PNG, atomically; `palette` (256, 3) has the colours of labels (H, W)."""
     buffer = BytesIO()
-    Image.fromarray(picture).save(buffer, "PNG")
+    image = Image.fromarray(picture)
+    if palette is not None:
+        image.putpalette(palette.tobytes())
+    image.save(buffer, "PNG")
     write_atomically(path, buffer.getvalue())
 
 
