@@ -88,7 +88,9 @@ def collect(runs: Sequence[str]) -> Findings:
                 "`densefield train`, `eval` or `tune`."
             )
         for full, place, columns in _named(name, folder, logs):
-            found.trainings.append(Training(full, int(columns["stage"][0] or 1), columns, _settings(place)))
+            path = place / SETTINGS
+            settings = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+            found.trainings.append(Training(full, int(columns["stage"][0] or 1), columns, settings))
         for full, place, result in _named(name, folder, evaluated):
             check_evaluation(place / RESULT, result)
             found.evaluations.append((full, place, result))
@@ -170,8 +172,3 @@ def _columns(folder: Path) -> dict[str, list[float | None]]:
         return {column: [float(row[column]) if row[column] else None for row in rows] for column in rows[0]}
     except Exception as error:  # rows of other lengths, text instead of numbers, bytes that are not text
         raise InputError(f"{folder / TABLE} cannot be read: {cause(error)}.") from error
-
-
-def _settings(folder: Path) -> str:
-    path = folder / SETTINGS
-    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""

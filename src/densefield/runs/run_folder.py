@@ -71,11 +71,9 @@ def check_start(config: Config) -> None:
 
 def check_result_folder(out: Path) -> None:
     """Raises if results cannot be written because a file is in the way."""
-    for place in (out, *out.parents):
-        if place.exists():
-            if not place.is_dir():
-                raise InputError(f"{place} is a file, expected a folder for the results.")
-            return
+    nearest = next((place for place in (out, *out.parents) if place.exists()), Path())
+    if not nearest.is_dir():
+        raise InputError(f"{nearest} is a file, expected a folder for the results.")
 
 
 def read_photo_crf(path: Path, num_classes: int | None = None) -> CRF:

@@ -172,29 +172,22 @@ def _set(tables: Tables, setting: str, problems: list[str]) -> None:
         _merge(tables, part)
         return
     place: Any = tables
-    for depth, name in enumerate(names[:-1]):
-        if names[: depth + 1] == ["crf", KERNELS] and name not in place:
+    for depth, name in enumerate(names):
+        if isinstance(place, list) and not (name.isdecimal() and int(name) < len(place)):
+            count, parent = len(place), names[depth - 1]
+            problems.append(f"{key}: {parent} has {count} items, expected a number below {count} after it")
+            return
+        if not isinstance(place, dict | list):
+            problems.append(f"{key}: {names[depth - 1]} is not a section")
+            return
+        if names[: depth + 1] == ["crf", KERNELS] != names and name not in place:
             problems.append(f"{key}: no kernels are listed, expected some under [[crf.{KERNELS}]] of the settings")
             return
-        step = _step(place, name)
-        if step is None:
-            place.setdefault(name, {})
-            step = name
-        place = place[step]
-        if not isinstance(place, dict | list):
-            problems.append(f"{key}: {name} is not a section")
-            return
-        if isinstance(place, list) and _step(place, names[depth + 1]) is None:
-            problems.append(f"{key}: {name} has {len(place)} items, expected a number below {len(place)} after it")
-            return
-    place[_step(place, names[-1]) if isinstance(place, list) else names[-1]] = value
-
-
-def _step(place: Tables | list[Any], name: str) -> str | int | None:
-    """The key or index of that name; None if it does not exist."""
-    if isinstance(place, dict):
-        return name if name in place else None
-    return int(name) if name.isdecimal() and int(name) < len(place) else None
+        step: Any = int(name) if isinstance(place, list) else name
+        if depth == len(names) - 1:
+            place[step] = value
+        else:
+            place = place[step] if isinstance(place, list) else place.setdefault(name, {})
 
 
 def _merge(tables: Tables, other: Tables) -> None:
