@@ -156,3 +156,16 @@ def test_errors_of_features_name_their_image_or_kernel():
     for width in (1e-38, 1e-12):
         with pytest.raises(InputError, match=r"the bilateral kernel compares numbers that span .* of its widths"):
             DenseCRF(2, [Spatial(3), Bilateral(60, width)])(scores, image)
+
+
+def test_options_are_replaced_together() -> None:
+    crf = DenseCRF(3, [Spatial(2)], iterations=2)
+    scores = random(1, 3, 4, 5)
+    with pytest.raises(AttributeError, match=r"crf.options = crf.options.replace\(iterations=…\)"):
+        crf.iterations = 9
+    crf.options = crf.options.replace(iterations=9)
+    assert torch.equal(crf(scores), DenseCRF(3, [Spatial(2)], iterations=9)(scores))
+    with pytest.raises(InputError, match="data_range is part of the parameters' units"):
+        crf.options = crf.options.replace(data_range=1.0)
+    with pytest.raises(AttributeError, match=r"options\.replace"):
+        crf.to_numpy().threads = 2

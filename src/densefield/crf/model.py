@@ -19,7 +19,7 @@ from densefield.crf.image_range import warn_of_image
 from densefield.crf.kernels import Bilateral, Kernel, Spatial
 from densefield.crf.mean_field import Step, free_energy, mean_field_steps
 from densefield.crf.native import native_mean_field, new_array
-from densefield.crf.options import checked_options
+from densefield.crf.options import check_attribute, checked_options
 from densefield.crf.problem import Problem, Solution, build_problem
 from densefield.crf.unary import warn_of_scores
 from densefield.errors import InputError, InputTypeError
@@ -62,6 +62,10 @@ class CRF:
     def __init__(self, kernels: Sequence[Kernel] = PHOTO_KERNELS, **options: Unpack[OptionArguments]) -> None:
         self.kernels = checked_kernels(kernels)
         self.options = checked_options(options)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        check_attribute(name)
+        super().__setattr__(name, value)
 
     @classmethod
     def load(cls: type[Self], path: str | PathLike[str], **options: Any) -> Self:

@@ -117,3 +117,9 @@ def _checked_data_range(given: float | Sequence[float] | None) -> float | tuple[
     if array.ndim > 1 or not array.size or not all(0 < value < float("inf") for value in array.flat):
         raise InputError(f"data_range is {given!r}, expected a finite number above 0, or one per channel.")
     return float(array) if array.ndim == 0 else tuple(array.tolist())
+
+
+def check_attribute(name: str) -> None:
+    """Raises if a name is that of an option, which is not an attribute of a CRF."""
+    if name in CRFOptions.__dataclass_fields__:
+        raise AttributeError(f"options are set together: crf.options = crf.options.replace({name}=…).")

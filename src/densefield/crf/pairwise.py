@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections import OrderedDict
@@ -27,8 +26,7 @@ A = TypeVar("A")  # numpy.ndarray or torch.Tensor
 Array = npt.NDArray[Any]
 
 TINY = 1e-20  # added to sums before division, as in pydensecrf
-CACHED_PIXELS = 1 << 22  # of all cached terms together
-BYTES_PER_PIXEL = 40  # of a cached term
+CACHED_MB = 160  # of all cached terms together: one of a photo of three million pixels
 
 
 @dataclass(frozen=True)
@@ -181,17 +179,17 @@ class PixelGrid:
     ) -> Pairwise[Array]:
         """The term of a kernel on this grid; those of positions alone are cached for the next image."""
 
-        positions_only, points = tuple(names) == ("position",), math.prod(self.shape)
+        positions_only = tuple(names) == ("position",)
         filter_options = options.method, options.operator, options.halo, options.exclude_self, mu.dtype.str, threads
         grid = self.shape, self.spacing, self.axis_order, self.order is None
-        key = grid, shape.tobytes(), normalization, filter_options
+        key = grid, shape.shape, shape.tobytes(), normalization, filter_options
         term = _cache.get(key) if cached and positions_only else None
         if term is None:
             features = self.features(names, parts, shape, mu.dtype, threads)
             if not (cached and positions_only):
                 return bind(features, normalization, mu, options, threads, self._ordered(present))
             term = bind(features, normalization, np.ones((), mu.dtype), options, threads)
-            _cache.put(key, points, term)
+            _cache.put(key, term)
         term = replace(term, mu=mu)
         return term if present is None else self.masked(term, normalization, present)
 
@@ -233,35 +231,46 @@ def scaled_features(
 
 
 class _Cache:
-    """Terms of positions alone, the least recently used removed first; shared by all CRFs and threads."""
+    """Terms of positions alone, the least recently used removed first; shared by all CRFs and threads.
+
+    No call waits for the lock, which a forked process may inherit locked: the cache is then not used.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._entries: OrderedDict[Hashable, tuple[int, Pairwise[Array]]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[float, Pairwise[Array]]] = OrderedDict()
 
     def get(self, key: Hashable) -> Pairwise[Array] | None:
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
             if key not in self._entries:
                 return None
             self._entries.move_to_end(key)
             return self._entries[key][1]
+        finally:
+            self._lock.release()
 
-    def put(self, key: Hashable, points: int, term: Pairwise[Array]) -> None:
-        limit = _cached_pixels()
-        with self._lock:
-            self._entries[key] = points, term
-            while sum(size for size, _ in self._entries.values()) > limit:
+    def put(self, key: Hashable, term: Pairwise[Array]) -> None:
+        limit = os.environ.get("DENSEFIELD_CACHE_MB", "")
+        most = min(CACHED_MB, int(limit)) if limit.isdigit() else CACHED_MB
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._entries[key] = _megabytes(term), term
+            while sum(size for size, _ in self._entries.values()) > most:
                 self._entries.popitem(last=False)
+        finally:
+            self._lock.release()
 
     def clear(self) -> None:
-        with self._lock:
-            self._entries.clear()
+        self._entries = OrderedDict()
 
 
-def _cached_pixels() -> int:
-    """CACHED_PIXELS, or fewer if DENSEFIELD_CACHE_MB allows less memory."""
-    limit = os.environ.get("DENSEFIELD_CACHE_MB", "")
-    return min(CACHED_PIXELS, int(limit) * 1_000_000 // BYTES_PER_PIXEL) if limit.isdigit() else CACHED_PIXELS
+def _megabytes(term: Pairwise[Array]) -> float:
+    """The memory of a term of positions, as measured: 45 bytes per pixel and 50 per vertex."""
+    vertices = 0 if term.lattice is None else term.lattice.num_vertices
+    return (45 * len(term.before) + 50 * vertices) / 1e6
 
 
 _cache = _Cache()

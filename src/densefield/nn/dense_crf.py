@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from densefield.crf.features import checked_spacing
 from densefield.crf.kernels import Kernel
 from densefield.crf.model import CRF, PHOTO_KERNELS, checked_kernels
-from densefield.crf.options import CRFOptions, checked_options
+from densefield.crf.options import CRFOptions, check_attribute, checked_options
 from densefield.crf.unary import warn_of_scores
 from densefield.diagnose.explain import explain_batch
 from densefield.diagnose.result import Finding
@@ -114,6 +114,10 @@ class DenseCRF(nn.Module):
             self._add(kernel)
         self.options = self._options
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        check_attribute(name)
+        super().__setattr__(name, value)
+
     @property
     def options(self) -> CRFOptions:
         """The options of inference."""
@@ -121,6 +125,11 @@ class DenseCRF(nn.Module):
 
     @options.setter
     def options(self, options: CRFOptions) -> None:
+        if options.data_range != self._options.data_range:
+            raise InputError(
+                "data_range is part of the parameters' units and cannot be changed: use "
+                "DenseCRF.from_numpy(crf.to_numpy().replace(data_range=…), num_classes)."
+            )
         self._options = options
         names = tuple(name for name in self._dimensions if name != "position")
         self._op_options = OpOptions(tuple(self._specs), names, options).encode()
