@@ -267,7 +267,7 @@ HALF = np.full((2, 2, 3), 0.5)
         (
             {"labels": np.zeros((2, 3), int), "confidence": 0.5},
             InputError,
-            "uniform over 2 labels, and less than 1",
+            "which says nothing about 2 labels, and less than 1",
         ),
         ({"labels": np.zeros((2, 3), int), "confidence": np.nan}, InputError, "confidence is nan, expected more than"),
         (

@@ -53,7 +53,7 @@ def test_weights_per_label_are_selected_for_the_labels_in_the_mask(rank):
     expected = refine(image, labels=mask, kernels=[Spatial(2, weight=few)])
     refined = refine(image, labels=mask * 13, num_classes=21, kernels=[Spatial(2, weight=weight)])
     assert np.array_equal(refined[[0, 13]], expected) and not refined[1:13].any()
-    with pytest.raises(InputError, match="weights for 21 labels, but the mask has 14: pass num_classes=21"):
+    with pytest.raises(InputError, match="weights for 21 classes, but the mask has 14: pass num_classes=21"):
         refine(image, labels=mask * 13, kernels=[Spatial(2, weight=weight)])  # the mask has 14 classes
 
 

@@ -16,15 +16,15 @@ def test_labels_of_any_integer_type_are_accepted(dtype):
 
 def test_the_remaining_probability_is_shared_by_the_other_labels():
     found = unary(labels=np.array([[0, 2, 5, 255]]), num_classes=9)
-    assert found.labels.tolist() == [0, 2, 5] and found.count == 9
+    assert found.labels.tolist() == [0, 2, 5] and found.num_classes == 9
     shares = np.exp(found.scores[:, 0])
     assert np.allclose(shares.T, [[0.7, 0.15, 0.15], [0.15, 0.7, 0.15], [0.15, 0.15, 0.7], [1 / 3] * 3], atol=1e-6)
 
 
 def test_the_number_of_classes_is_that_of_the_mask_but_at_least_two():
-    assert unary(labels=np.array([[0, 3]])).count == 4
-    assert unary(labels=np.array([[0, 0]])).count == 2
-    assert unary(labels=np.array([[0, 3]]), num_classes=9).count == 9
+    assert unary(labels=np.array([[0, 3]])).num_classes == 4
+    assert unary(labels=np.array([[0, 0]])).num_classes == 2
+    assert unary(labels=np.array([[0, 3]]), num_classes=9).num_classes == 9
 
 
 def test_expanded_marginals_are_at_the_indices_of_their_labels():

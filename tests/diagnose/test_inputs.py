@@ -148,7 +148,7 @@ def test_a_blank_input_is_found():
     assert "same label everywhere" in found.what and "label 1 is the only one at 1800 pixels" in found.numbers
     logits = np.stack([np.zeros(MASK.shape), np.full(MASK.shape, 3.0)])
     found = only_problem(explain(IMAGE, logits=logits, kernels=KERNELS))
-    assert "same label everywhere" in found.what and "label 1 is best at all 1800" in found.numbers
+    assert "same label everywhere" in found.what and "label 1 has the highest score at all 1800" in found.numbers
 
 
 def test_a_single_label_is_found():

@@ -1,4 +1,4 @@
-"""A small photo for the doctor, its mask, and what a network might say of it."""
+"""A small photo, its mask, and scores as of a network."""
 
 from __future__ import annotations
 

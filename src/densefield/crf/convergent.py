@@ -30,7 +30,7 @@ def convergent_steps(
     scores: Array,  # (N, L)
     pairwise: Sequence[Pairwise[Array]],
 ) -> Iterator[Step[Array]]:
-    """q⁰, q¹, q², … without end, none of a higher free energy than the one before (paper, Inference, CCCP; KK13).
+    """q⁰, q¹, q², … without end, with non-increasing free energy (paper, Inference, CCCP; KK13).
 
     With A = Σ_m μ_m ⊗ K̂_m, diagonal included, and D_i = Σ_m μ_m K̂_m(i,i), the free energy is
     Σ_i q_i·(log q_i - f_i) + ½ Σ_i q_iᵀ D_i q_i - ½ qᵀ A q. The last term is concave; it is replaced by its tangent at
@@ -142,7 +142,7 @@ def solve_matrix(
     """log q (N, L) for D_i = Σ_m s_im M_m, by damped Newton's method.
 
     Stationarity is q = softmax(c - D q). Its solution minimises ψ(x) = ½ xᵀ D x + log Σ_l exp(c - D x)_l, which is
-    convex and bound by nothing, so no step leads out of the simplex: whatever x is, p = softmax(c - D x) is a
+    convex and unconstrained, so no step leads out of the simplex: whatever x is, p = softmax(c - D x) is a
     distribution. Newton's step δ for ψ solves (I + (diag p - p pᵀ) D) δ = p - x, and keeps Σ_l x_l = 1.
 
     >>> alike = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 2.0]])  # two labels that attract each other

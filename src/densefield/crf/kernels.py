@@ -84,14 +84,14 @@ class Kernel(ABC):
         changed: dict[str, Any] = {self.width_fields[part]: each for part, each in widths.items()}
         return replace(self, **changed)
 
-    def for_labels(self: K, labels: npt.NDArray[np.integer] | None, count: int) -> K:
-        """The kernel for some `labels` of `count` classes; None stands for all.
+    def for_labels(self: K, labels: npt.NDArray[np.integer] | None, num_classes: int) -> K:
+        """The kernel for some `labels` of `num_classes`; None stands for all.
 
         >>> Spatial(3, weight=[1.0, 2.0, 4.0]).for_labels(np.array([0, 2]), 3).weight.tolist()
         [1.0, 4.0]
         """
         mu = np.asarray(self.weight)
-        if labels is None or mu.ndim == 0 or len(mu) != count:
+        if labels is None or mu.ndim == 0 or len(mu) != num_classes:
             return self
         return replace(self, weight=mu[labels] if mu.ndim == 1 else mu[np.ix_(labels, labels)])
 

@@ -178,7 +178,7 @@ def checked_scores(
 
 
 def _without_ignored(values: npt.NDArray[np.generic], present: Array) -> npt.NDArray[np.generic]:
-    """Features (N, d) with those of a present pixel at all ignored ones, so that nothing depends on their content."""
+    """Replaces the features of ignored pixels by those of one present pixel, so that nothing depends on them."""
     if not len(values):
         return values
     one = values[int(present.argmax())] if present.any() else np.zeros((), values.dtype)

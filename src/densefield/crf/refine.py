@@ -137,14 +137,14 @@ def for_present_labels(crf: CRF, unary: Unary) -> CRF:
     """The CRF with the weights of the labels that occur."""
     for kernel in crf.kernels:
         weight = np.asarray(kernel.weight)
-        if unary.count and weight.ndim and len(weight) != unary.count:
+        if unary.num_classes and weight.ndim and len(weight) != unary.num_classes:
             raise InputError(
-                f"the {kernel.name} kernel has weights for {len(weight)} labels, but the mask has {unary.count}: pass "
-                f"num_classes={len(weight)}."
+                f"the {kernel.name} kernel has weights for {len(weight)} classes, but the mask has "
+                f"{unary.num_classes}: pass num_classes={len(weight)}."
             )
     if unary.labels is None or all(np.ndim(kernel.weight) == 0 for kernel in crf.kernels):
         return crf
-    return crf.replace(kernels=[kernel.for_labels(unary.labels, unary.count) for kernel in crf.kernels])
+    return crf.replace(kernels=[kernel.for_labels(unary.labels, unary.num_classes) for kernel in crf.kernels])
 
 
 def chosen_crf(

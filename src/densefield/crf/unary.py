@@ -28,7 +28,7 @@ class Unary:
 
     scores: Array  # (K, …)
     labels: npt.NDArray[np.intp] | None = None  # (K,): the label of each row; None for labels 0…L-1
-    count: int = 0  # L, if `labels` is given
+    num_classes: int = 0  # L, if `labels` is given
     ignore: npt.NDArray[np.bool_] | None = None  # (…): pixels masked out by a masked array
 
     def expand(self, marginals: Float32) -> Float32:
@@ -36,11 +36,11 @@ class Unary:
         if self.labels is None:
             return marginals
         try:
-            full = np.zeros((self.count, *marginals.shape[1:]), np.float32)
+            full = np.zeros((self.num_classes, *marginals.shape[1:]), np.float32)
         except MemoryError as error:
             raise InputError(
-                f"the result has {self.count} labels at {marginals[0].size} pixels, more than fits into memory. Number "
-                "the labels from 0: values, labels = numpy.unique(labels, return_inverse=True)."
+                f"the result has {self.num_classes} labels at {marginals[0].size} pixels, more than fits into memory. "
+                "Number the labels from 0: values, labels = numpy.unique(labels, return_inverse=True)."
             ) from error
         full[self.labels] = marginals
         return full
@@ -61,7 +61,7 @@ def unary(
     Masked elements of a masked array are added to `ignore`.
 
     >>> found = unary(labels=np.array([[0, 7, 255]]), confidence=0.9)
-    >>> found.scores[:, 0].round(2), found.labels, found.count
+    >>> found.scores[:, 0].round(2), found.labels, found.num_classes
     (array([[-0.11, -2.3 , -0.69],
            [-2.3 , -0.11, -0.69]], dtype=float32), array([0, 7]), 8)
     """
@@ -194,8 +194,8 @@ def _from_labels(
     rows = len(present)
     if probability.ndim or not 1 / max(rows, 2) < probability < 1:
         raise InputError(
-            f"confidence is {confidence}, expected more than {1 / max(rows, 2):.3g}, uniform over "
-            f"{max(rows, 2)} labels, and less than 1."
+            f"confidence is {confidence}, expected more than {1 / max(rows, 2):.3g}, which says "
+            f"nothing about {max(rows, 2)} labels, and less than 1."
         )
     scores = new_array(rows, *labels.shape)
     if rows == 1:

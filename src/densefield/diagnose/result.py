@@ -79,7 +79,7 @@ def blank_before(before: Labels) -> Finding:
     return Finding(
         "problem",
         "The input has the same label everywhere, so there is nothing else to spread.",
-        f"label {int(before[0])} is best at all {before.size} pixels that prefer one",
+        f"label {int(before[0])} has the highest score at all {before.size} pixels without ties",
         "Check the mask or the probabilities.",
     )
 

@@ -9,19 +9,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from densefield.filters.exact import ExactFilter as ExactFilter
-from densefield.filters.lattice import LatticeFilter as LatticeFilter
-from densefield.filters.operator import GaussianFilter as GaussianFilter
-from densefield.filters.pixel_order import PixelOrder as PixelOrder
-from densefield.filters.threads import default_threads as default_threads
-from densefield.filters.threads import release_memory as release_memory
 from densefield.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from densefield.filters.autograd import apply_filter as apply_filter
     from densefield.filters.autograd import gaussian_filter as gaussian_filter
+    from densefield.filters.exact import ExactFilter as ExactFilter
+    from densefield.filters.lattice import LatticeFilter as LatticeFilter
     from densefield.filters.lattice_torch import TorchLatticeFilter as TorchLatticeFilter
+    from densefield.filters.operator import GaussianFilter as GaussianFilter
+    from densefield.filters.pixel_order import PixelOrder as PixelOrder
+    from densefield.filters.threads import default_threads as default_threads
+    from densefield.filters.threads import release_memory as release_memory
 else:
-    __getattr__, _, _ = lazy_exports(
-        __name__, {"autograd": ["apply_filter", "gaussian_filter"], "lattice_torch": ["TorchLatticeFilter"]}
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "autograd": ["apply_filter", "gaussian_filter"],
+            "exact": ["ExactFilter"],
+            "lattice": ["LatticeFilter"],
+            "lattice_torch": ["TorchLatticeFilter"],
+            "operator": ["GaussianFilter"],
+            "pixel_order": ["PixelOrder"],
+            "threads": ["default_threads", "release_memory"],
+        },
     )

@@ -87,7 +87,7 @@ def check_threads(threads: int | None) -> int:
 
 
 def release_memory() -> int:
-    """Return cached native memory to the system, and say how many bytes it was.
+    """Return cached native memory to the system, and return the number of bytes.
 
     After a call the process keeps up to 512 MB of working memory, which makes the next image of that size faster.
     Memory not used for five seconds is released automatically if calls use more than one thread; with one thread, at

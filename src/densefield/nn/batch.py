@@ -77,7 +77,7 @@ class BatchTerms:
         self.settings, self.size = settings, tuple(scores.shape)
         # How many threads there are by default is decided here, not when a model is compiled.
         self.all_threads = torch_threads(settings.options.threads)
-        # Images in parallel wait for each other less than threads within one image.
+        # Parallel images synchronise less often than threads within one image.
         self.workers = max(1, min(self.all_threads, images))
         self.threads = max(1, self.all_threads // self.workers)
         self.order = pixel_order(tuple(grid))

@@ -141,7 +141,7 @@ class DenseCRF(nn.Module):
             if self._dimensions.setdefault(part, dimensions[part]) != dimensions[part]:
                 raise InputError(
                     f"two kernels compare {part!r}, one by {self._dimensions[part]} widths and one by "
-                    f"{dimensions[part]}: give both as many."
+                    f"{dimensions[part]}: use the same number of widths in both."
                 )
         name, count = kernel.name, 1
         while name in self._names:

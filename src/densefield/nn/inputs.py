@@ -112,7 +112,7 @@ def present_pixels(ignore: object, scores: Tensor, dtype: torch.dtype) -> Tensor
 
 
 def without_ignored(parts: Mapping[str, Tensor], present: Tensor) -> dict[str, Tensor]:  # (B, d, …) each; (B, N)
-    """Features with those of a present pixel at all ignored ones, so that nothing depends on their content."""
+    """Replaces the features of ignored pixels by those of one present pixel, so that nothing depends on them."""
     mask = present > 0
     rows = torch.arange(len(mask), device=mask.device)
     first = mask.to(torch.uint8).argmax(dim=1)

@@ -79,7 +79,7 @@ def check_devices(kernels: Mapping[str, KernelParameters], device: torch.device)
 def checked_size(size: object, name: str) -> int:
     """A number of classes, channels or axes.
 
-    >>> checked_size(21, "labels")
+    >>> checked_size(21, "num_classes")
     21
     """
     if isinstance(size, bool) or not isinstance(size, SupportsIndex) or size.__index__() < 1:
