@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from densefield import _core
 from densefield.crf.image_range import range_problem, warn_of_range
 from densefield.errors import InputError, InputTypeError
+from densefield.filters.autograd import torch_threads
 from densefield.nn.kernel_parameters import KernelParameters
 from densefield.nn.shape_hints import pixels_hint, scores_hint
 
@@ -53,8 +55,11 @@ def checked_scores(
 def check_finite_scores(scores: Tensor) -> None:
     """Raises, with the first place, if scores hold NaN or infinity."""
     values = scores.detach()
-    # A finite sum means finite scores; one pass settles it most of the time.
-    if bool(values.sum().isfinite()):
+    # On a CPU not by torch, whose threads would still spin while native code starts.
+    if values.device.type == "cpu" and values.dtype == torch.float32 and values.is_contiguous():
+        if _core.all_finite(values.reshape(-1).numpy(), torch_threads(None)):
+            return
+    elif bool(values.sum().isfinite()):
         return
     wrong = ~values.isfinite()
     if bool(wrong.any()):
@@ -96,7 +101,7 @@ def checked_part(
         )
     if given.device != scores.device:
         raise InputError(f"{name} is on {given.device}, but the scores are on {scores.device}: move one to the other.")
-    return given.to(dtype)
+    return given if given.dtype == torch.uint8 else given.to(dtype)  # native code reads bytes
 
 
 def present_pixels(ignore: object, scores: Tensor, dtype: torch.dtype) -> Tensor | None:
@@ -251,7 +256,10 @@ def warn_of_colours(image: Tensor, kernels: Iterable[KernelParameters], ignore: 
         seen_pixels = seen_pixels.movedim(1, -1).expand(*ignore.shape, -1)[~ignore.to(image.device)]
     if not seen_pixels.numel():
         return False
-    low, high = (float(value) for value in seen_pixels.aminmax())
+    if seen_pixels.device.type == "cpu" and seen_pixels.dtype == torch.float32:
+        low, high = float(seen_pixels.numpy().min()), float(seen_pixels.numpy().max())  # see check_finite_scores
+    else:
+        low, high = (float(value) for value in seen_pixels.aminmax())
     seen = low, high, width, not image.is_floating_point()
     if range_problem(*seen) is None:
         return False
