@@ -175,7 +175,7 @@ def test_colour_numbering_is_reported_and_results_keep_the_colours(here):
         (["photo.png", "labels.png", "-o", "out.png", "--recursive"], "--recursive is for folders"),
         (["photo.png", "labels.png", "-o", "out.png", "--mask-suffix", "_m"], "--mask-suffix '_m' is for folders"),
         (["images/", "masks/", "-o", "images/out/", "--recursive"], "which --recursive searches"),
-        (["images/", "masks/", "-o", "out/", "--mask-suffix", "_m"], "goes with cat_m.png"),
+        (["images/", "masks/", "-o", "out/", "--mask-suffix", "_m"], "is paired with cat_m.png"),
         (["photo.png", "labels.png", "-o", "out.png", "--crf", "photo.png"], "photo.png is not TOML"),
         (["photo.png", "labels.png", "-o", "out.png", "--log", "images/"], "is a directory"),
         (["photo.png", "labels.png", "-o", "out.png", "--iterations", "-1"], "--iterations"),

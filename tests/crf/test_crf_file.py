@@ -185,7 +185,7 @@ def test_all_problems_of_a_file_are_listed_in_one_error(write):
 def test_weights_for_another_number_of_classes_are_rejected(write):
     path = write(SPATIAL + "weight = [1, 2]\n")
     assert read_crf(path, num_classes=2).kernels[0].weight == [1, 2]
-    with pytest.raises(InputError, match=r"kernels\.0\.weight: .*for 2 labels, but there are 3"):
+    with pytest.raises(InputError, match=r"kernels\.0\.weight: .*for 2 classes, but there are 3"):
         read_crf(path, num_classes=3)
 
 

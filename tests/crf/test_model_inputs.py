@@ -46,8 +46,8 @@ def test_invalid_options_are_rejected_immediately(options, error, message):
             r"dtype int64, expected floating point.*refine\(image, labels=mask\)",
         ),
         (np.zeros((2, 3, 4), complex), InputTypeError, "dtype complex128, expected floating point"),
-        (np.zeros(4), InputError, r"shape \(4,\), expected \(labels, rows, columns\)"),
-        (np.zeros((1, 2, 3, 4, 5)), InputError, r"shape \(1, 2, 3, 4, 5\), expected \(labels, rows, columns\)"),
+        (np.zeros(4), InputError, r"shape \(4,\), expected \(classes, rows, columns\)"),
+        (np.zeros((1, 2, 3, 4, 5)), InputError, r"shape \(1, 2, 3, 4, 5\), expected \(classes, rows, columns\)"),
         (np.zeros((0, 3, 4)), InputError, r"shape \(0, 3, 4\), expected at least one label"),
         (np.full((2, 3, 4), np.nan), InputError, r"NaN or infinity at 24 of 24 places, first at \(0, 0, 0\).*-1e4"),
         (
@@ -116,7 +116,7 @@ def test_damping_and_tolerance_may_be_numbers_of_numpy():
 
 @pytest.mark.parametrize(
     "weight, message",
-    [([1.0, 2.0, 3.0], r"shape \(3,\), which is for 3 labels, but there are 2"), (np.eye(3), "for 3 labels")],
+    [([1.0, 2.0, 3.0], r"shape \(3,\), which is for 3 classes, but there are 2"), (np.eye(3), "for 3 classes")],
 )
 def test_weights_for_another_number_of_labels_are_rejected_with_the_scores(weight, message):
     crf = CRF([Spatial(2, weight=weight)])

@@ -50,7 +50,7 @@ def test_a_transposed_point_cloud_is_recognised():
     rng = np.random.default_rng(8831)
     scores, points = rng.normal(size=(4, 50)), rng.normal(size=(50, 3))
     crf = CRF([Custom("xyz", sigma=1.0)])
-    with pytest.raises(InputError, match=r"axes of the scores are swapped: they are \(labels, points\), use scores.T"):
+    with pytest.raises(InputError, match=r"axes of the scores are swapped: they are \(classes, points\), use scores.T"):
         crf.solve(scores.T, features={"xyz": points})
     with pytest.raises(InputError, match=r"Its axes are swapped: use feature.T"):
         crf.solve(scores, features={"xyz": points.T})

@@ -68,12 +68,12 @@ def test_channels_first_are_found():
 def test_labels_last_are_found():
     probabilities = softmax(soft(MASK, 5))
     found = only_problem(explain(IMAGE, probabilities=np.moveaxis(probabilities, 0, -1)))
-    assert "labels last" in found.what and "(36, 50, 5)" in found.numbers
+    assert "classes last" in found.what and "(36, 50, 5)" in found.numbers
 
 
 def test_channels_first_and_labels_last_are_both_found():
     findings = explain(IMAGE.transpose(2, 0, 1), logits=np.moveaxis(soft(MASK, 5), 0, -1))
-    assert ["channels first" in findings[0].what, "labels last" in findings[1].what, len(findings)] == [True, True, 2]
+    assert ["channels first" in findings[0].what, "classes last" in findings[1].what, len(findings)] == [True, True, 2]
 
 
 @pytest.mark.parametrize("form", ["labels", "logits"])

@@ -145,7 +145,7 @@ def test_mask_names_may_have_a_suffix(folders):
         pair_up(images, masks, out)
     (images / "cat.jpg").rename(images / "horse.jpg")
     (images / "dog.jpg").unlink()
-    with pytest.raises(InputError, match=r"cat\.jpg goes with cat\.png\.$"):
+    with pytest.raises(InputError, match=r"cat\.jpg is paired with cat\.png\.$"):
         pair_up(images, masks, out)
 
 

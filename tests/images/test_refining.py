@@ -183,7 +183,7 @@ def test_explain_reports_wrong_axes_although_the_pair_fails(folders):
     images, masks, out = folders
     np.save(masks / "p.npy", np.full((18, 24, 2), 0.5, np.float32))
     refined = refine_files(images / "0.png", masks / "p.npy", out / "0.png", RefineSettings(CRF(KERNELS), explain=True))
-    assert "labels last" in refined.outcomes[0].findings[0].what
+    assert "classes last" in refined.outcomes[0].findings[0].what
     assert "numpy.moveaxis(array, -1, 0)" in refined.failures[0]
 
 

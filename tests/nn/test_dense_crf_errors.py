@@ -34,7 +34,7 @@ SCORES, IMAGE = random(2, 3, 4, 5), colours(2, 3, 4, 5)
         ({"iterations": -1}, "iterations is -1"),
         ({"kernels": [Spatial(3, weight=-1)]}, r"weight of the spatial kernel is -1.0.* give a matrix"),
         ({"kernels": [Spatial(3, weight=[1.0, 0.0, 2.0])]}, r"is \[1.0, 0.0, 2.0\], expected more than 0"),
-        ({"kernels": [Spatial(3, weight=[1.0, 2.0])]}, "which is for 2 labels, but there are 3"),
+        ({"kernels": [Spatial(3, weight=[1.0, 2.0])]}, "which is for 2 classes, but there are 3"),
         ({"kernels": [Spatial([1, 2, 3])]}, "3 widths for position, which has 2"),
         ({"kernels": [Bilateral()], "channels": 15}, r"compares 17 dimensions \(2 of position, 15 of channel\)"),
         ({"kernels": [Custom(feature="num_classes")]}, "'num_classes', a name that the module itself uses"),
@@ -52,10 +52,10 @@ def test_invalid_options_raise(arguments: dict[str, Any], message: str) -> None:
         (
             random(3, 4, 5),
             {"image": IMAGE},
-            "which is for 4 labels, but there are 3. There is no batch axis: pass scores",
+            "which is for 4 classes, but there are 3. There is no batch axis: pass scores",
         ),
-        (random(4, 5), {}, r"shape \(4, 5\), expected \(batch, labels, rows, columns\)"),
-        (random(2, 4, 5, 3), {"image": IMAGE}, r"The labels are the last axis: use scores.movedim\(-1, 1\)"),
+        (random(4, 5), {}, r"shape \(4, 5\), expected \(batch, classes, rows, columns\)"),
+        (random(2, 4, 5, 3), {"image": IMAGE}, r"The classes are the last axis: use scores.movedim\(-1, 1\)"),
         (random(2, 3, 4, 5, 6), {"image": IMAGE}, "Make the module with axes=3"),
         (SCORES, {}, "no image was given: pass image="),
         (SCORES, {"image": colours(2, 4, 5, 3)}, r"channels come last: use image.movedim\(-1, 1\)"),
@@ -120,7 +120,9 @@ def test_a_missing_feature_is_named() -> None:
 def test_a_point_cloud_with_swapped_axes_is_recognised() -> None:
     crf = DenseCRF(4, [Custom(feature="xyz", sigma=[1.0] * 3)])
     scores, xyz = random(1, 4, 50), random(1, 3, 50, seed=3)
-    with pytest.raises(InputError, match=r"for 50 labels.* The labels are the last axis: use scores.transpose\(1, 2\)"):
+    with pytest.raises(
+        InputError, match=r"for 50 classes.* The classes are the last axis: use scores.transpose\(1, 2\)"
+    ):
         crf(scores.transpose(1, 2), features={"xyz": xyz})
     with pytest.raises(
         InputError, match=r"'xyz' has shape \(1, 50, 3\).* channels come last: use feature.transpose\(1, 2"

@@ -52,5 +52,5 @@ def test_options_complete_the_file(tmp_path: Path) -> None:
 
 def test_a_file_for_another_number_of_classes_is_rejected(tmp_path: Path) -> None:
     DenseCRF(2, KERNELS).save(tmp_path / "crf.toml")
-    with pytest.raises(InputError, match="2 labels"):
+    with pytest.raises(InputError, match="2 classes"):
         DenseCRF.load(tmp_path / "crf.toml", num_classes=3)

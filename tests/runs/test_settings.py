@@ -122,7 +122,7 @@ def test_impossible_values_are_rejected(write, setting, says):
         ("[]", r"crf\.kernels: is empty, expected one kernel or more; enabled = false"),
         ("[{kind = 'spatial', weight = 0}]", r"crf\.kernels\.0\.weight: is 0\.0, expected more than 0"),
         ("[{kind = 'spatial', weight = [1, 0]}]", r"crf\.kernels\.0\.weight: is \[1\.0, 0\.0\], expected more than 0"),
-        ("[{kind = 'spatial', weight = [1, 2]}]", r"crf\.kernels\.0\.weight: .* 2 labels, but there are 21"),
+        ("[{kind = 'spatial', weight = [1, 2]}]", r"crf\.kernels\.0\.weight: .* 2 classes, but there are 21"),
         ("[{kind = 'custom', feature = 'depth'}]", r"crf\.kernels\.0: compares 'depth', but training has positions"),
         ("[{kind = 'spatial', sigma = [1, 2, 3]}]", r"crf\.kernels\.0: the spatial kernel has 3 widths for position"),
         ("3", r"crf\.kernels: is 3; should be a valid (tuple|array)"),

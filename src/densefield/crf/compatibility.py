@@ -31,7 +31,7 @@ def checked_weight(weight: Weight, num_classes: int | None = None) -> npt.NDArra
         raise InputError(f"the weight has shape {mu.shape}, expected (), (L,) or (L, L).")
     if num_classes is not None and mu.ndim and len(mu) != num_classes:
         raise InputError(
-            f"the weight has shape {mu.shape}, which is for {len(mu)} labels, but there are {num_classes}."
+            f"the weight has shape {mu.shape}, which is for {len(mu)} classes, but there are {num_classes}."
         )
     if not np.isfinite(mu).all():
         raise InputError("the weight holds NaN or infinity, expected finite numbers.")

@@ -69,7 +69,7 @@ def _size_message(image: tuple[int, ...], shape: tuple[int, ...]) -> str:
     if len(image) == len(shape) + 1 and image[1:] == shape:
         return f"{message} Its channels come first: use numpy.moveaxis(image, 0, -1)."
     if len(shape) == 2 and image[:2] == shape[::-1]:
-        return f"{message} Rows and columns are swapped: scores are (labels, rows, columns)."
+        return f"{message} Rows and columns are swapped: scores are (classes, rows, columns)."
     if len(image) >= len(shape) and all(large > small for large, small in zip(image, shape, strict=False)):
         return (
             f"{message} The scores are smaller than the image: upsample them first, such as by "
@@ -156,7 +156,7 @@ def _checked_feature(
     if feature.shape == shape:
         hint = " For one number per pixel use feature[..., None]."
     elif len(shape) == 1 and len(feature) == num_classes and num_classes > points:
-        hint = " The axes of the scores are swapped: they are (labels, points), use scores.T."
+        hint = " The axes of the scores are swapped: they are (classes, points), use scores.T."
     elif feature.ndim == 2 and feature.shape[1] == points:
         hint = " Its axes are swapped: use feature.T."
     raise InputError(f"feature {name!r} has shape {feature.shape}, expected {expected}.{hint}")

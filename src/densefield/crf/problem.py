@@ -145,18 +145,18 @@ def checked_scores(
     scores = as_array(
         given,
         "the scores are",
-        "a numpy array (labels, rows, columns)",
+        "a numpy array (classes, rows, columns)",
         "Use numpy.asarray(scores, dtype=numpy.float32).",
     )
     if not np.issubdtype(scores.dtype, np.floating):
         raise InputTypeError(
-            f"the scores have dtype {scores.dtype}, expected floating point numbers (labels, rows, columns). "
+            f"the scores have dtype {scores.dtype}, expected floating point numbers (classes, rows, columns). "
             "For a mask of labels use refine(image, labels=mask)."
         )
     if scores.ndim not in (2, 3, 4):
         raise InputError(
-            f"the scores have shape {scores.shape}, expected (labels, rows, columns), (labels, planes, rows, columns) "
-            "or (labels, points)."
+            f"the scores have shape {scores.shape}, expected (classes, rows, columns), (classes, planes, rows, "
+            "columns) or (classes, points)."
         )
     if scores.shape[0] < 1:
         raise InputError(f"the scores have shape {scores.shape}, expected at least one label.")

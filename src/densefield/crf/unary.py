@@ -88,12 +88,12 @@ def unary(
         f = as_array(
             values,
             "logits are",
-            "a floating point array (labels, rows, columns)",
+            "a floating point array (classes, rows, columns)",
             "Use numpy.asarray(logits, dtype=numpy.float32).",
         )
         if f.ndim == 2:
             raise InputError(
-                f"logits have shape {f.shape}, expected (labels, rows, columns). For one foreground score use "
+                f"logits have shape {f.shape}, expected (classes, rows, columns). For one foreground score use "
                 "numpy.stack([numpy.zeros_like(logits), logits])."
             )
         return Unary(f, ignore=hidden)
@@ -112,18 +112,18 @@ def scores_from_probabilities(probabilities: object, ignore: npt.NDArray[np.bool
     given = as_array(
         probabilities,
         "probabilities are",
-        "a floating point array (labels, rows, columns)",
+        "a floating point array (classes, rows, columns)",
         "For a mask of labels use labels=.",
     )
     if not np.issubdtype(given.dtype, np.floating):
         raise InputTypeError(
-            f"probabilities have dtype {given.dtype}, expected floating point numbers (labels, rows, columns). For a "
+            f"probabilities have dtype {given.dtype}, expected floating point numbers (classes, rows, columns). For a "
             "mask of labels use labels=."
         )
     p = np.asarray(given, np.float32)
     if p.ndim < 2 or len(p) == 0:
         raise InputError(
-            f"probabilities have shape {p.shape}, expected (labels, rows, columns), or (rows, columns) for one "
+            f"probabilities have shape {p.shape}, expected (classes, rows, columns), or (rows, columns) for one "
             "foreground probability."
         )
     foreground = p.ndim == 2

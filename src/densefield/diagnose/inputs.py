@@ -43,7 +43,7 @@ def axes_in_wrong_order(image: object, unary: object, has_class_axis: bool) -> I
     if has_class_axis and grid != size and unary.shape[:2] == size:
         yield Finding(
             "problem",
-            "The probabilities have the labels last; they belong first.",
+            "The probabilities have the classes last; they belong first.",
             shapes,
             "Use numpy.moveaxis(probabilities, -1, 0).",
         )
@@ -155,7 +155,7 @@ def flat_probabilities(logs: Array) -> Iterator[Finding]:  # (L, N)
     """Probabilities, given by their logarithms, that are a softmax of probabilities, found by undoing it.
 
     If p = softmax(s) and Σ_l s_l = 1, then s_l = log p_l + (1 - Σ_l′ log p_l′)/L. If that s is within 0…1 everywhere
-    and reaches one somewhere, p was softmaxed twice. It is looked at in a sample of the pixels.
+    and reaches one somewhere, p was softmaxed twice. A sample of the pixels is checked.
     """
     sample = logs[:, :: max(1, logs.shape[1] // SAMPLE)].astype(np.float64)
     s = sample + (1 - sample.sum(0)) / len(sample)

@@ -12,7 +12,7 @@ k·δδᵀ/V = k·(V/v²·E - (V - v)/v·1). V is 1, or slightly more where the 
 
 The second term depends on which vertices are missing near a point, so it is measured: it is the difference between the
 vertex moments and the point moments of the two functions y and 1 with y_i (K·1)_i = t_i, where t_i is the row sum of
-the pairs in question. Point moments of one channel and 1 are cheap: d+2 filterings of one channel instead of d+1 of
+k(i,j) w_ij over j. Point moments of one channel and 1 are cheap: d+2 filterings of one channel instead of d+1 of
 all. benchmarks/shapes.py compares the result with the exact sum.
 """
 
@@ -59,7 +59,7 @@ def point_moments(
     features: Tensor,  # (N, d)
     row_sums: Tensor,  # (N, 1): t
     present: Tensor,  # (N, 1): 1, or 0 for points that neither send nor receive
-    vertex_moments: Tensor,  # (d, d): E summed over the pairs in question
+    vertex_moments: Tensor,  # (d, d): E summed over all pairs, weighted
     moments_between_vertices: Callable[[Tensor, Tensor], Tensor],  # E of two functions (N, 1)
     factor: float,  # V/v²
 ) -> Tensor:

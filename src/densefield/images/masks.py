@@ -139,7 +139,7 @@ def _array_mask(path: Path, logits: bool, num_classes: int | None, void: Void) -
     if array.ndim == 2 and (array.dtype == np.bool_ or np.issubdtype(array.dtype, np.integer)):
         if logits:
             raise InputError(
-                f"{path} holds labels ({array.dtype}), but logits=True expects floating point (labels, rows, columns)."
+                f"{path} holds labels ({array.dtype}), but logits=True expects floating point (classes, rows, columns)."
             )
         return _label_mask(path, array.astype(np.uint8) if array.dtype == np.bool_ else array, num_classes, void)
     if array.ndim == 2 and np.issubdtype(array.dtype, np.floating) and not logits:
@@ -148,7 +148,7 @@ def _array_mask(path: Path, logits: bool, num_classes: int | None, void: Void) -
     if array.ndim != 3 or not np.issubdtype(array.dtype, np.floating):
         raise InputError(
             f"{path} holds {array.dtype} of shape {array.shape}, expected integers (rows, columns) for labels, or "
-            "floating point (labels, rows, columns) for probabilities or logits."
+            "floating point (classes, rows, columns) for probabilities or logits."
         )
     if num_classes is not None and len(array) != num_classes:
         raise InputError(

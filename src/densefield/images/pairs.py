@@ -161,7 +161,7 @@ def _no_pair(
 ) -> str:
     message = (
         f"no image in {images} (of {len(of_image)}) has the name of a mask in {masks} (of {len(of_mask)}): cat.jpg "
-        f"goes with cat{mask_suffix}.png."
+        f"is paired with cat{mask_suffix}.png."
     )
     if subfolders:
         message += " Subfolders were not searched: pass recursive=True."

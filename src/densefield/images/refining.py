@@ -118,7 +118,7 @@ def refine_files(
     Parameters
     ----------
     image, mask
-        Two files, or two folders in which cat.jpg goes with cat.png.
+        Two files, or two folders in which cat.jpg is paired with cat.png.
     out, preview
         Where results and previews are written: files for two files, folders for two folders.
     settings
@@ -128,7 +128,7 @@ def refine_files(
     recursive
         Search subfolders too; results are in subfolders of the same names.
     mask_suffix
-        The suffix of mask names: with "_mask", cat.jpg goes with cat_mask.png, also in the same folder.
+        The suffix of mask names: with "_mask", cat.jpg is paired with cat_mask.png, also in the same folder.
     skip_existing
         Skip pairs whose result exists.
     threads

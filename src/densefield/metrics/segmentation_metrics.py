@@ -171,7 +171,7 @@ def _checked_log_marginals(prediction: Tensor, truth: Tensor, num_classes: int) 
         if prediction.ndim == 3 and came[1:] == expected[1:]:
             hint = f"Use SegmentationMetrics with {came[0]} classes."
         elif came == (*truth.shape, num_classes):
-            hint = "The labels are the last axis: use movedim(-1, 1) on the batch."
+            hint = "The classes are the last axis: use movedim(-1, 1) on the batch."
         raise InputError(f"the log marginals of an image have shape {came}, expected {expected}. {hint}")
     precise = prediction.dtype in (torch.float32, torch.float64)
     log_q = prediction if precise else prediction.float()

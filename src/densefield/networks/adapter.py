@@ -49,7 +49,7 @@ class NetworkAdapter(nn.Module):
         scores = _scores_in(self.module(image))
         came = f"scores of shape {tuple(scores.shape)} for an image of shape {tuple(image.shape)}"
         if scores.ndim != 4 or len(scores) != len(image):
-            raise InputError(f"the module returned {came}, expected (batch, labels, rows, columns).")
+            raise InputError(f"the module returned {came}, expected (batch, classes, rows, columns).")
         if not scores.is_floating_point():
             raise InputTypeError(
                 f"the module returned {scores.dtype}, expected scores in floating point numbers, not labels."

@@ -24,8 +24,8 @@ def checked_scores(
     """Scores (B, L, …) in floating point; check_finite_scores checks their values."""
     if not isinstance(scores, Tensor):
         raise InputTypeError(
-            f"the scores are a {type(scores).__name__}, expected a torch tensor (batch, labels, rows, columns), or a "
-            "list of (labels, rows, columns). For numpy arrays use densefield.CRF, or torch.from_numpy(scores)."
+            f"the scores are a {type(scores).__name__}, expected a torch tensor (batch, classes, rows, columns), or a "
+            "list of (classes, rows, columns). For numpy arrays use densefield.CRF, or torch.from_numpy(scores)."
         )
     if not scores.is_floating_point():
         raise InputTypeError(
@@ -34,13 +34,13 @@ def checked_scores(
     shape = tuple(scores.shape)
     if scores.ndim not in (3, 4, 5):
         raise InputError(
-            f"the scores have shape {shape}, expected (batch, labels, rows, columns), "
-            "(batch, labels, planes, rows, columns) or (batch, labels, points)."
+            f"the scores have shape {shape}, expected (batch, classes, rows, columns), "
+            "(batch, classes, planes, rows, columns) or (batch, classes, points)."
             + scores_hint(shape, num_classes, axes or scores.ndim - 1)
         )
     if scores.shape[1] != num_classes:
         raise InputError(
-            f"the scores have shape {shape}, which is for {scores.shape[1]} labels, but there are {num_classes}."
+            f"the scores have shape {shape}, which is for {scores.shape[1]} classes, but there are {num_classes}."
             + scores_hint(shape, num_classes, axes or scores.ndim - 2)
         )
     if axes is not None and scores.ndim - 2 != axes:

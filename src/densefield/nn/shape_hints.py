@@ -8,12 +8,12 @@ _MODES = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
 def scores_hint(shape: Shape, num_classes: int, axes: int) -> str:
-    """Why scores of this shape are probably not (batch, labels, …), after a space; "" if unknown.
+    """Why scores of this shape are probably not (batch, classes, …), after a space; "" if unknown.
 
     >>> scores_hint((21, 375, 500), 21, axes=2)
     ' There is no batch axis: pass scores[None], or a list of tensors.'
     >>> scores_hint((1, 1000, 4), 4, axes=1)
-    ' The labels are the last axis: use scores.transpose(1, 2).'
+    ' The classes are the last axis: use scores.transpose(1, 2).'
     """
     if len(shape) == axes + 1 and shape[0] == num_classes:
         return " There is no batch axis: pass scores[None], or a list of tensors."
@@ -21,7 +21,7 @@ def scores_hint(shape: Shape, num_classes: int, axes: int) -> str:
         return " Items of a list have no batch axis: pass the tensor itself, or scores[0] in the list."
     if len(shape) > 2 and shape[-1] == num_classes and shape[1] != num_classes:
         swap = "transpose(1, 2)" if len(shape) == 3 else "movedim(-1, 1)"
-        return f" The labels are the last axis: use scores.{swap}."
+        return f" The classes are the last axis: use scores.{swap}."
     if len(shape) <= 4 and shape[:1] == (num_classes,) and shape[1:2] != (num_classes,):
         return " There is no batch axis: pass scores[None], or a list of tensors."
     return ""
@@ -49,7 +49,7 @@ def pixels_hint(came: Shape, channels: int, scores: Shape, name: str, argument: 
     if axes == 2 and came[2:] == grid[::-1]:
         return f" Rows and columns are swapped: use {argument}.transpose(-2, -1)."
     if axes == 1 and came[2] == scores[1]:
-        return " The labels of the scores are the last axis: use scores.transpose(1, 2)."
+        return " The classes of the scores are the last axis: use scores.transpose(1, 2)."
     larger = came[2:] != grid and all(large >= small for large, small in zip(came[2:], grid, strict=True))
     if argument == "image" and larger:
         return (
