@@ -8,6 +8,7 @@ import tarfile
 import numpy as np
 import pytest
 
+pytest.importorskip("PIL", reason="datasets need Pillow")
 from densefield.datasets.download import unpack
 from densefield.errors import InputError
 
