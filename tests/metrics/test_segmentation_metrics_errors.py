@@ -53,7 +53,7 @@ def test_wrong_types_are_an_error(prediction, truth, message):
         (LABELS[:, :2], TRUTH, r"shape \(2, 5\) and its truth \(4, 5\), expected the same. Resize"),
         (even(2, 3, 2, 3), TRUTH, r"shape \(3, 2, 3\), expected \(3, 4, 5\). Resize the prediction"),
         (even(2, 4, 4, 5, labels=4), TRUTH, "Use SegmentationMetrics with 4 classes"),
-        (even(2, 4, 5, 3), TRUTH, r"labels are the last axis: use movedim\(-1, 1\)"),
+        (even(2, 4, 5, 3), TRUTH, r"classes are the last axis: use movedim\(-1, 1\)"),
         (LABELS + 3, TRUTH, r"the prediction holds label 3, expected 0 to 2 at every pixel.* scores.argmax\(1\)"),
         (LABELS + 255, TRUTH + 255, "the prediction holds label 255"),
         (LABELS - 1, TRUTH, "the prediction holds label -1"),
