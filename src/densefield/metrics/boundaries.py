@@ -17,7 +17,7 @@ def boundary_distance(truth: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     """The distance of each pixel of `truth` (H, W) to the nearest pixel of another label, 1 to 20; 21 if larger.
 
     The trimap of width r is the set of pixels at distance r or less (Krähenbühl and Koltun, 2011). Distances are
-    max(|Δx|, |Δy|). Void counts as a label here: in PASCAL VOC it covers the boundaries themselves. The edge of the
+    `max(|Δx|, |Δy|)`. Void counts as a label here: in PASCAL VOC it covers the boundaries themselves. The edge of the
     image is not a boundary.
 
     >>> import numpy as np
