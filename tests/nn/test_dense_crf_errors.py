@@ -171,3 +171,12 @@ def test_options_are_replaced_together() -> None:
         crf.options = crf.options.replace(data_range=1.0)
     with pytest.raises(AttributeError, match=r"options\.replace"):
         crf.to_numpy().threads = 2
+    for each in (crf, crf.to_numpy()):
+        with pytest.raises(InputTypeError, match="options are a dict, expected CRFOptions"):
+            each.options = {"iterations": 3}
+
+
+def test_options_may_be_numbers_of_numpy() -> None:
+    scores = random(1, 3, 4, 5)
+    crf = DenseCRF(3, [Spatial(2)], iterations=np.int64(2), halo=np.int8(1), threads=np.int32(2))
+    assert torch.equal(crf(scores), DenseCRF(3, [Spatial(2)], iterations=2, halo=1, threads=2)(scores))

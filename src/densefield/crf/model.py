@@ -64,7 +64,7 @@ class CRF:
         self.options = checked_options(options)
 
     def __setattr__(self, name: str, value: object) -> None:
-        check_attribute(name)
+        check_attribute(name, value)
         super().__setattr__(name, value)
 
     @classmethod

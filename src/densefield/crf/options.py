@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from operator import index
 from typing import Any, Literal, SupportsIndex, TypedDict, get_args
 
 from densefield.crf.arrays import checked_numbers
@@ -76,7 +77,9 @@ class CRFOptions:
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(choices)}.")
         check_lattice_options(self.operator, self.halo)
-        check_threads(self.threads)
+        object.__setattr__(self, "halo", index(self.halo))  # a NumPy integer becomes an int
+        if self.threads is not None:
+            object.__setattr__(self, "threads", check_threads(self.threads))
 
     def changed(self) -> dict[str, Any]:
         """The options that differ from their defaults.
@@ -119,7 +122,9 @@ def _checked_data_range(given: float | Sequence[float] | None) -> float | tuple[
     return float(array) if array.ndim == 0 else tuple(array.tolist())
 
 
-def check_attribute(name: str) -> None:
-    """Raises if a name is that of an option, which is not an attribute of a CRF."""
+def check_attribute(name: str, value: object) -> None:
+    """Raises if an option is set as an attribute of a CRF, or its options to something else."""
+    if name == "options" and not isinstance(value, CRFOptions):
+        raise InputTypeError(f"options are a {type(value).__name__}, expected CRFOptions: use crf.options.replace(…).")
     if name in CRFOptions.__dataclass_fields__:
         raise AttributeError(f"options are set together: crf.options = crf.options.replace({name}=…).")

@@ -115,7 +115,7 @@ class DenseCRF(nn.Module):
         self.options = self._options
 
     def __setattr__(self, name: str, value: Any) -> None:
-        check_attribute(name)
+        check_attribute(name, value)
         super().__setattr__(name, value)
 
     @property
