@@ -178,16 +178,15 @@ class PixelGrid:
         cached: bool = True,  # whether the next image is likely to have the same widths
     ) -> Pairwise[Array]:
         """The term of a kernel on this grid; those of positions alone are cached for the next image."""
-
-        positions_only = tuple(names) == ("position",)
-        filter_options = options.method, options.operator, options.halo, options.exclude_self, mu.dtype.str, threads
+        if not cached or tuple(names) != ("position",):
+            features = self.features(names, parts, shape, mu.dtype, threads)
+            return bind(features, normalization, mu, options, threads, self._ordered(present))
         grid = self.shape, self.spacing, self.axis_order, self.order is None
+        filter_options = options.method, options.operator, options.halo, options.exclude_self, mu.dtype.str, threads
         key = grid, shape.shape, shape.tobytes(), normalization, filter_options
-        term = _cache.get(key) if cached and positions_only else None
+        term = _cache.get(key)
         if term is None:
             features = self.features(names, parts, shape, mu.dtype, threads)
-            if not (cached and positions_only):
-                return bind(features, normalization, mu, options, threads, self._ordered(present))
             term = bind(features, normalization, np.ones((), mu.dtype), options, threads)
             _cache.put(key, term)
         term = replace(term, mu=mu)
