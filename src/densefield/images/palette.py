@@ -73,11 +73,11 @@ def overlay(image: Pixels, labels: Labels, colours: Bytes, void: int = VOID) -> 
     void
         The label of unknown pixels.
 
-    >>> overlay(np.zeros((1, 2, 3)), np.array([[1, 255]]), voc_palette()).tolist()
+    >>> overlay(np.zeros((1, 2, 3)), np.array([[1, 255]], np.uint8), voc_palette()).tolist()
     [[[77, 0, 0], [0, 0, 0]]]
     """
     photo = image.astype(np.float32)
-    tint = colours[labels % 256].astype(np.float32)
+    tint = colours[labels.astype(np.intp, copy=False) % 256].astype(np.float32)
     opacity = np.where(labels == void, 0, OPACITY).astype(np.float32)[..., None]
     blend: Bytes = np.rint(photo + opacity * (tint - photo)).astype(np.uint8)
     return blend
