@@ -4,9 +4,9 @@ A tool takes an image (H, W, 3) of 8 bits and the rough input, a dictionary with
 and `logits` (L, H, W); it returns labels (H, W). Tools that take masks only get the most probable labels. Label 0 is
 background. A tool whose package is missing raises ImportError; `unavailable` says so in one line.
 
-Settings are the published ones where a tool has them. Where it has none (GrabCut's and the random walker's seeds, the
-guided filter's radius), they were chosen on photos of the train split, one setting for all rough kinds. Those lengths
-are for photos whose longest side has 500 pixels, and grow with the photo.
+pydensecrf has the parameters of its README. The distance of GrabCut's and the random walker's seeds, the guided
+filter's radius and epsilon, and the domain transform's widths were chosen by hand on up to 20 photos of the train split,
+one setting for all kinds. Those lengths are for photos whose longest side has 500 pixels, and grow with the photo.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Tool = Callable[[Image, Given], Labels]
 
 SEED_DISTANCE = 10  # pixels from the mask's edge: pixels farther away keep their label
 GUIDED_RADIUS, GUIDED_EPS = 12, (0.01 * 255) ** 2
-TRANSFORM_WIDTH, TRANSFORM_COLOUR = 60, 0.4 * 255  # the usual values of the domain transform's paper
+TRANSFORM_WIDTH, TRANSFORM_COLOUR = 60, 0.4 * 255
 SOLVER_RAMP = 16  # pixels from the mask's edge over which confidence grows from 0 to 1
 SMALLEST_PROBABILITY = 0.05  # filters leave out labels that are less probable everywhere
 GRABCUT_ITERATIONS, GRABCUT_PIXELS = 5, 25  # a colour mixture of fewer pixels is meaningless

@@ -14,7 +14,6 @@ from PIL import Image
 from skimage.data import coffee
 
 import densefield
-from densefield import Bilateral, Spatial
 
 FOLDER = Path("demo")
 BLOCK = 40  # pixels
@@ -48,11 +47,10 @@ def main() -> None:
     photo = coffee()
     before = coarse_mask(*photo.shape[:2])
     start = time.perf_counter()
-    kernels = [Spatial(3, weight=3), Bilateral(50, 13, weight=10)]
-    probabilities = densefield.refine(photo, labels=before, confidence=0.6, kernels=kernels, iterations=10)
+    probabilities = densefield.refine(photo, labels=before)
     seconds = time.perf_counter() - start
     after = probabilities.argmax(axis=0)
-    print(f"{photo.shape[1]}×{photo.shape[0]} pixels, 3 labels, 10 updates: {seconds * 1000:.0f} ms")
+    print(f"{photo.shape[1]}×{photo.shape[0]} pixels, 3 labels: {seconds * 1000:.0f} ms")
     print(f"{np.mean(after != before):.0%} of the pixels have another label")
     FOLDER.mkdir(exist_ok=True)
     strip = np.concatenate([photo, painted(photo, before), painted(photo, after)], axis=1)

@@ -3,6 +3,8 @@ set(DENSEFIELD_SOURCES
   base/memory_cache.cpp
   base/thread_load.cpp
   base/thread_pool.cpp
+  image/label_distance.cpp
+  image/mask_edges.cpp
   lattice/build.cpp
   lattice/calibrate.cpp
   lattice/diagonal.cpp

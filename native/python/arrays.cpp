@@ -1,5 +1,7 @@
 // Bindings of array functions that NumPy would run on one thread in several passes.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <vector>
 
@@ -90,6 +92,41 @@ bool all_finite(const Flat& values, int threads) {
   return all;
 }
 
+using Planes = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;  // (labels, points)
+using PerLabel = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// For each label the largest difference of its score to the best score of the same point: 0 if it is the best one
+// somewhere.
+void largest_leads(const Planes& scores, const PerLabel& out, int threads) {
+  check_threads(threads);
+  require(out.size() == scores.shape(0), "out must be (labels,)");
+  const auto labels = static_cast<std::int64_t>(scores.shape(0)), points = static_cast<std::int64_t>(scores.shape(1));
+  constexpr std::int64_t tile = 1024;
+  const int workers = std::min(threads, 64);
+  std::vector<float> leads(labels * workers, -std::numeric_limits<float>::infinity());
+  const ReleasedGil released;
+  parallel_for(workers, (points + tile - 1) / tile, [&](std::int64_t item, int worker) {
+    const std::int64_t first = item * tile, count = std::min(tile, points - first);
+    float best[tile];
+    std::fill(best, best + count, -std::numeric_limits<float>::infinity());
+    for (std::int64_t label = 0; label < labels; ++label) {
+      const float* const from = scores.data() + label * points + first;
+      for (std::int64_t i = 0; i < count; ++i) best[i] = std::max(best[i], from[i]);
+    }
+    for (std::int64_t label = 0; label < labels; ++label) {
+      const float* const from = scores.data() + label * points + first;
+      float lead = leads[worker * labels + label];
+      for (std::int64_t i = 0; i < count; ++i) lead = std::max(lead, from[i] - best[i]);
+      leads[worker * labels + label] = lead;
+    }
+  });
+  for (std::int64_t label = 0; label < labels; ++label) {
+    out.data()[label] = -std::numeric_limits<float>::infinity();
+    for (int worker = 0; worker < workers; ++worker)
+      out.data()[label] = std::max(out.data()[label], leads[worker * labels + label]);
+  }
+}
+
 // Uninitialised memory for (rows, columns) floats, from the cache of memory blocks.
 nb::ndarray<nb::numpy, float, nb::ndim<2>> new_array(std::size_t rows, std::size_t columns) {
   if (columns > 0 && rows > std::numeric_limits<std::size_t>::max() / sizeof(float) / columns) throw std::bad_alloc();
@@ -103,6 +140,7 @@ nb::ndarray<nb::numpy, float, nb::ndim<2>> new_array(std::size_t rows, std::size
 void bind_arrays(nb::module_& module) {
   module.def("release_memory", &release_blocks);
   module.def("new_array", &new_array, nb::arg("rows"), nb::arg("columns"));
+  module.def("largest_leads", &largest_leads, array_arg("scores"), array_arg("out"), nb::arg("threads"));
   module.def("all_finite", &all_finite, array_arg("values"), nb::arg("threads"));
   module.def("fill_features", &fill_features, array_arg("columns"), nb::arg("widths"), array_arg("out"),
              nb::arg("offset"), nb::arg("order").none(), nb::arg("threads"));

@@ -96,5 +96,6 @@ void bind_pixels(nanobind::module_& module);
 void bind_lattice(nanobind::module_& module);
 void bind_mean_field(nanobind::module_& module);
 void bind_arrays(nanobind::module_& module);
+void bind_mask_edges(nanobind::module_& module);
 
 }  // namespace densefield

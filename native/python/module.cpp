@@ -37,4 +37,5 @@ NB_MODULE(_core, module) {
   densefield::bind_lattice(module);
   densefield::bind_mean_field(module);
   densefield::bind_arrays(module);
+  densefield::bind_mask_edges(module);
 }

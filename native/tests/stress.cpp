@@ -1,14 +1,18 @@
 // Random cases of the core on several threads: stress SECONDS [SEED]. Exits with status 1 and the seed of the case at
 // the first wrong result; under a sanitizer also at the first invalid access.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
+#include "image/mask_edges.hpp"
 #include "mean_field/mean_field.hpp"
 
 using namespace densefield;
@@ -173,6 +177,162 @@ class Case {
   std::vector<Coupling> couplings_;
 };
 
+// A mask of random patches on a random image: distances, edge profiles, margins, colours and scores.
+class MaskCase {
+ public:
+  explicit MaskCase(unsigned seed) : seed_(seed), random_(seed) {}
+
+  void run() {
+    grid_.size[0] = integer(0, 2) == 0 ? integer(1, 6) : 1;
+    grid_.size[1] = integer(1, 40);
+    grid_.size[2] = integer(1, 40);
+    for (float& each : grid_.spacing) each = integer(0, 1) == 0 ? 1.0f : std::pow(10.0f, real(-1.0f, 1.0f));
+    num_labels_ = integer(1, 6);
+    pixels_ = static_cast<std::size_t>(grid_.num_pixels());
+    draw_labels();
+    check_distances();
+    number_pairs();
+    if (integer(0, 1) == 0)
+      check_image<std::uint8_t>();
+    else
+      check_image<float>();
+  }
+
+ private:
+  using Integers = std::vector<std::int32_t>;
+  using Counts = std::vector<std::int64_t>;
+
+  int integer(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
+  float real(float low, float high) { return std::uniform_real_distribution<float>(low, high)(random_); }
+  void require(bool holds, const char* what) const {
+    if (!holds) fail(seed_, what);
+  }
+
+  // Patches: some pixels keep the label of the one before.
+  void draw_labels() {
+    const int change = integer(1, 30);
+    labels_.resize(pixels_);
+    for (std::size_t i = 0; i < pixels_; ++i)
+      labels_[i] = i == 0 || integer(0, change) == 0 ? integer(0, num_labels_ - 1) : labels_[i - 1];
+  }
+
+  double squared(std::size_t from, std::size_t to) const {
+    const auto rows = static_cast<std::size_t>(grid_.size[1]), columns = static_cast<std::size_t>(grid_.size[2]);
+    const auto step = [](std::size_t a, std::size_t b, float spacing) {
+      const double away = (static_cast<double>(a) - static_cast<double>(b)) * spacing;
+      return away * away;
+    };
+    return step(from / columns / rows, to / columns / rows, grid_.spacing[0]) +
+           step(from / columns % rows, to / columns % rows, grid_.spacing[1]) +
+           step(from % columns, to % columns, grid_.spacing[2]);
+  }
+
+  void check_distances() {
+    Floats other_squared(pixels_);
+    Integers other_nearest(pixels_);
+    squared_.resize(pixels_);
+    nearest_.resize(pixels_);
+    nearest_other_label(grid_, labels_.data(), squared_.data(), nearest_.data(), 1);
+    nearest_other_label(grid_, labels_.data(), other_squared.data(), other_nearest.data(), 3);
+    require(squared_ == other_squared && nearest_ == other_nearest, "distances depend on the number of threads");
+    for (int round = 0; round < 20; ++round) {  // some pixels, against all others
+      const auto pixel = static_cast<std::size_t>(integer(0, static_cast<int>(pixels_) - 1));
+      double least = std::numeric_limits<double>::infinity();
+      for (std::size_t i = 0; i < pixels_; ++i)
+        if (labels_[i] != labels_[pixel]) least = std::min(least, squared(pixel, i));
+      if (std::isinf(least)) {
+        require(std::isinf(squared_[pixel]) && nearest_[pixel] == -1, "there is no other label");
+        continue;
+      }
+      const auto found = static_cast<std::size_t>(nearest_[pixel]);
+      require(found < pixels_ && labels_[found] != labels_[pixel], "the nearest pixel has the same label");
+      require(std::abs(squared_[pixel] - least) <= 1e-6 * least, "a distance is wrong");
+      require(std::abs(squared(pixel, found) - least) <= 1e-6 * least, "another pixel is nearer");
+    }
+  }
+
+  // Random ranks, and pairs of which some are left out.
+  void number_pairs() {
+    const auto labels = static_cast<std::size_t>(num_labels_);
+    rank_.resize(labels);
+    for (std::size_t i = 0; i < labels; ++i) rank_[i] = static_cast<std::int32_t>(i);
+    std::shuffle(rank_.begin(), rank_.end(), random_);
+    pairs_.assign(labels * labels, -1);
+    num_pairs_ = 1;
+    for (std::size_t a = 0; a < labels; ++a)
+      for (std::size_t b = a + 1; b < labels; ++b)
+        if (integer(0, 3) > 0) pairs_[a * labels + b] = pairs_[b * labels + a] = num_pairs_++;
+  }
+
+  struct Result {
+    Counts strengths, pixels, colours;
+    Floats margins, scores;
+    bool operator==(const Result&) const = default;
+  };
+
+  template <class Number>
+  void check_image() {
+    const int channels = integer(1, 3);
+    std::vector<Number> values(pixels_ * static_cast<std::size_t>(channels));
+    for (Number& value : values) value = static_cast<Number>(integer(0, 255));
+    if constexpr (std::is_floating_point_v<Number>)
+      if (integer(0, 3) == 0)
+        for (const Number value : {std::numeric_limits<Number>::quiet_NaN(), std::numeric_limits<Number>::infinity(),
+                                   -std::numeric_limits<Number>::infinity(), std::numeric_limits<Number>::max()})
+          values[static_cast<std::size_t>(integer(0, static_cast<int>(values.size()) - 1))] = value;
+    std::vector<std::uint8_t> use(pixels_);
+    for (std::uint8_t& each : use) each = static_cast<std::uint8_t>(integer(0, 9) == 0 ? integer(0, 1) : 2);
+    const auto known = std::count(use.begin(), use.end(), 2);
+    const ImageView<Number> image{values.data(), channels};
+    const MaskView mask{grid_,        labels_.data(), squared_.data(), nearest_.data(),
+                        rank_.data(), pairs_.data(),  num_labels_};
+    const ProfileShape shape{num_pairs_, integer(1, 16), integer(1, 24)};
+    std::vector<Displacement> moved(static_cast<std::size_t>(num_pairs_));
+    for (Displacement& each : moved) each = {real(-5, 5), real(-5, 5), real(-5, 5)};
+    ColourBins bins{Floats(static_cast<std::size_t>(channels), real(-10, 50)),
+                    Floats(static_cast<std::size_t>(channels), real(0, 1)), integer(1, 9)};
+    const auto cells = static_cast<std::size_t>(std::pow(bins.levels, channels) + 0.5);
+    Floats likely(static_cast<std::size_t>(num_labels_) * cells);
+    for (float& each : likely) each = real(-3, 3);
+    Integers points(pixels_ / 2);
+    for (std::int32_t& each : points) each = integer(0, static_cast<int>(pixels_) - 1);
+    // Widths at which distances, which are multiples of the spacing, fall between bins and on their ends.
+    const float width = integer(0, 1) == 0 ? real(0.05f, 3) : (static_cast<float>(integer(1, 9)) - 0.5f) *
+                                                                  grid_.spacing[2] / static_cast<float>(shape.bins);
+    const auto compute = [&](int threads) {
+      Result result{Counts(static_cast<std::size_t>(shape.cells())), Counts(static_cast<std::size_t>(shape.cells())),
+                    Counts(likely.size()), Floats(pixels_),
+                    Floats(static_cast<std::size_t>(num_labels_) * points.size())};
+      edge_profile(mask, image, use.data(), width, shape, result.strengths.data(), result.pixels.data(), threads);
+      edge_margins(mask, moved.data(), result.margins.data(), threads);
+      colour_counts(mask, image, use.data(), bins, result.margins.data(), -std::numeric_limits<float>::infinity(),
+                    num_labels_, result.colours.data(), threads);
+      band_scores(mask, image, use.data(), bins, likely.data(), result.margins.data(), {4, 2}, num_labels_,
+                  points.data(), static_cast<std::int64_t>(points.size()), result.scores.data(), threads);
+      return result;
+    };
+    const Result one = compute(1);
+    require(one == compute(3), "edges, colours or scores depend on the number of threads");
+    std::int64_t profiled = 0, counted = 0;
+    for (const std::int64_t each : one.pixels) profiled += each;
+    for (const std::int64_t each : one.colours) counted += each;
+    require(profiled <= known, "a profile counts pixels twice");
+    require(counted == known, "not every known pixel has a colour");
+    for (const std::int64_t each : one.strengths) require(each >= 0, "a strength is negative");
+    for (const float each : one.scores) require(std::abs(each) <= 4 + 3.01f, "a score is too large");
+    for (std::size_t i = 0; i < pixels_; ++i)
+      require(nearest_[i] < 0 ? std::isinf(one.margins[i]) : std::isfinite(one.margins[i]), "a margin is wrong");
+  }
+
+  unsigned seed_;
+  std::mt19937 random_;
+  Grid grid_{};
+  int num_labels_ = 0, num_pairs_ = 0;
+  std::size_t pixels_ = 0;
+  Integers labels_, nearest_, rank_, pairs_;
+  Floats squared_;
+};
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -183,7 +343,11 @@ int main(int count, char** arguments) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i)
     threads.emplace_back([&] {
-      while (std::chrono::steady_clock::now() < end) Case(next++).run();
+      while (std::chrono::steady_clock::now() < end) {
+        const unsigned seed = next++;
+        Case(seed).run();
+        MaskCase(seed).run();
+      }
     });
   for (std::thread& thread : threads) thread.join();
   std::printf("%u cases from seed %u on, no errors\n", next - first, first);

@@ -1,7 +1,8 @@
 """Fully connected conditional random fields.
 
-The names below suffice to start. The rest is in subpackages: `filters`, `crf`, `diagnose`, `nn`, `networks`, `images`,
-`datasets`, `scenes`, `metrics`, `runs`, `training`, `tuning`, `evaluation`, `report`, `structured` and `pydensecrf`.
+The names below suffice to start. The rest is in subpackages: `filters`, `crf`, `refinement`, `diagnose`, `nn`,
+`networks`, `images`, `datasets`, `scenes`, `metrics`, `runs`, `training`, `tuning`, `evaluation`, `report`,
+`structured` and `pydensecrf`.
 
 Names and subpackages are imported on first use: `import densefield` is quick, and NumPy users never import torch.
 """
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from densefield.crf.kernels import Spatial as Spatial
     from densefield.crf.model import CRF as CRF
     from densefield.crf.problem import Solution as Solution
-    from densefield.crf.refine import refine as refine
     from densefield.diagnose.explain import explain as explain
     from densefield.diagnose.result import Finding as Finding
     from densefield.errors import DensefieldError as DensefieldError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from densefield.errors import InputWarning as InputWarning
     from densefield.nn.dense_crf import DenseCRF as DenseCRF
     from densefield.nn.segmenter import Segmenter as Segmenter
+    from densefield.refinement.refine import refine as refine
 
     __version__: str
 
@@ -37,7 +38,7 @@ _modules = {
     "crf.kernels": ["Bilateral", "Custom", "Kernel", "Spatial"],
     "crf.model": ["CRF"],
     "crf.problem": ["Solution"],
-    "crf.refine": ["refine"],
+    "refinement.refine": ["refine"],
     "diagnose.explain": ["explain"],
     "diagnose.result": ["Finding"],
     "errors": ["DensefieldError", "InputError", "InputTypeError", "InputWarning"],
@@ -56,6 +57,7 @@ _SUBPACKAGES = (
     "networks",
     "nn",
     "pydensecrf",
+    "refinement",
     "report",
     "runs",
     "scenes",

@@ -6,6 +6,7 @@ _Float64 = npt.NDArray[np.float64]
 _Points = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 def available_simd() -> list[str]: ...
+def largest_leads(scores: _Float32, out: _Float32, threads: int) -> None: ...
 def calibration_samples(features: _Points, threads: int) -> list[int]: ...
 
 class PixelOrder:
@@ -122,3 +123,58 @@ class Cancellation:
     def leave(self) -> None: ...
 
 def new_array(rows: int, columns: int) -> _Float32: ...
+
+class MaskEdges:
+    def __init__(self, labels: npt.NDArray[np.int32], spacing: list[float], num_labels: int, threads: int) -> None: ...
+    def distances(self, squared: _Float32, nearest: npt.NDArray[np.int32]) -> None: ...
+    def edge_lengths(self, use: npt.NDArray[np.uint8], out: npt.NDArray[np.int64]) -> None: ...
+    def profile(
+        self,
+        image: npt.NDArray[np.generic],
+        use: npt.NDArray[np.uint8],
+        pairs: npt.NDArray[np.int32],
+        bin_width: float,
+        strengths: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+        threads: int,
+    ) -> None: ...
+    def margins(self, pairs: npt.NDArray[np.int32], displacements: _Float32, out: _Float32, threads: int) -> None: ...
+    def count_colours(
+        self,
+        image: npt.NDArray[np.generic],
+        use: npt.NDArray[np.uint8],
+        low: list[float],
+        scale: list[float],
+        levels: int,
+        margins: _Float32,
+        core: float,
+        out: npt.NDArray[np.int64],
+        threads: int,
+    ) -> None: ...
+    def band(
+        self, margins: _Float32, use: npt.NDArray[np.uint8], limit: float, order: PixelOrder | None
+    ) -> npt.NDArray[np.int32]: ...
+    def scores(
+        self,
+        image: npt.NDArray[np.generic],
+        use: npt.NDArray[np.uint8],
+        low: list[float],
+        scale: list[float],
+        levels: int,
+        log_likelihoods: _Float32 | None,
+        margins: _Float32,
+        strength: float,
+        width: float,
+        points: npt.NDArray[np.int32],
+        out: _Float32,
+        threads: int,
+    ) -> None: ...
+    def assemble(
+        self,
+        margins: _Float32,
+        points: npt.NDArray[np.int32],
+        marginals: _Float32,
+        certain: float,
+        out: _Float32,
+        threads: int,
+    ) -> None: ...

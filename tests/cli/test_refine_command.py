@@ -21,6 +21,7 @@ from densefield import CRF, Bilateral, Spatial, explain, refine  # noqa: E402
 from densefield.cli.app import app  # noqa: E402
 from densefield.crf.model import PHOTO_KERNELS  # noqa: E402
 from densefield.images.palette import voc_palette  # noqa: E402
+from densefield.metrics import decode  # noqa: E402
 
 PHOTO = np.random.default_rng(50929).integers(0, 60, (12, 16, 3)).astype(np.uint8)
 PHOTO[:, 8:] += 150
@@ -69,6 +70,40 @@ def test_every_option_is_passed_on(here):
     kernels = [Spatial(2, weight=1.5), Bilateral(9, 30, weight=2.5)]
     expected = refine(PHOTO, labels=MASK, num_classes=3, confidence=0.8, kernels=kernels, iterations=3)
     assert np.array_equal(np.load(here / "out.npy"), expected)
+
+
+def test_roughness_temperature_and_decoding_are_passed_on(here):
+    options = "--roughness 1.5 --iterations 2".split()
+    assert command(here, "photo.png", "labels.png", "-o", "out.npy", *options).exit_code == 0
+    assert np.array_equal(np.load(here / "out.npy"), refine(PHOTO, labels=MASK, roughness=1.5, iterations=2))
+    logits = np.stack([np.zeros(MASK.shape), 4.0 * MASK - 2.2]).astype(np.float32)
+    np.save(here / "logits.npy", logits)
+    options = "--logits --temperature 3 --decode dice".split()
+    assert command(here, "photo.png", "logits.npy", "-o", "out.png", *options).exit_code == 0
+    expected = decode(refine(PHOTO, logits=logits, temperature=3), "dice")
+    assert np.array_equal(read(here / "out.png"), expected)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ("--roughness 2 --sigma 3", "--sigma replaces"),
+        ("--roughness 2 --confidence 0.8", "--confidence replaces"),
+        ("--roughness 0", "0.0 is not a finite number above 0"),
+        ("--temperature inf", "inf is not a finite number above 0"),
+    ],
+)
+def test_options_that_replace_each_other_are_refused(here, options, message):
+    answer = command(here, "photo.png", "labels.png", "-o", "out.npy", *options.split())
+    assert answer.exit_code == 2 and message in answer.output and not (here / "out.npy").exists()
+
+
+def test_options_for_another_form_of_mask_are_refused(here):
+    answer = command(here, "photo.png", "labels.png", "-o", "out.png", "--temperature", "2")
+    assert answer.exit_code == 1 and "got --temperature with a mask of labels" in answer.output
+    np.save(here / "soft.npy", MASK.astype(np.float32))
+    answer = command(here, "photo.png", "soft.npy", "-o", "out.png", "--roughness", "2")
+    assert answer.exit_code == 1 and "got --roughness without a mask of labels" in answer.output
 
 
 def test_a_weight_of_0_removes_the_kernel(here):

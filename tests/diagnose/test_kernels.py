@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from densefield import CRF, Bilateral, Spatial, explain
+from densefield.crf.model import PHOTO_KERNELS
 from densefield.diagnose.kernels import largest_message, margins, neighbourhood
 from tests.support.small_photo import HEIGHT, IMAGE, KERNELS, MASK, WIDTH, only_problem, problems, rough, soft
 
@@ -34,7 +35,7 @@ def test_an_image_of_16_bits_is_found():
 
 def test_widths_for_a_small_photo_are_found_on_a_large_one():
     image, mask = (np.kron(each, np.ones((40, 40) + (1,) * (each.ndim - 2), np.uint8)) for each in (IMAGE, rough(MASK)))
-    found = explain(image, labels=mask)
+    found = explain(image, labels=mask, kernels=PHOTO_KERNELS)
     assert "small for an image of this size" in problems(found)[0]
     assert "Multiply those of positions by 4.1, or shrink" in found[0].cure
     assert problems(explain(image, labels=mask, kernels=[Spatial(12, weight=3), Bilateral(240, 10, weight=5)])) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,24 +14,24 @@ from densefield.cli.options import SkipExisting
 from densefield.cli.progress import Bar
 from densefield.cli.refine_messages import FLAGS, FLAGS_OF_KERNELS, failure_log, print_findings, print_summary
 
-CRF_OPTIONS = ("iterations", "sigma", "weight", "sigma_xy", "sigma_rgb", "bilateral_weight")
+KERNEL_OPTIONS = ("sigma", "weight", "sigma_xy", "sigma_rgb", "bilateral_weight")
 INTERRUPTED = 130  # the exit status after Ctrl-C, by convention
 
 
-def _above_0(value: float) -> float:
-    if not 0 < value < math.inf:
+def _above_0(value: float | None) -> float | None:
+    if value is not None and not 0 < value < math.inf:
         raise typer.BadParameter(f"{value} is not a finite number above 0.")
     return value
 
 
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
+def _finite(value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
         raise typer.BadParameter(f"{value} is not a finite number.")
     return value
 
 
-def _probability(value: float) -> float:
-    if not 0 < value < 1:
+def _probability(value: float | None) -> float | None:
+    if value is not None and not 0 < value < 1:
         raise typer.BadParameter(f"{value} is not between 0 and 1.")
     return value
 
@@ -62,31 +63,66 @@ def refine_verb(
             show_default=False,
         ),
     ],
+    roughness: Annotated[
+        float | None,
+        typer.Option(
+            callback=_above_0,
+            help="Distance of a mask's edges from the true ones in pixels; 1 for nearly exact masks.",
+            show_default="estimated",
+        ),
+    ] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option(
+            callback=_above_0,
+            help="Divisor of logits and of logarithms of probabilities; above 1 for overconfident networks.",
+            show_default="1",
+        ),
+    ] = None,
+    decode: Annotated[
+        Literal["accuracy", "iou", "dice"],
+        typer.Option(
+            help="What labels are chosen for: accuracy takes the most probable, iou and dice expected overlap."
+        ),
+    ] = "accuracy",
     iterations: Annotated[int, typer.Option(min=0, max=1 << 20, help="Number of mean-field iterations.")] = 5,
-    sigma: Annotated[float, typer.Option(callback=_above_0, help="Width of the spatial kernel in pixels.")] = 3.0,
-    weight: Annotated[
-        float, typer.Option(callback=_finite, help="Weight of the spatial kernel; 0 leaves it out.")
-    ] = 3.0,
-    sigma_xy: Annotated[float, typer.Option(callback=_above_0, help="Width of the bilateral kernel in pixels.")] = 60.0,
-    sigma_rgb: Annotated[
-        float, typer.Option(callback=_above_0, help="Width of the bilateral kernel in colours 0…255.")
-    ] = 10.0,
-    bilateral_weight: Annotated[
-        float, typer.Option(callback=_finite, help="Weight of the bilateral kernel; 0 leaves it out.")
-    ] = 5.0,
     crf: Annotated[
         Path | None,
         typer.Option(
             "--crf",
             exists=True,
             dir_okay=False,
-            help="A CRF file of `densefield tune` or CRF.save, in place of --iterations and all widths and weights.",
+            help="A CRF file of `densefield tune` or CRF.save, in place of the learnt kernels and of those options.",
             show_default=False,
         ),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(callback=_probability, help="Probability that a label of the mask is correct.")
-    ] = 0.7,
+        float | None,
+        typer.Option(
+            callback=_probability,
+            help="Probability that a label of the mask is correct, the same at every pixel, in place of --roughness.",
+            show_default="0.7 with other kernels",
+        ),
+    ] = None,
+    sigma: Annotated[
+        float | None, typer.Option(callback=_above_0, help="Width of the spatial kernel in pixels.", show_default="3")
+    ] = None,
+    weight: Annotated[
+        float | None,
+        typer.Option(callback=_finite, help="Weight of the spatial kernel; 0 leaves it out.", show_default="3"),
+    ] = None,
+    sigma_xy: Annotated[
+        float | None,
+        typer.Option(callback=_above_0, help="Width of the bilateral kernel in pixels.", show_default="60"),
+    ] = None,
+    sigma_rgb: Annotated[
+        float | None,
+        typer.Option(callback=_above_0, help="Width of the bilateral kernel in colours 0…255.", show_default="10"),
+    ] = None,
+    bilateral_weight: Annotated[
+        float | None,
+        typer.Option(callback=_finite, help="Weight of the bilateral kernel; 0 leaves it out.", show_default="5"),
+    ] = None,
     num_classes: Annotated[
         int | None,
         typer.Option(min=2, max=1 << 16, help="Number of classes; by default the highest label of the mask plus 1."),
@@ -129,18 +165,20 @@ def refine_verb(
 ) -> None:
     """Refine masks: labels follow the edges of the image.
 
+    Widths and weights are learnt, and edges of a mask move as far as its estimated roughness. With any of --sigma,
+    --weight, --sigma-xy, --sigma-rgb, --bilateral-weight, --confidence or --crf, those kernels are used instead.
     Images of 16 bits are scaled to 0…255, and alpha is dropped. EXIF's rotation is applied only if the mask has the
     rotated size. Exit status: 0 if all pairs were refined, 1 if one failed, 2 if none could be
     started, 130 after Ctrl-C.
     """
-    _check_crf_alone(context, crf)
+    kernels = {name: context.params[name] for name in KERNEL_OPTIONS if context.params[name] is not None}
+    _check_alone(context, crf, roughness, confidence, kernels)
     if _is_given(context, "format") and not image.is_dir():
         raise typer.BadParameter(
             "the ending of --out decides the format of one pair: leave it out.", param_hint="--format"
         )
     flags = FLAGS if crf is not None else FLAGS | FLAGS_OF_KERNELS
 
-    from densefield.crf.kernels import Bilateral, Spatial
     from densefield.crf.model import CRF
     from densefield.images.refining import RefineSettings, refine_files
 
@@ -153,15 +191,15 @@ def refine_verb(
 
     try:
         with ending_on_errors(flags):
-            if crf is None:
-                kernels = (Spatial(sigma, weight=weight), Bilateral(sigma_xy, sigma_rgb, weight=bilateral_weight))
-                model = CRF([kernel for kernel in kernels if kernel.weight != 0], iterations=iterations)
-            else:
-                model = CRF.load(crf)
+            model = None if crf is None else CRF.load(crf)
             settings = RefineSettings(
-                model,
-                confidence,
-                num_classes,
+                crf=_crf(kernels, iterations) if crf is None and kernels else model,
+                iterations=iterations if model is None and not kernels else None,
+                roughness=roughness,
+                temperature=temperature,
+                confidence=confidence,
+                decode=decode,
+                num_classes=num_classes,
                 void="auto" if void is None else void,
                 logits=logits,
                 soft=soft,
@@ -196,14 +234,48 @@ def refine_verb(
         raise typer.Exit(1)
 
 
-def _check_crf_alone(context: typer.Context, crf: Path | None) -> None:
-    """Raises if --crf is combined with options that it replaces."""
-    if crf is None:
-        return
-    given = [name for name in CRF_OPTIONS if _is_given(context, name)]
-    if given:
-        names = " and ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise typer.BadParameter(f"{crf} has its own kernels and iterations: leave out {names}.", param_hint="--crf")
+def _crf(given: dict[str, float], iterations: int) -> Any:
+    """The CRF of options, with the defaults of `CRF` for those not given."""
+    from densefield.crf.kernels import Bilateral, Spatial
+    from densefield.crf.model import CRF, PHOTO_KERNELS
+
+    spatial, bilateral = PHOTO_KERNELS
+    assert isinstance(spatial, Spatial) and isinstance(bilateral, Bilateral)
+    kernels = (
+        Spatial(given.get("sigma", spatial.sigma), weight=given.get("weight", spatial.weight)),
+        Bilateral(
+            given.get("sigma_xy", bilateral.sigma_xy),
+            given.get("sigma_rgb", bilateral.sigma_rgb),
+            weight=given.get("bilateral_weight", bilateral.weight),
+        ),
+    )
+    return CRF([kernel for kernel in kernels if kernel.weight != 0], iterations=iterations)
+
+
+def _check_alone(
+    context: typer.Context,
+    crf: Path | None,
+    roughness: float | None,
+    confidence: float | None,
+    kernels: dict[str, float],
+) -> None:
+    """Raises if options are combined that replace each other."""
+    if crf is not None:
+        given = [*(["iterations"] if _is_given(context, "iterations") else []), *kernels]
+        if given:
+            raise typer.BadParameter(
+                f"{crf} has its own kernels and iterations: leave out {_flags(given)}.", param_hint="--crf"
+            )
+    instead = [*(["crf"] if crf is not None else []), *(["confidence"] if confidence is not None else []), *kernels]
+    if roughness is not None and instead:
+        raise typer.BadParameter(
+            f"it is for the learnt kernels, which {_flags(instead)} replaces: leave out one of them.",
+            param_hint="--roughness",
+        )
+
+
+def _flags(names: Sequence[str]) -> str:
+    return " and ".join(f"--{name.replace('_', '-')}" for name in names)
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

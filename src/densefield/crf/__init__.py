@@ -14,4 +14,3 @@ from densefield.crf.model import CRF as CRF
 from densefield.crf.model import PHOTO_KERNELS as PHOTO_KERNELS
 from densefield.crf.options import CRFOptions as CRFOptions
 from densefield.crf.problem import Solution as Solution
-from densefield.crf.refine import refine as refine

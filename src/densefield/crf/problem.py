@@ -112,8 +112,8 @@ def build_problem(
     present = None
     if ignored is not None:
         present = (~ignored).astype(f.dtype).reshape(-1, 1)
-        parts = {name: _without_ignored(values, present) for name, values in parts.items()}
-    _check_data_range(options.data_range, parts)
+        parts = {name: without_ignored(values, present) for name, values in parts.items()}
+    check_data_range(options.data_range, parts)
 
     terms = []
     for kernel in kernels:
@@ -124,7 +124,7 @@ def build_problem(
         try:
             terms.append(grid.bind(names, parts, widths, kernel.normalization, mu, options, threads, present))
         except InputError:
-            _check_finite_parts(names, parts, shape)
+            check_finite_parts(names, parts, shape)
             if np.isfinite(grid.features(names, parts, widths, f.dtype, threads)).all():
                 raise
             raise InputError(
@@ -177,7 +177,7 @@ def checked_scores(
     return f
 
 
-def _without_ignored(values: npt.NDArray[np.generic], present: Array) -> npt.NDArray[np.generic]:
+def without_ignored(values: npt.NDArray[np.generic], present: Array) -> npt.NDArray[np.generic]:
     """Replaces the features of ignored pixels by those of one present pixel, so that nothing depends on them."""
     if not len(values):
         return values
@@ -186,14 +186,15 @@ def _without_ignored(values: npt.NDArray[np.generic], present: Array) -> npt.NDA
     return replaced
 
 
-def _check_data_range(data_range: object, parts: Parts) -> None:
+def check_data_range(data_range: object, parts: Parts) -> None:
+    """Raises unless a range per channel has as many numbers as the image channels."""
     if isinstance(data_range, tuple) and "channel" in parts and len(data_range) != parts["channel"].shape[1]:
         raise InputError(
             f"data_range has {len(data_range)} numbers, but the image has {parts['channel'].shape[1]} channels."
         )
 
 
-def _check_finite_parts(names: Sequence[str], parts: Parts, shape: tuple[int, ...]) -> None:
+def check_finite_parts(names: Sequence[str], parts: Parts, shape: tuple[int, ...]) -> None:
     """Raises, and names the first pixel, if the image or a feature holds NaN or infinity."""
     for name in names:
         finite = np.isfinite(parts[name]).all(axis=1) if name in parts else np.ones(1, bool)

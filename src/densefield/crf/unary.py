@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, SupportsIndex
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from densefield.crf.arrays import Array, as_array, checked_ignore, checked_numbers, split_mask
+from densefield.crf.label_mask import LabelMask, expanded, label_mask
 from densefield.crf.native import new_array
 from densefield.errors import InputError, InputTypeError, warn
-from densefield.labels import Void, binary_foreground, void_value
+from densefield.labels import Void
 
 Float32 = npt.NDArray[np.float32]
 
 LEAST_PROBABILITY = 1e-5  # smaller ones are raised to it, so that no label is impossible
-MOST_LABELS = 1 << 16  # larger labels are identifiers, not classes
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,7 @@ class Unary:
 
     def expand(self, marginals: Float32) -> Float32:
         """Marginals (K, …) as (L, …), with 0 for labels that do not occur."""
-        if self.labels is None:
-            return marginals
-        try:
-            full = np.zeros((self.num_classes, *marginals.shape[1:]), np.float32)
-        except MemoryError as error:
-            raise InputError(
-                f"the result has {self.num_classes} labels at {marginals[0].size} pixels, more than fits into memory. "
-                "Number the labels from 0: values, labels = numpy.unique(labels, return_inverse=True)."
-            ) from error
-        full[self.labels] = marginals
-        return full
+        return marginals if self.labels is None else expanded(marginals, self.labels, self.num_classes)
 
 
 def unary(
@@ -65,26 +55,21 @@ def unary(
     (array([[-0.11, -2.3 , -0.69],
            [-2.3 , -0.11, -0.69]], dtype=float32), array([0, 7]), 8)
     """
-    given = {"probabilities": probabilities, "labels": labels, "logits": logits}
-    names = [name for name, value in given.items() if value is not None]
-    if len(names) != 1:
-        raise InputError(
-            f"got {' and '.join(names) or 'neither probabilities nor labels nor logits'}, expected exactly one of them."
-        )
+    name = only_input(probabilities, labels, logits)
     ignore = checked_ignore(ignore)
-    values, masked = split_mask(given[names[0]])
-    if names[0] == "labels":
+    values, masked = split_mask({"probabilities": probabilities, "labels": labels, "logits": logits}[name])
+    if name == "labels":
         mask = as_array(
             values,
             "labels are",
             "an array of integers (rows, columns)",
             "Use numpy.asarray(labels, dtype=numpy.uint8).",
         )
-        return _from_labels(mask, num_classes, void, confidence, _union(ignore, masked))
+        return scores_of_mask(label_mask(mask, num_classes, void, _union(ignore, masked)), confidence)
     if masked is not None and masked.ndim > 2:
         masked = np.asarray(masked.any(axis=0))
     hidden = _union(ignore, masked)
-    if names[0] == "logits":
+    if name == "logits":
         f = as_array(
             values,
             "logits are",
@@ -98,6 +83,21 @@ def unary(
             )
         return Unary(f, ignore=hidden)
     return Unary(scores_from_probabilities(values, hidden), ignore=hidden)
+
+
+def only_input(probabilities: object, labels: object, logits: object) -> str:
+    """The name of the only argument that is given.
+
+    >>> only_input(None, [[0, 1]], None)
+    'labels'
+    """
+    given = {"probabilities": probabilities, "labels": labels, "logits": logits}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) != 1:
+        raise InputError(
+            f"got {' and '.join(names) or 'neither probabilities nor labels nor logits'}, expected exactly one of them."
+        )
+    return names[0]
 
 
 def scores_from_probabilities(probabilities: object, ignore: npt.NDArray[np.bool_] | None = None) -> Float32:
@@ -165,80 +165,24 @@ def _check_probabilities(p: Float32, foreground: bool) -> None:
         )
 
 
-def _from_labels(
-    given: Array, num_classes: int | None, void: Void, confidence: float, ignore: npt.NDArray[np.bool_] | None
-) -> Unary:
+def scores_of_mask(mask: LabelMask, confidence: float) -> Unary:
     """Scores of the labels that occur: log of the confidence, and of an equal share of the rest."""
-    count = None if num_classes is None else _checked_count(num_classes)
+    rows = len(mask.labels)
     probability = checked_numbers(confidence, "confidence", "a number")
-    known = np.ones(given.shape, bool)
-    if ignore is not None and ignore.shape == given.shape:
-        known = ~ignore
-        given = np.where(known, given, np.zeros((), given.dtype))  # ignored pixels may hold any values
-    labels = _checked_labels(given, count)
-    foreground = binary_foreground(labels, count, void)
-    # 255 as foreground is not void too.
-    unknown = void_value(None if foreground is not None and void == "auto" else void, labels, count)
-    if unknown is not None:
-        known &= labels != unknown
-    if foreground is not None:
-        labels, count = labels == foreground, 2
-    used = labels[known]
-    least, most = (int(used.min()), int(used.max())) if used.size else (0, 0)
-    count = max(most + 1, 2) if count is None else count
-    if least < 0 or most >= count:
-        what = "" if unknown is None else f", or {unknown} where unknown"
-        raise InputError(f"labels range from {least} to {most}, expected 0 to {count - 1}{what}.")
-    # If all pixels are unknown, all labels are equally probable.
-    present = np.flatnonzero(np.bincount(used.astype(np.intp, copy=False))) if used.size else np.arange(count)
-    rows = len(present)
     if probability.ndim or not 1 / max(rows, 2) < probability < 1:
         raise InputError(
             f"confidence is {confidence}, expected more than {1 / max(rows, 2):.3g}, which says "
             f"nothing about {max(rows, 2)} labels, and less than 1."
         )
-    scores = new_array(rows, *labels.shape)
+    scores = new_array(rows, *mask.rows.shape)
     if rows == 1:
         scores.fill(0)
-        return Unary(scores, present, count, ignore)
+        return Unary(scores, mask.labels, mask.num_classes, mask.ignore)
     scores.fill(np.log((1 - confidence) / (rows - 1)))
-    row_of = np.zeros(count, np.intp)
-    row_of[present] = np.arange(rows)
-    row = row_of[np.where(known, labels, 0).astype(np.intp, copy=False).ravel()]
-    scores.reshape(rows, -1)[row, np.arange(labels.size)] = np.log(confidence)
-    if used.size < labels.size:
-        scores[:, ~known] = -np.log(rows)
-    return Unary(scores, None if rows == count else present, count, ignore)
-
-
-def _checked_labels(given: Array, count: int | None) -> Array:
-    if given.dtype == np.bool_:
-        return given.view(np.uint8)
-    if not np.issubdtype(given.dtype, np.integer):
-        raise InputTypeError(
-            f"labels have dtype {given.dtype}, expected integers (rows, columns). Use labels.astype(numpy.uint8), or "
-            "probabilities= for probabilities."
-        )
-    if given.ndim == 3 and given.shape[-1] in (3, 4) and given.dtype == np.uint8:
-        raise InputError(
-            f"labels have shape {given.shape}, a picture in colours, expected integers (rows, columns). Number its "
-            "colours first, or read an indexed PNG without converting it."
-        )
-    most = int(given.max(initial=0))
-    if most >= max(MOST_LABELS, count or 0):
-        raise InputError(
-            f"labels go up to {most}, expected less than {MOST_LABELS}. Number them from 0: values, labels = "
-            "numpy.unique(labels, return_inverse=True)."
-        )
-    return given
-
-
-def _checked_count(count: object) -> int:
-    if isinstance(count, bool) or not isinstance(count, SupportsIndex) or not 2 <= count.__index__() <= MOST_LABELS:
-        raise InputError(
-            f"num_classes is {count!r}, expected an integer from 2 to {MOST_LABELS}; None takes it from the labels."
-        )
-    return count.__index__()
+    scores.reshape(rows, -1)[mask.rows.reshape(-1), np.arange(mask.rows.size)] = np.log(confidence)
+    if mask.known is not None:
+        scores[:, ~mask.known] = -np.log(rows)
+    return Unary(scores, None if rows == mask.num_classes else mask.labels, mask.num_classes, mask.ignore)
 
 
 def _union(one: Any, other: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:

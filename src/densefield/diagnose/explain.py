@@ -14,13 +14,16 @@ from densefield.crf.image_range import in_image_units
 from densefield.crf.mean_field import exponential, log_softmax
 from densefield.crf.model import CRF
 from densefield.crf.problem import Problem
-from densefield.crf.refine import chosen_crf, for_present_labels, inputs, refine
 from densefield.crf.unary import Unary
 from densefield.diagnose import inputs as input_checks
 from densefield.diagnose import kernels as kernel_checks
 from densefield.diagnose import result as result_checks
+from densefield.diagnose.masks import explain_mask, iterations, one_label
 from densefield.diagnose.result import Finding
 from densefield.errors import InputError
+from densefield.refinement.mask_input import mask_input, refined_mask
+from densefield.refinement.refine import check_combination, chosen_crf, for_present_labels, inputs, refine
+from densefield.refinement.scores import score_kernels
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,17 +63,28 @@ def explain(image: Any, **arguments: Any) -> list[Finding]:
     bound = signature(refine).bind(image, **arguments)
     bound.apply_defaults()
     given = bound.arguments
-    crf_arguments = {name: given.pop(name) for name in ("crf", "kernels", "iterations", "data_range", "threads")}
-    model, spacing = chosen_crf(**crf_arguments), given.pop("spacing")
-    labels, logits = given["labels"], given["logits"]
+    own = {name: given[name] for name in ("crf", "kernels", "confidence")}
+    labels, logits, roughness = given["labels"], given["logits"], given.pop("roughness")
+    check_combination(given["probabilities"], labels, logits, roughness, given["temperature"], **own)
+    options = {name: given.pop(name) for name in ("iterations", "data_range", "threads")}
+    spacing, crf, kernels = given.pop("spacing"), given.pop("crf"), given.pop("kernels")
     unary_input = next((each for each in (labels, given["probabilities"], logits) if each is not None), None)
     findings = list(
         input_checks.axes_in_wrong_order(image_array(split_mask(image)[0]), unary_input, has_class_axis=labels is None)
     )
     if findings:
         return findings  # inference cannot run
+    if labels is not None and all(each is None for each in own.values()):
+        photo, mask = mask_input(image, labels, given["num_classes"], given["void"], given["ignore"])
+        if mask.rows.size == 0:
+            raise InputError(f"the labels have shape {mask.rows.shape}, expected at least one pixel.")
+        found = refined_mask(photo, mask, roughness, spacing=spacing, **options)
+        known = input_checks.mask_of_labels(split_mask(labels)[0], given["num_classes"], given["void"])
+        return in_order([*known, *explain_mask(photo, mask, found, options["data_range"])])
     pixels, unary = inputs(**given)
-    model = for_present_labels(model, unary)
+    if all(each is None for each in own.values()):
+        kernels = score_kernels(unary.scores.shape[1:], spacing)
+    model = for_present_labels(chosen_crf(crf, kernels, **options), unary)
     problem = model.problem(unary.scores, pixels, ignore=unary.ignore, spacing=spacing)
     if problem.scores.size == 0:
         raise InputError(f"the scores have shape {unary.scores.shape}, expected at least one pixel.")
@@ -81,7 +95,10 @@ def explain(image: Any, **arguments: Any) -> list[Finding]:
     else:
         findings += input_checks.flat_probabilities(problem.scores)
     if len(unary.scores) == 1:
-        return [*findings, _one_label(unary), Finding("note", "0% of the pixels changed their label.")]
+        one = Finding("problem", "There is one label, which every pixel has.", "1 label", "Pass two or more.")
+        if unary.labels is not None:
+            one = one_label(unary.labels, unary.scores[0].size)
+        return [*findings, one, Finding("note", "0% of the pixels changed their label.")]
     if problem.scores.shape[1] == 1:
         return [Finding("problem", "There is one pixel, which has no neighbours.", "1 pixel", "Pass a larger image.")]
     return _findings(model, problem, image_array(pixels), unary, findings)
@@ -108,17 +125,6 @@ def _to_numpy(tensor: Any) -> npt.NDArray[Any]:
     return np.asarray(tensor.detach().cpu().float() if tensor.is_floating_point() else tensor.cpu())
 
 
-def _one_label(unary: Unary) -> Finding:
-    if unary.labels is None:
-        return Finding("problem", "There is one label, which every pixel has.", "1 label", "Pass two or more.")
-    return Finding(
-        "problem",
-        "The input has the same label everywhere, so there is nothing else to spread.",
-        f"label {int(unary.labels[0])} is the only one at {unary.scores[0].size} pixels",
-        "Check the mask.",
-    )
-
-
 def _findings(
     crf: CRF, problem: Problem, image: npt.NDArray[Any], unary: Unary, findings: list[Finding]
 ) -> list[Finding]:
@@ -141,8 +147,7 @@ def _findings(
     findings += alike
     findings += kernel_checks.widths(kernels, problem, bool(alike), crf.options.threads)
     findings += kernel_checks.weights(crf.kernels, len(unary.scores))
-    if crf.options.iterations == 0:
-        findings.append(Finding("problem", "Inference makes no iteration.", "iterations = 0", "Use 5 iterations."))
+    findings += iterations(crf)
 
     most = kernel_checks.largest_message(crf.kernels, problem)
     q = crf.marginals_of(problem).reshape(problem.scores.shape)
@@ -152,10 +157,15 @@ def _findings(
         sound = all(finding.severity == "note" for finding in findings)
         findings += result_checks.blank_after(before, after, margin[decided], most[decided], sound)
     sound = all(finding.severity == "note" for finding in findings)
-    findings.sort(key=lambda finding: finding.severity == "note")  # stable sort: causes stay before their effects
+    findings = in_order(findings)
     movable = float((margin < most)[decided].mean()) if before.size else 0.0
     findings.append(result_checks.summary(before, after, lambda: _largest_change(problem.scores, q), movable, sound))
     return findings
+
+
+def in_order(findings: list[Finding]) -> list[Finding]:
+    """Problems first; causes stay before their effects, and the last note stays last."""
+    return sorted(findings, key=lambda finding: finding.severity == "note")
 
 
 def _chunks(scores: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:

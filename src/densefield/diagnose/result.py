@@ -104,6 +104,14 @@ def blank_after(before: Labels, after: Labels, margin: Array, most: Array, sound
             else "Cure the problems above first.",
         )
         return
+    yield from vanished(before, after)
+
+
+def vanished(before: Labels, after: Labels) -> Iterator[Finding]:
+    """Labels that no pixel has any more."""
+    labels = int(max(before.max(initial=0), after.max(initial=0))) + 1
+    was = np.bincount(before, minlength=labels) / max(before.size, 1)
+    now = np.bincount(after, minlength=labels)
     gone = [label for label in range(labels) if was[label] > 0 and now[label] == 0]
     if gone:
         named = ", ".join(f"{label} ({percent(was[label])})" for label in gone[:5]) + (", …" if gone[5:] else "")

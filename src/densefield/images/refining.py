@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield.crf.model import CRF
-from densefield.crf.refine import refine
 from densefield.diagnose.explain import explain
 from densefield.diagnose.inputs import axes_in_wrong_order
 from densefield.diagnose.result import Finding
@@ -27,6 +26,8 @@ from densefield.io.messages import failure_line
 from densefield.io.progress import Progress
 from densefield.io.untrusted import check_array
 from densefield.labels import Void
+from densefield.metrics.decoding import DecodingMetric
+from densefield.refinement.refine import refine
 
 MANY_CLASSES = 256
 DATA_RANGE = 255.0  # read_image() scales every image to 0…255
@@ -39,9 +40,17 @@ class RefineSettings:
     Parameters
     ----------
     crf
-        The CRF.
+        A CRF to use instead of the learnt one.
+    iterations
+        Number of mean-field iterations, without `crf`; by default 5.
+    roughness
+        Distance of a mask's edges from the true ones in pixels; estimated by default.
+    temperature
+        Divisor of logits and of logarithms of probabilities.
     confidence
-        Probability that a label of a mask is correct.
+        Probability that a label of a mask is correct, in place of the estimate of roughness.
+    decode
+        What labels of pictures are chosen for: "accuracy", "iou" or "dice", see `densefield.metrics.decode`.
     num_classes
         The number of classes; by default one more than the highest label of each mask.
     void
@@ -53,12 +62,16 @@ class RefineSettings:
     explain
         Diagnose each pair with `densefield.explain`.
 
-    >>> RefineSettings(num_classes=21).confidence
-    0.7
+    >>> RefineSettings(num_classes=21).decode
+    'accuracy'
     """
 
-    crf: CRF = field(default_factory=CRF)
-    confidence: float = 0.7
+    crf: CRF | None = None
+    iterations: int | None = None
+    roughness: float | None = None
+    temperature: float | None = None
+    confidence: float | None = None
+    decode: DecodingMetric = "accuracy"
     num_classes: int | None = None
     void: Void = "auto"
     logits: bool = False
@@ -200,9 +213,9 @@ def refine_pair(pair: Pair, settings: RefineSettings, threads: int | None = None
             findings = tuple(explain(image, **_arguments(mask, settings, threads)))
         _check_memory(pair, mask, settings)
         probabilities, numbers = _refined(image, mask, settings, threads, pair.out.suffix.lower() not in ARRAYS)
-        write_result(pair.out, probabilities, mask, numbers)
+        write_result(pair.out, probabilities, mask, numbers, settings.decode)
         if pair.preview is not None:
-            after = best_labels(probabilities, numbers)
+            after = best_labels(probabilities, numbers, settings.decode)
             write_png(pair.preview, draw_preview(image, mask.labels(), after, mask.palette))
     except Exception as error:  # one damaged file must not stop a folder
         return Outcome(pair, form, findings, failure_line(error, pair.mask, pair.image))
@@ -245,8 +258,11 @@ def _arguments(mask: Mask, settings: RefineSettings, threads: int | None) -> dic
     num_classes = 2 if mask.form == "binary" and settings.num_classes is None else settings.num_classes
     return {
         **mask.unary(),
-        "num_classes": num_classes,
+        "roughness": settings.roughness,
+        "temperature": settings.temperature,
         "confidence": settings.confidence,
+        "num_classes": num_classes,
+        "iterations": settings.iterations,
         "crf": settings.crf,
         "data_range": DATA_RANGE,
         "threads": threads,

@@ -13,6 +13,7 @@ from densefield.errors import InputError
 from densefield.images.masks import MAX_CLASSES, Mask
 from densefield.images.palette import voc_palette
 from densefield.io.files import write_atomically
+from densefield.metrics.decoding import DecodingMetric, decode
 
 TIFF = (".tif", ".tiff")
 FORMATS = (".png", *TIFF, ".npy", ".npz")
@@ -36,10 +37,17 @@ def write_png(path: Path, picture: npt.NDArray[np.uint8], palette: npt.NDArray[n
     write_atomically(path, buffer.getvalue())
 
 
-def write_result(path: Path, probabilities: npt.NDArray[np.float32], mask: Mask, numbers: ClassNumbers = None) -> None:
+def write_result(
+    path: Path,
+    probabilities: npt.NDArray[np.float32],
+    mask: Mask,
+    numbers: ClassNumbers = None,
+    metric: DecodingMetric = "accuracy",
+) -> None:
     """Write probabilities (L, H, W) to .npy and .npz, and the best labels to pictures, in the form of the mask.
 
-    `numbers` are the labels of the rows of `probabilities`, (L,), by default 0, …, L-1.
+    `numbers` are the labels of the rows of `probabilities`, (L,), by default 0, …, L-1; `metric` is what the labels are
+    chosen for.
     """
     check_format(path)
     suffix = path.suffix.lower()
@@ -49,24 +57,26 @@ def write_result(path: Path, probabilities: npt.NDArray[np.float32], mask: Mask,
     elif suffix == ".npz":
         np.savez_compressed(buffer, probabilities=probabilities)
     elif suffix == ".png":
-        _result_picture(path, probabilities, mask, numbers).save(buffer, "PNG")
+        _result_picture(path, probabilities, mask, numbers, metric).save(buffer, "PNG")
     else:
-        _result_picture(path, probabilities, mask, numbers).save(buffer, "TIFF", compression="tiff_lzw")
+        _result_picture(path, probabilities, mask, numbers, metric).save(buffer, "TIFF", compression="tiff_lzw")
     write_atomically(path, buffer.getvalue())
 
 
-def best_labels(probabilities: npt.NDArray[np.float32], numbers: ClassNumbers = None) -> npt.NDArray[np.intp]:
-    """The most probable label of each pixel, (H, W).
+def best_labels(
+    probabilities: npt.NDArray[np.float32], numbers: ClassNumbers = None, metric: DecodingMetric = "accuracy"
+) -> npt.NDArray[np.intp]:
+    """The label of each pixel, (H, W): the most probable, or the choice for another metric.
 
     >>> best_labels(np.array([[[0.2, 0.9]], [[0.8, 0.1]]], np.float32), np.array([7, 300])).tolist()
     [[300, 7]]
     """
-    rows: npt.NDArray[np.intp] = probabilities.argmax(axis=0)
+    rows: npt.NDArray[np.intp] = probabilities.argmax(axis=0) if metric == "accuracy" else decode(probabilities, metric)
     return rows if numbers is None else numbers[rows]
 
 
 def _result_picture(
-    path: Path, probabilities: npt.NDArray[np.float32], mask: Mask, numbers: ClassNumbers
+    path: Path, probabilities: npt.NDArray[np.float32], mask: Mask, numbers: ClassNumbers, metric: DecodingMetric
 ) -> Image.Image:
     """The picture in the form of the mask: indexed with its palette, binary with its two values, soft, or grey labels.
 
@@ -74,7 +84,7 @@ def _result_picture(
     """
     if mask.form == "soft":
         return Image.fromarray(np.rint(probabilities[1] * 255).astype(np.uint8))
-    labels = best_labels(probabilities, numbers)
+    labels = best_labels(probabilities, numbers, metric)
     if mask.form == "binary":
         return Image.fromarray((labels * mask.foreground).astype(np.uint16 if mask.sixteen_bits else np.uint8))
     count = len(probabilities) if numbers is None else int(numbers[-1]) + 1

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from densefield import CRF, Custom, InputError, InputTypeError, InputWarning, Spatial, refine
+from densefield.crf.model import PHOTO_KERNELS
 from densefield.crf.unary import unary
 from tests.support.two_halves import probabilities_of, two_halves
 
@@ -22,10 +23,10 @@ def test_equivalent_labels_probabilities_and_logits_give_the_same():
     image, mask = two_halves()
     p = probabilities_of(mask)
     results = [
-        refine(image, labels=mask),
-        refine(image, probabilities=p),
-        refine(image, logits=np.log(p)),
-        refine(image, logits=np.log(p) + 3),
+        refine(image, labels=mask, confidence=0.7, kernels=PHOTO_KERNELS),
+        refine(image, probabilities=p, kernels=PHOTO_KERNELS),
+        refine(image, logits=np.log(p), kernels=PHOTO_KERNELS),
+        refine(image, logits=np.log(p) + 3, kernels=PHOTO_KERNELS),
     ]
     for result in results[1:]:
         assert np.allclose(result, results[0], atol=1e-5)  # logits rounded to float32
@@ -108,8 +109,9 @@ def test_masked_elements_are_ignored():
     assert np.array_equal(refine(photo, labels=mask), expected)
     p = probabilities_of(mask)
     p[:, out] = np.nan
-    from_p = refine(image, probabilities=np.ma.array(p, mask=np.broadcast_to(out, p.shape)))
-    assert np.allclose(from_p[:, ~out], expected[:, ~out], atol=1e-5)  # probabilities, rounded
+    from_p = refine(image, probabilities=np.ma.array(p, mask=np.broadcast_to(out, p.shape)), kernels=PHOTO_KERNELS)
+    classic = refine(image, labels=mask, ignore=out, kernels=PHOTO_KERNELS)
+    assert np.allclose(from_p[:, ~out], classic[:, ~out], atol=1e-5)  # probabilities, rounded
 
 
 def test_ignored_pixels_may_hold_nan():
@@ -122,6 +124,7 @@ def test_ignored_pixels_may_hold_nan():
     assert np.allclose(refine(photo, labels=mask, ignore=out)[:, ~out], expected[:, ~out], atol=1e-6)
     logits = np.log(probabilities_of(mask))
     logits[:, out] = np.nan
+    expected = refine(image, logits=np.log(probabilities_of(mask)), ignore=out)
     assert np.allclose(refine(image, logits=logits, ignore=out)[:, ~out], expected[:, ~out], atol=1e-5)
 
 

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from densefield.crf.arrays import checked_ignore, image_array, split_mask
+from densefield.crf.arrays import checked_numbers, image_array
 from densefield.crf.kernels import Custom, Kernel
+from densefield.crf.label_mask import expanded
 from densefield.crf.model import CRF, PHOTO_KERNELS
-from densefield.crf.unary import Unary, unary
+from densefield.crf.unary import Unary, only_input, unary
 from densefield.errors import InputError, InputTypeError
+from densefield.filters.threads import check_threads
 from densefield.labels import Void
+from densefield.refinement.mask_input import (
+    check_label_shape,
+    mask_input,
+    refined_mask,
+    split_image,
+    warn_of_range,
+    without_edges,
+)
+from densefield.refinement.scores import possible_labels, score_kernels
 
 if TYPE_CHECKING:  # which needs torch
     from densefield.nn.dense_crf import DenseCRF
@@ -29,7 +41,9 @@ def refine(
     logits: Any = None,  # (L, H, W)
     num_classes: int | None = None,
     void: Void = "auto",
-    confidence: float = 0.7,
+    roughness: float | None = None,
+    temperature: float | None = None,
+    confidence: float | None = None,
     crf: CRF | DenseCRF | None = None,
     kernels: Sequence[Kernel] | None = None,
     iterations: int | None = None,
@@ -39,6 +53,9 @@ def refine(
     threads: int | None = None,
 ) -> npt.NDArray[np.float32]:
     """Probabilities (L, H, W) that follow the edges of the image, from a mask of labels, probabilities, or logits.
+
+    How far the edges of a mask may move depends on how rough it is, which is estimated from mask and image. Parameters
+    were learnt on photos; docs/refinement.md describes the method and compares it with other tools.
 
     Arrays may be NumPy arrays, Pillow images, torch tensors on the CPU, or anything else with ``__array__``. Masked
     elements of masked arrays are ignored, as with `ignore`.
@@ -59,12 +76,19 @@ def refine(
     void
         The value of `labels` that means unknown. "auto" is 255, unless there are more than 255 classes. With None every
         value is a label.
+    roughness
+        How far the edges of `labels` lie from the true ones, in pixels; estimated by default. 1 is for masks that are
+        nearly exact.
+    temperature
+        Number by which logits, or logarithms of probabilities, are divided: above 1 for overconfident networks.
     confidence
-        Probability that a label of the mask is correct. The other labels of the mask share the rest.
+        Probability that a label of the mask is correct, at every pixel alike; the other labels of the mask share the
+        rest. This is the usual model of dense CRFs, which replaces the estimate of roughness. `kernels` and `crf` use
+        it too, with 0.7 by default.
     crf
         A CRF to use instead of `kernels` and `iterations`, such as a tuned one: CRF.load("crf.toml").
     kernels
-        By default Spatial(3, weight=3) and Bilateral(60, 10, weight=5).
+        Kernels to use instead of the learnt ones.
     iterations
         Number of mean-field iterations, by default 5.
     ignore
@@ -77,16 +101,61 @@ def refine(
         Number of threads, by default all available processors.
 
     >>> import numpy as np
-    >>> image = np.zeros((4, 6, 3), np.uint8)
-    >>> image[:, 3:] = 255
-    >>> rough = np.array([[0, 0, 0, 0, 1, 1]] * 4)  # one column too wide
-    >>> refine(image, labels=rough).argmax(0)[0]
-    array([0, 0, 0, 1, 1, 1])
+    >>> image = np.zeros((20, 30, 3), np.uint8)
+    >>> image[:, 12:] = 255
+    >>> rough = np.zeros((20, 30), np.uint8)
+    >>> rough[:, 15:] = 1  # three columns too late
+    >>> refine(image, labels=rough).argmax(0)[0].argmax()
+    np.int64(12)
     """
-    model = chosen_crf(crf, kernels, iterations, data_range, threads)
-    pixels, scores = inputs(image, probabilities, labels, logits, num_classes, void, confidence, ignore)
-    q = for_present_labels(model, scores).marginals(scores.scores, pixels, ignore=scores.ignore, spacing=spacing)
-    return scores.expand(q)
+    check_combination(probabilities, labels, logits, roughness, temperature, confidence, crf, kernels)
+    if labels is not None and confidence is None and crf is None and kernels is None:
+        pixels, mask = mask_input(image, labels, num_classes, void, ignore)
+        found = refined_mask(pixels, mask, roughness, iterations, spacing, data_range, threads)
+        if data_range is None:
+            warn_of_range(pixels, mask)
+        q = without_edges(mask) if found is None else found.marginals
+        return expanded(q, mask.labels, mask.num_classes)
+    pixels, scores = inputs(image, probabilities, labels, logits, num_classes, void, confidence, temperature, ignore)
+    if crf is None and kernels is None and confidence is None:
+        kernels = score_kernels(scores.scores.shape[1:], spacing)
+        scores = possible_labels(scores, check_threads(threads))
+    model = for_present_labels(chosen_crf(crf, kernels, iterations, data_range, threads), scores)
+    return scores.expand(model.marginals(scores.scores, pixels, ignore=scores.ignore, spacing=spacing))
+
+
+def check_combination(
+    probabilities: object,
+    labels: object,
+    logits: object,
+    roughness: object,
+    temperature: object,
+    confidence: object,
+    crf: object,
+    kernels: object,
+) -> None:
+    """Raises if an argument of refine() is given that has no effect."""
+    only_input(probabilities, labels, logits)
+    own = [
+        name for name, value in {"confidence": confidence, "crf": crf, "kernels": kernels}.items() if value is not None
+    ]
+    if roughness is not None:
+        if labels is None:
+            raise InputError("got roughness= without labels=: it is for masks. Leave it out.")
+        if own:
+            raise InputError(f"got roughness= together with {own[0]}=, expected one of them.")
+    if confidence is not None and labels is None:
+        raise InputError("got confidence= without labels=: it is for masks. Use temperature=.")
+    if temperature is not None and labels is not None:
+        raise InputError("got temperature= with labels=: it is for probabilities and logits. Use roughness=.")
+
+
+def checked_temperature(temperature: object) -> float:
+    """The temperature as a number."""
+    value = checked_numbers(temperature, "temperature", "a number above 0")
+    if value.ndim or not 0 < value < np.inf:
+        raise InputError(f"temperature is {temperature!r}, expected a finite number above 0; 1 has no effect.")
+    return float(value)
 
 
 def inputs(
@@ -96,41 +165,28 @@ def inputs(
     logits: Any,
     num_classes: int | None,
     void: Void,
-    confidence: float,
+    confidence: float | None,
+    temperature: float | None,
     ignore: npt.NDArray[np.bool_] | None,
 ) -> tuple[Any, Unary]:
     """The image and the unary scores of the arguments of refine(); masks of masked arrays are added to `ignore`."""
-    pixels, masked = split_mask(image)
-    if masked is not None:
-        given: Any = next((each for each in (probabilities, labels, logits) if each is not None), ())
-        axes = np.ndim(given) - (labels is None and np.ndim(given) > 2)
-        masked = np.asarray(masked.any(axis=-1)) if masked.ndim > axes else masked
-        more = checked_ignore(ignore, masked.shape)
-        ignore = masked if more is None else masked | more
+    given: Any = next((each for each in (probabilities, labels, logits) if each is not None), ())
+    axes = np.ndim(given) - (labels is None and np.ndim(given) > 2)
+    pixels, ignore = split_image(image, axes, ignore)
     scores = unary(
-        probabilities, labels, logits, num_classes=num_classes, void=void, confidence=confidence, ignore=ignore
+        probabilities,
+        labels,
+        logits,
+        num_classes=num_classes,
+        void=void,
+        confidence=0.7 if confidence is None else confidence,
+        ignore=ignore,
     )
     if labels is not None:
-        _check_label_shape(scores.scores.shape[1:], image_array(pixels).shape)
+        check_label_shape(scores.scores.shape[1:], image_array(pixels).shape)
+    if temperature is not None:
+        scores = replace(scores, scores=scores.scores / np.float32(checked_temperature(temperature)))
     return pixels, scores
-
-
-def _check_label_shape(labels: tuple[int, ...], image: tuple[int, ...]) -> None:
-    """Raises unless a mask has the size of the image."""
-    if image in (labels, (*labels, image[-1] if image else 0)):
-        return
-    hint = ""
-    if labels[:2] == image[:2] and len(labels) == 3:
-        hint = " Use labels[..., 0]." if labels[2] == 1 else " For one-hot labels use labels.argmax(axis=-1)."
-    elif labels == image[1:]:
-        hint = " The image has its channels first: use numpy.moveaxis(image, 0, -1)."
-    elif labels == image[1::-1]:
-        hint = " Rows and columns are swapped."
-    elif len(labels) == 2 and len(image) in (2, 3):
-        hint = (
-            f" Resize them without blending, such as by PIL.Image.NEAREST, to {image[0]} rows and {image[1]} columns."
-        )
-    raise InputError(f"labels have shape {labels}, but the image has {image}: expected {image[:2]}.{hint}")
 
 
 def for_present_labels(crf: CRF, unary: Unary) -> CRF:
