@@ -5,8 +5,9 @@ and `logits` (L, H, W); it returns labels (H, W). Tools that take masks only get
 background. A tool whose package is missing raises ImportError; `unavailable` says so in one line.
 
 pydensecrf has the parameters of its README. The distance of GrabCut's and the random walker's seeds, the guided
-filter's radius and epsilon, and the domain transform's widths were chosen by hand on up to 20 photos of the train split,
-one setting for all kinds. Those lengths are for photos whose longest side has 500 pixels, and grow with the photo.
+filter's radius and epsilon, and the domain transform's widths were chosen by hand on up to 20 photos of the train
+split, one setting for all kinds. Those lengths are for photos whose longest side has 500 pixels, and grow with the
+photo.
 """
 
 from __future__ import annotations

@@ -150,6 +150,7 @@ void edge_margins(const MaskView& mask, const Displacement* displacements, float
     const std::int32_t pair = mask.pair(pixel);
     if (pair < 0) return;
     const Displacement& moved = displacements[pair];
+    if (moved.offset == 0 && moved.shift_x == 0 && moved.shift_y == 0) return;
     const Normal normal = normal_of(mask, pixel, place);
     const float sign = normal.inner ? 1.0f : -1.0f;  // the outward normal points from the inner to the outer label
     const float outward = sign * (moved.shift_x * normal.direction[2] + moved.shift_y * normal.direction[1]);

@@ -73,12 +73,12 @@ def test_every_option_is_passed_on(here):
 
 
 def test_roughness_temperature_and_decoding_are_passed_on(here):
-    options = "--roughness 1.5 --iterations 2".split()
+    options = ["--roughness", "1.5", "--iterations", "2"]
     assert command(here, "photo.png", "labels.png", "-o", "out.npy", *options).exit_code == 0
     assert np.array_equal(np.load(here / "out.npy"), refine(PHOTO, labels=MASK, roughness=1.5, iterations=2))
     logits = np.stack([np.zeros(MASK.shape), 4.0 * MASK - 2.2]).astype(np.float32)
     np.save(here / "logits.npy", logits)
-    options = "--logits --temperature 3 --decode dice".split()
+    options = ["--logits", "--temperature", "3", "--decode", "dice"]
     assert command(here, "photo.png", "logits.npy", "-o", "out.png", *options).exit_code == 0
     expected = decode(refine(PHOTO, logits=logits, temperature=3), "dice")
     assert np.array_equal(read(here / "out.png"), expected)

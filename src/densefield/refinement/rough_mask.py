@@ -5,7 +5,7 @@
 2. Scores grow with the distance from the edge, over a length given by the roughness.
 3. Log-likelihoods of colours are added (`colour_model`).
 4. A CRF couples the pixels near the edges. The others are certain, and too far away to matter.
-5. A very rough mask is refined twice: first at a lower resolution, then as a mask of a quarter of the roughness.
+5. A very rough mask is refined twice: first at a lower resolution, then as a mask of a third of the roughness.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BAND = 1.2  # widths of the confidence from the edge at which no label can chang
 SOURCES = 0.25  # widths of the bilateral kernel beyond, from which messages come
 
 VERY_ROUGH = 9.0  # units: masks of more are refined twice
-LEFT = 0.25  # roughness after the first time, over that before
+LEFT = 0.35  # roughness after the first time, over that before
 
 
 @dataclass(frozen=True)
