@@ -1,6 +1,6 @@
 """Models of the colours of labels, compared on rough masks of photos of the train split.
 
-    python benchmarks/colour_models.py --photos 40
+    python benchmarks/colour_models.py
 
 Everything else is as in `refine`. "histogram" is what `refine` uses. "mixture" has five Gaussians per label, like
 GrabCut. "filter" has no model: a second, wide bilateral kernel carries colours from the inside of each label in every
@@ -80,6 +80,7 @@ def mixture(mask: LabelMask, photo: Photo, weight: float) -> EdgeBand:
         chosen = core if len(core) >= 50 else np.flatnonzero(own)
         chosen = rng.permutation(chosen)[:MOST_PIXELS]
         count = min(COMPONENTS, len(chosen))
+        chosen = np.resize(chosen, max(2, len(chosen)))  # a mixture needs two samples
         fitted = GaussianMixture(count, reg_covar=10.0, random_state=SEED, max_iter=200, tol=1e-2)
         logs.append(fitted.fit(colours[chosen]).score_samples(colours[band.points]))
     likelihoods = np.array(logs) - np.mean(logs, axis=0)
@@ -117,7 +118,7 @@ def found(mask: LabelMask, photo: Photo) -> tuple[object, Roughness]:
 
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--photos", type=int, default=40)
+    parser.add_argument("--photos", type=int, default=24)
     options = parser.parse_args(arguments)
     results: dict[tuple[str, float], list[tuple[float, float, float]]] = {}
     for number, photo in enumerate(photos("train", options.photos)):
