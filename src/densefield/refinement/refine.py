@@ -105,8 +105,8 @@ def refine(
     >>> image[:, 12:] = 255
     >>> rough = np.zeros((20, 30), np.uint8)
     >>> rough[:, 15:] = 1  # three columns too late
-    >>> refine(image, labels=rough).argmax(0)[0].argmax()
-    np.int64(12)
+    >>> int(refine(image, labels=rough).argmax(0)[0].argmax())
+    12
     """
     check_combination(probabilities, labels, logits, roughness, temperature, confidence, crf, kernels)
     if labels is not None and confidence is None and crf is None and kernels is None:
