@@ -13,8 +13,9 @@ from densefield.refinement.registration import Displacement, register, sharpness
 
 # Chosen on the training photos, see docs/refinement.md.
 PART_OF_BLOCK = 0.5  # roughness of a mask in blocks, over the block's size
-SHARP, ROUGH = 2.0, 3.0  # units: roughness of masks whose edges agree with those of the image, and of others
-MIDDLE, STEEPNESS = 1.6, 16.0  # sharpness half-way between them, and how fast the roughness changes there
+SHARP, ROUGH = 1.75, 12.0  # units: roughness of masks whose edges agree with those of the image, and of others
+INCREASE, DECAY = 14.0, 0.16  # of the roughness at an agreement of 1, and how fast it falls with the agreement
+UNKNOWN = 3.0  # units: roughness of masks with too many labels for edge profiles
 SPECKLED = 5.0  # units: roughness of masks with holes and specks
 MOST_SPECKLE = 0.09  # share of the pixels at edges that are in the minority around them, in other masks
 LEAST_WIDTH = 0.1  # pixels
@@ -58,7 +59,7 @@ def estimate_roughness(edges: MaskEdges, given: float | None = None) -> Roughnes
     if size is not None:
         return Roughness(PART_OF_BLOCK * size if given is None else most, block=size)
     if not edges.profiles:  # more labels than are looked at in pairs
-        return Roughness(ROUGH * edges.unit if given is None else most)
+        return Roughness(UNKNOWN * edges.unit if given is None else most)
     moved = tuple(register(edges.profiles, most / edges.unit))
     lengths = [0.0 if each is None else each.length for each in edges.profiles]
     agreement = sum(
@@ -66,7 +67,7 @@ def estimate_roughness(edges: MaskEdges, given: float | None = None) -> Roughnes
         for profile, at, length in zip(edges.profiles, moved, lengths, strict=True)
         if profile is not None
     ) / sum(lengths)
-    width = SHARP + (ROUGH - SHARP) / (1 + np.exp(min(STEEPNESS * (agreement - MIDDLE), 50.0)))
+    width = min(SHARP + INCREASE * np.exp((1 - agreement) / DECAY), ROUGH)
     if speckle(edges.labels) > MOST_SPECKLE:
         width = SPECKLED
     width *= edges.unit
