@@ -2,10 +2,11 @@
 
     python benchmarks/learn_refinement.py --output src/densefield/refinement/learnt.json
 
-Masks: for rough masks of all kinds, gradients of the log-likelihood of the true labels near the edges, back-tracked
-through all iterations of the CRF, fit how scores grow with the distance from the edge, the weight of colours, and the
-widths and weights of both kernels. Each of them follows a power law in the roughness. Scores of a network: the same for
-the kernels, on the network's own photos. Each epoch gives candidates. Of these and the initial values, the one with the
+Masks: for rough masks of all kinds, and the most probable labels of a network, gradients of the log-likelihood of the
+true labels near the edges, back-tracked through all iterations of the CRF, fit how scores grow with the distance from
+the edge, the weight of colours, and the widths and weights of both kernels. Each of them follows a power law in the
+roughness. Scores of a network: the same for the weight of colours and the kernels, on the network's own photos. Each
+epoch gives candidates. Of these and the initial values, the one with the
 highest mean IoU is written: for masks on other photos of the train split; for scores, whose mean IoU hardly depends on
 the kernels, the one with the highest accuracy near edges among those of equal mean IoU to one digit.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from itertools import product
 from pathlib import Path
@@ -31,21 +32,23 @@ from torch.func import functional_call
 
 from densefield import CRF, Custom, DenseCRF
 from densefield.crf.label_mask import label_mask
+from densefield.crf.options import CRFOptions
 from densefield.crf.unary import unary
-from densefield.refinement.colour_model import colour_model
 from densefield.refinement.mask_edges import MaskEdges
 from densefield.refinement.parameters import FILE, Learnt, MaskParameters, PowerLaw, ScoreParameters, as_json, learnt
-from densefield.refinement.rough_mask import EdgeBand, Model, edge_band, mask_edges, refine_mask
+from densefield.refinement.rough_mask import EdgeBand, Model, edge_band, mask_colours, mask_edges, refine_mask
 from densefield.refinement.roughness import estimate_roughness
-from densefield.refinement.scores import kernels_for_scores
+from densefield.refinement.scores import kernels_for_scores, possible_labels, with_colours
 
 SEED = 20151
 MASK_KINDS = tuple(RECIPES)
 NETWORK_KINDS = ("network scores", "network low resolution")
+NETWORK_MASK = "network argmax"
 THREADS = 2
 STRENGTHS = (1.0, 1.5, 2.0, 3.0)
 WEIGHTS = (1.0, 4.0, 8.0)
 COLOUR_WIDTHS = (1.0, 0.65)
+COLOUR_WEIGHTS = (1.0, 2.0)
 LEAST_SIGMA = 1.5  # pixels: a narrower spatial kernel makes a lattice of more vertices than pixels
 START = Learnt(
     MaskParameters(
@@ -58,7 +61,7 @@ START = Learnt(
         sigma_rgb=PowerLaw(12.0),
         bilateral_weight=PowerLaw(2.5),
     ),
-    ScoreParameters(sigma=1.5, weight=0.5, sigma_xy=12.0, sigma_rgb=12.0, bilateral_weight=1.0),
+    ScoreParameters(colour_weight=0.05, sigma=1.5, weight=0.5, sigma_xy=12.0, sigma_rgb=12.0, bilateral_weight=1.0),
 )
 
 
@@ -110,9 +113,9 @@ def _sides(edges: MaskEdges) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int3
 
 def _likelihoods(band: EdgeBand, core: float) -> npt.NDArray[np.float32]:
     """Return the log-likelihoods (K, M) of the points' colours."""
-    model = colour_model(band.edges, band.margins, core, weight=1.0)
-    bins = (model.channels[band.points] * np.array(model.scale)).astype(np.int64) @ model.levels ** np.arange(3)[::-1]
-    return model.log_likelihoods[:, bins]
+    likelihoods = np.zeros_like(band.scores)
+    mask_colours(band.edges, band.margins, core).add_to(likelihoods, 1.0, band.points)
+    return likelihoods
 
 
 class MaskModel(torch.nn.Module):
@@ -174,7 +177,19 @@ def log_likelihood_loss(log_marginals: Tensor, truth: Tensor) -> Tensor:
     return torch.nn.functional.nll_loss(log_marginals.T, truth, ignore_index=-1)
 
 
-def learn_masks(start: MaskParameters, chosen: Sequence[Photo], epochs: int) -> Iterator[MaskParameters]:
+Case = tuple[Photo, npt.NDArray[np.uint8]]  # a photo and a rough mask
+
+
+def mask_cases(chosen: Iterable[Photo], scored: Iterable[Photo]) -> Iterator[Case]:
+    """Iterate over rough masks of photos, and the most probable labels of those with a network's scores."""
+    for photo in chosen:
+        for kind in MASK_KINDS:
+            yield photo, rough_masks.rough_mask(photo, kind)
+    for photo in scored:
+        yield photo, network_input(photo, NETWORK_MASK)["labels"]
+
+
+def learn_masks(start: MaskParameters, cases: Iterable[Case], epochs: int) -> Iterator[MaskParameters]:
     """Iterate over candidates: the initial values, then the mean of the values of each epoch's second half.
 
     Each epoch's values are candidates with greater strengths too: a likelihood is lowered by single errors of confident
@@ -183,10 +198,8 @@ def learn_masks(start: MaskParameters, chosen: Sequence[Photo], epochs: int) -> 
     yield start
     samples = [
         sample
-        for photo in chosen
-        for kind in MASK_KINDS
-        if (sample := mask_sample(photo, rough_masks.rough_mask(photo, kind), start)) is not None
-        and bool((sample.truth >= 0).any())
+        for photo, rough in cases
+        if (sample := mask_sample(photo, rough, start)) is not None and bool((sample.truth >= 0).any())
     ]
     print(f"{len(samples)} rough masks", file=sys.stderr)
     model = MaskModel(start)
@@ -218,22 +231,21 @@ def stronger(parameters: MaskParameters, factor: float) -> MaskParameters:
     return replace(parameters, strength=PowerLaw(law.value * factor, law.power - np.log(factor) / np.log(16)))
 
 
-def mean_iou_of_masks(parameters: MaskParameters, chosen: Sequence[Photo]) -> float:
-    """Return the mean IoU over kinds and photos."""
+def mean_iou_of_masks(parameters: MaskParameters, cases: Iterable[Case]) -> float:
+    """Return the mean IoU over rough masks."""
     values = []
-    for photo in chosen:
-        for kind in MASK_KINDS:
-            mask = label_mask(rough_masks.rough_mask(photo, kind))
-            if len(mask.labels) > 1:
-                found = refine_mask(mask, photo.image.reshape(-1, 3), Model(parameters), threads=THREADS)
-                values.append(Judge(photo.truth)(mask.labels[found.marginals.argmax(axis=0)])["iou"])
+    for photo, rough in cases:
+        mask = label_mask(rough)
+        if len(mask.labels) > 1:
+            found = refine_mask(mask, photo.image.reshape(-1, 3), Model(parameters), threads=THREADS)
+            values.append(Judge(photo.truth)(mask.labels[found.marginals.argmax(axis=0)])["iou"])
     return 100 * float(np.mean(values))
 
 
 def learn_scores(start: ScoreParameters, epochs: int) -> Iterator[ScoreParameters]:
     """Iterate over candidates for scores of a network, like learn_masks().
 
-    Each epoch's values are candidates with larger weights and narrower colours too.
+    Each epoch's values are candidates with larger weights, narrower colours and a larger weight of colours too.
     """
     yield start
     samples = []
@@ -242,28 +254,34 @@ def learn_scores(start: ScoreParameters, epochs: int) -> Iterator[ScoreParameter
         image = torch.from_numpy(photo.image).permute(2, 0, 1)[None].float()
         for kind in NETWORK_KINDS:
             scores = unary(**network_input(photo, kind)).scores
-            samples.append((torch.from_numpy(scores)[None].float(), image, truth))
+            problem = CRF(kernels_for_scores(start, 1.0)).problem(scores, photo.image)
+            coloured = with_colours(problem, photo.image, CRFOptions(threads=THREADS), weight=1.0).scores
+            likelihoods = torch.from_numpy(coloured - problem.scores).half()
+            samples.append((torch.from_numpy(scores)[None].float(), likelihoods, image, truth))
     crf = DenseCRF(len(samples[0][0][0]), kernels_for_scores(start, 1.0), threads=THREADS)
-    optimizer = torch.optim.Adam(crf.parameters(), lr=0.03)
+    log_weight = torch.nn.Parameter(torch.tensor(start.colour_weight).log())
+    optimizer = torch.optim.Adam([log_weight, *crf.parameters()], lr=0.03)
     order = np.random.default_rng(SEED)
     for epoch in range(epochs):
         losses = []
         for batch in np.array_split(order.permutation(len(samples)), max(1, len(samples) // 8)):
             optimizer.zero_grad()
             for place in batch:
-                scores, image, truth = samples[place]
-                loss = log_likelihood_loss(crf(scores, image)[0].flatten(1), truth.flatten())
+                scores, likelihoods, image, truth = samples[place]
+                coloured = scores + log_weight.exp() * likelihoods.float().reshape(scores.shape)
+                loss = log_likelihood_loss(crf(coloured, image)[0].flatten(1), truth.flatten())
                 (loss / len(batch)).backward()
                 losses.append(loss.item())
             optimizer.step()
         spatial, bilateral = crf.to_numpy().kernels
         widths = (np.mean(spatial.sigma), spatial.weight, np.mean(bilateral.sigma_xy), np.mean(bilateral.sigma_rgb))
-        found = ScoreParameters(*(float(each) for each in (*widths, bilateral.weight)))
+        found = ScoreParameters(log_weight.exp().item(), *(float(each) for each in (*widths, bilateral.weight)))
         found = replace(found, sigma=max(found.sigma, LEAST_SIGMA))
         print(f"epoch {epoch + 1}: -log q {np.mean(losses):.4f}  {found}", file=sys.stderr)
-        for factor, narrower in product(WEIGHTS, COLOUR_WIDTHS):
+        for factor, narrower, coloured in product(WEIGHTS, COLOUR_WIDTHS, COLOUR_WEIGHTS):
             weights = {"weight": factor * found.weight, "bilateral_weight": factor * found.bilateral_weight}
-            yield replace(found, sigma_rgb=narrower * found.sigma_rgb, **weights)
+            colours = {"sigma_rgb": narrower * found.sigma_rgb, "colour_weight": coloured * found.colour_weight}
+            yield replace(found, **weights, **colours)
 
 
 def value_of_scores(parameters: ScoreParameters, chosen: Sequence[Photo]) -> tuple[float, float]:
@@ -272,8 +290,10 @@ def value_of_scores(parameters: ScoreParameters, chosen: Sequence[Photo]) -> tup
     values = []
     for photo in chosen:
         for kind in NETWORK_KINDS:
-            q = crf.marginals(unary(**network_input(photo, kind)).scores, photo.image)
-            found = Judge(photo.truth)(q.argmax(axis=0))
+            scores = possible_labels(unary(**network_input(photo, kind)), THREADS)
+            problem = crf.problem(scores.scores, photo.image)
+            q = crf.marginals_of(with_colours(problem, photo.image, crf.options, weight=parameters.colour_weight))
+            found = Judge(photo.truth)(scores.expand(q).argmax(axis=0))
             values.append((found["iou"], found["edge"]))
     iou, edge = 100 * np.nanmean(values, axis=0)
     return round(float(iou), 1), float(edge)
@@ -302,7 +322,10 @@ def main(arguments: Sequence[str]) -> None:
         places = np.linspace(0, len(chosen) - 1, options.judged).astype(int)
         judged = [chosen[place] for place in places]
         learning = [photo for place, photo in enumerate(chosen) if place not in places]
-        mask = best(learn_masks(START.mask, learning, options.epochs), lambda each: mean_iou_of_masks(each, judged))
+        scored = list(network_photos("train"))
+        cases = mask_cases(learning, scored[::2])
+        judging = list(mask_cases(judged, scored[1::2]))
+        mask = best(learn_masks(START.mask, cases, options.epochs), lambda each: mean_iou_of_masks(each, judging))
     if "scores" in options.parts:
         judged = list(network_photos("train"))
         scores = best(learn_scores(START.scores, options.epochs), lambda each: value_of_scores(each, judged))

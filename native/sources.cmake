@@ -3,6 +3,7 @@ set(DENSEFIELD_SOURCES
   base/memory_cache.cpp
   base/thread_load.cpp
   base/thread_pool.cpp
+  image/colour_mixture.cpp
   image/label_distance.cpp
   image/mask_edges.cpp
   lattice/build.cpp

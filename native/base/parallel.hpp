@@ -186,4 +186,12 @@ void parallel_for(int threads, std::int64_t items, const Task& task) {
   if (failure) std::rethrow_exception(failure);
 }
 
+// Calls task(first, last, worker) for ranges that together are 0 … count-1.
+template <class Task>
+void parallel_for_ranges(int threads, std::int64_t count, const Task& task) {
+  constexpr std::int64_t range = 1 << 13;
+  parallel_for(threads, (count + range - 1) / range,
+               [&](std::int64_t i, int worker) { task(i * range, std::min((i + 1) * range, count), worker); });
+}
+
 }  // namespace densefield

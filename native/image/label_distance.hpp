@@ -13,6 +13,13 @@ struct Grid {
   std::int64_t num_pixels() const { return size[0] * size[1] * size[2]; }
 };
 
+// The channels of the pixels of a grid, (pixels, channels).
+template <class Number>
+struct ImageView {
+  const Number* values;
+  std::int64_t channels;
+};
+
 // Writes the squared distance to the nearest pixel with another label, and the index of that pixel. If there is none,
 // the distance is infinite and the index -1. Takes O(pixels) for any number of labels.
 void nearest_other_label(const Grid& grid, const std::int32_t* labels, float* squared_distance, std::int32_t* nearest,

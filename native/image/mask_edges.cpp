@@ -10,14 +10,6 @@ namespace densefield {
 
 namespace {
 
-constexpr std::int64_t piece = 1 << 13;  // pixels of a task
-
-template <class Task>
-void for_pieces(std::int64_t count, int threads, const Task& task) {
-  parallel_for(threads, (count + piece - 1) / piece,
-               [&](std::int64_t i, int worker) { task(i * piece, std::min((i + 1) * piece, count), worker); });
-}
-
 // From a pixel to the nearest one of another label, over the distance; and whether the pixel's label is the inner one.
 struct Normal {
   float distance;
@@ -158,62 +150,27 @@ void edge_margins(const MaskView& mask, const Displacement* displacements, float
   });
 }
 
-template <class Number>
-void colour_counts(const MaskView& mask, const ImageView<Number>& image, const std::uint8_t* use,
-                   const ColourBins& bins, const float* margins, float core, std::int64_t num_labels,
-                   std::int64_t* counts, int threads) {
-  std::int64_t cells = num_labels;
-  for (std::size_t c = 0; c < bins.low.size(); ++c) cells *= bins.levels;
-  const int workers = std::min(threads, 4);  // each has a table of its own
-  std::vector<std::int64_t> sums(cells * workers);
-  for_pieces(mask.grid.num_pixels(), workers, [&](std::int64_t first, std::int64_t last, int worker) {
-    std::int64_t* const own = sums.data() + cells * worker;
-    for (std::int64_t pixel = first; pixel < last; ++pixel)
-      if (use[pixel] == 2 && margins[pixel] >= core)
-        ++own[mask.labels[pixel] * (cells / num_labels) + bins.bin(image.values + pixel * image.channels)];
-  });
-  for (std::int64_t cell = 0; cell < cells; ++cell) {
-    counts[cell] = 0;
-    for (int worker = 0; worker < workers; ++worker) counts[cell] += sums[cells * worker + cell];
-  }
-}
-
-template <class Number>
-void band_scores(const MaskView& mask, const ImageView<Number>& image, const std::uint8_t* use, const ColourBins& bins,
-                 const float* log_likelihoods, const float* margins, const Confidence& confidence,
-                 std::int64_t num_labels, const std::int32_t* points, std::int64_t num_points, float* scores,
-                 int threads) {
-  std::int64_t cells = 1;
-  for (std::size_t c = 0; c < bins.low.size(); ++c) cells *= bins.levels;
-  for_pieces(num_points, threads, [&](std::int64_t first, std::int64_t last, int) {
+void band_scores(const MaskView& mask, const std::uint8_t* use, const float* margins, const Confidence& confidence,
+                 const std::int32_t* points, std::int64_t num_points, float* scores, int threads) {
+  const std::int64_t labels = mask.num_labels;
+  const float others = labels > 2 ? -confidence.strength : 0.0f;
+  parallel_for_ranges(threads, num_points, [&](std::int64_t first, std::int64_t last, int) {
+    for (std::int64_t label = 0; label < labels; ++label)
+      for (std::int64_t i = first; i < last; ++i) scores[label * num_points + i] = use[points[i]] == 2 ? others : 0.0f;
     for (std::int64_t i = first; i < last; ++i) {
       const std::int64_t pixel = points[i];
-      const float* const likely =
-          log_likelihoods ? log_likelihoods + bins.bin(image.values + pixel * image.channels) : nullptr;
-      const bool known = use[pixel] == 2;
-      for (std::int64_t label = 0; label < num_labels; ++label)
-        scores[label * num_points + i] =
-            (known && num_labels > 2 ? -confidence.strength : 0.0f) + (likely ? likely[label * cells] : 0.0f);
-      if (!known) continue;
+      if (use[pixel] != 2) continue;
       const float part = margins[pixel] / confidence.width;
       const float half = std::copysign(confidence.strength / 2 * (1 - std::exp(-part * part)), margins[pixel]);
-      const float base = num_labels > 2 ? confidence.strength : 0.0f;  // in place of -strength
-      scores[mask.labels[pixel] * num_points + i] += base + half;
-      if (mask.nearest[pixel] >= 0) scores[mask.labels[mask.nearest[pixel]] * num_points + i] += base - half;
+      scores[mask.labels[pixel] * num_points + i] = half;
+      if (mask.nearest[pixel] >= 0) scores[mask.labels[mask.nearest[pixel]] * num_points + i] = -half;
     }
   });
 }
 
-#define DENSEFIELD_MASK_EDGES(Number)                                                                                \
-  template void edge_profile(const MaskView&, const ImageView<Number>&, const std::uint8_t*, float,                 \
-                             const ProfileShape&, std::int64_t*, std::int64_t*, int);                               \
-  template void colour_counts(const MaskView&, const ImageView<Number>&, const std::uint8_t*, const ColourBins&,    \
-                              const float*, float, std::int64_t, std::int64_t*, int);                               \
-  template void band_scores(const MaskView&, const ImageView<Number>&, const std::uint8_t*, const ColourBins&,      \
-                            const float*, const float*, const Confidence&, std::int64_t, const std::int32_t*,       \
-                            std::int64_t, float*, int);
-DENSEFIELD_MASK_EDGES(std::uint8_t)
-DENSEFIELD_MASK_EDGES(float)
-#undef DENSEFIELD_MASK_EDGES
+template void edge_profile(const MaskView&, const ImageView<std::uint8_t>&, const std::uint8_t*, float,
+                           const ProfileShape&, std::int64_t*, std::int64_t*, int);
+template void edge_profile(const MaskView&, const ImageView<float>&, const std::uint8_t*, float, const ProfileShape&,
+                           std::int64_t*, std::int64_t*, int);
 
 }  // namespace densefield

@@ -1,9 +1,8 @@
 // How the edges of a mask lie in an image: edge strengths of the image by distance and direction from the mask's edge,
-// distances from an edge that was moved, and colours of the labels.
+// distances from an edge that was moved, and scores that follow from them.
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "image/label_distance.hpp"
 
@@ -22,29 +21,6 @@ struct MaskView {
 
   std::int32_t pair(std::int64_t pixel) const {
     return pairs[labels[pixel] * num_labels + labels[nearest[pixel]]];
-  }
-};
-
-// Channels of the pixels, (pixels, channels); colours are binned by (value - low) · scale, `levels` bins per channel.
-template <class Number>
-struct ImageView {
-  const Number* values;
-  std::int64_t channels;
-};
-
-struct ColourBins {
-  std::vector<float> low, scale;  // (channels,)
-  int levels;
-
-  template <class Number>
-  std::int64_t bin(const Number* pixel) const {
-    std::int64_t index = 0;
-    for (std::size_t c = 0; c < low.size(); ++c) {
-      const float place = (static_cast<float>(pixel[c]) - low[c]) * scale[c];
-      const int level = place > 0 ? (place < static_cast<float>(levels - 1) ? static_cast<int>(place) : levels - 1) : 0;
-      index = index * levels + level;
-    }
-    return index;
   }
 };
 
@@ -69,23 +45,14 @@ void edge_profile(const MaskView& mask, const ImageView<Number>& image, const st
 // Signed distance of each pixel to the displaced edge of its pair of labels, positive on its label's own side.
 void edge_margins(const MaskView& mask, const Displacement* displacements, float* margins, int threads);
 
-// Counts the colours of each label, (labels, bins), at pixels at least `core` inside it.
-template <class Number>
-void colour_counts(const MaskView& mask, const ImageView<Number>& image, const std::uint8_t* use,
-                   const ColourBins& bins, const float* margins, float core, std::int64_t num_labels,
-                   std::int64_t* counts, int threads);
-
 // How far a mask's label is preferred to the one across the edge: strength · (1 - exp(-(margin/width)²)).
 struct Confidence {
   float strength, width;
 };
 
 // Scores (labels, points) of some pixels: half the preference for the label of the mask and against the one across the
-// edge, -strength for all others; plus the log-likelihoods of the pixel's colour, (labels, bins).
-template <class Number>
-void band_scores(const MaskView& mask, const ImageView<Number>& image, const std::uint8_t* use, const ColourBins& bins,
-                 const float* log_likelihoods, const float* margins, const Confidence& confidence,
-                 std::int64_t num_labels, const std::int32_t* points, std::int64_t num_points, float* scores,
-                 int threads);
+// edge, -strength for all others.
+void band_scores(const MaskView& mask, const std::uint8_t* use, const float* margins, const Confidence& confidence,
+                 const std::int32_t* points, std::int64_t num_points, float* scores, int threads);
 
 }  // namespace densefield

@@ -127,6 +127,29 @@ void largest_leads(const Planes& scores, const PerLabel& out, int threads) {
   }
 }
 
+using LabelsOut = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// The label with the highest score of each point, the first of several.
+void best_labels(const Planes& scores, const LabelsOut& out, int threads) {
+  check_threads(threads);
+  require(out.size() == scores.shape(1), "out must be (points,)");
+  const auto labels = static_cast<std::int32_t>(scores.shape(0));
+  const auto points = static_cast<std::int64_t>(scores.shape(1));
+  const ReleasedGil released;
+  parallel_for_ranges(threads, points, [&](std::int64_t first, std::int64_t last, int) {
+    std::vector<float> best(static_cast<std::size_t>(last - first), -std::numeric_limits<float>::infinity());
+    std::fill(out.data() + first, out.data() + last, 0);
+    for (std::int32_t label = 0; label < labels; ++label) {
+      const float* const from = scores.data() + label * points;
+      for (std::int64_t i = first; i < last; ++i) {
+        const bool better = from[i] > best[i - first];
+        best[i - first] = better ? from[i] : best[i - first];
+        out.data()[i] = better ? label : out.data()[i];
+      }
+    }
+  });
+}
+
 // Uninitialised memory for (rows, columns) floats, from the cache of memory blocks.
 nb::ndarray<nb::numpy, float, nb::ndim<2>> new_array(std::size_t rows, std::size_t columns) {
   if (columns > 0 && rows > std::numeric_limits<std::size_t>::max() / sizeof(float) / columns) throw std::bad_alloc();
@@ -141,6 +164,7 @@ void bind_arrays(nb::module_& module) {
   module.def("release_memory", &release_blocks);
   module.def("new_array", &new_array, nb::arg("rows"), nb::arg("columns"));
   module.def("largest_leads", &largest_leads, array_arg("scores"), array_arg("out"), nb::arg("threads"));
+  module.def("best_labels", &best_labels, array_arg("scores"), array_arg("out"), nb::arg("threads"));
   module.def("all_finite", &all_finite, array_arg("values"), nb::arg("threads"));
   module.def("fill_features", &fill_features, array_arg("columns"), nb::arg("widths"), array_arg("out"),
              nb::arg("offset"), nb::arg("order").none(), nb::arg("threads"));

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "base/interrupt.hpp"
+#include "image/label_distance.hpp"
 
 #if defined(__GLIBCXX__) && defined(__linux__)
 #include <cxxabi.h>
@@ -89,6 +90,20 @@ inline void require(bool holds, const char* message) {
 
 inline void check_threads(int threads) { require(threads >= 1 && threads <= 1024, "threads must be 1 to 1024"); }
 
+using Image = nanobind::ndarray<nanobind::ro, nanobind::ndim<2>, nanobind::c_contig, nanobind::device::cpu>;
+
+// Calls work(view) with the image (pixels, channels) in the type of its values.
+template <class Work>
+void with_image(const Image& image, const Work& work) {
+  const auto channels = static_cast<std::int64_t>(image.shape(1));
+  if (image.dtype() == nanobind::dtype<std::uint8_t>())
+    work(ImageView<std::uint8_t>{static_cast<const std::uint8_t*>(image.data()), channels});
+  else if (image.dtype() == nanobind::dtype<float>())
+    work(ImageView<float>{static_cast<const float*>(image.data()), channels});
+  else
+    throw std::invalid_argument("the image must be uint8 or float32");
+}
+
 // An array argument without conversion, which would write to a copy.
 inline auto array_arg(const char* name) { return nanobind::arg(name).noconvert(); }
 
@@ -97,5 +112,6 @@ void bind_lattice(nanobind::module_& module);
 void bind_mean_field(nanobind::module_& module);
 void bind_arrays(nanobind::module_& module);
 void bind_mask_edges(nanobind::module_& module);
+void bind_colour_mixture(nanobind::module_& module);
 
 }  // namespace densefield

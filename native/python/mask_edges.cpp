@@ -1,4 +1,4 @@
-// Bindings of the edges of masks: distances, edge profiles, colours and scores.
+// Bindings of the edges of masks: distances, edge profiles and scores.
 #include "image/mask_edges.hpp"
 
 #include <algorithm>
@@ -19,7 +19,6 @@ namespace densefield {
 namespace {
 
 using Labels = nb::ndarray<const std::int32_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;  // (z, y, x)
-using Image = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;               // (pixels, channels)
 using Use = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Floats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using FloatsOut = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -31,18 +30,6 @@ using Profile = nb::ndarray<std::int64_t, nb::ndim<3>, nb::c_contig, nb::device:
 using Points = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using PointsOut = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using NewPoints = nb::ndarray<nb::numpy, std::int32_t, nb::ndim<1>>;
-
-// Calls work(image) for the type of the image's values.
-template <class Work>
-void with_image(const Image& image, const Work& work) {
-  const auto channels = static_cast<std::int64_t>(image.shape(1));
-  if (image.dtype() == nb::dtype<std::uint8_t>())
-    work(ImageView<std::uint8_t>{static_cast<const std::uint8_t*>(image.data()), channels});
-  else if (image.dtype() == nb::dtype<float>())
-    work(ImageView<float>{static_cast<const float*>(image.data()), channels});
-  else
-    throw std::invalid_argument("the image must be uint8 or float32");
-}
 
 class MaskEdges {
  public:
@@ -133,18 +120,6 @@ class MaskEdges {
     edge_margins(mask(pairs.data()), moved.data(), out.data(), threads);
   }
 
-  void count_colours(const Image& image, const Use& use, const std::vector<float>& low, const std::vector<float>& scale,
-                     int levels, const Floats& margins, float core, const CountsOut& out, int threads) const {
-    check_threads(threads);
-    check_pixels(image, use);
-    require(margins.size() == squared_.size(), "margins must be (pixels,)");
-    const ColourBins bins = checked_bins(image, low, scale, levels, out.shape(0), out.shape(1));
-    const ReleasedGil released;
-    with_image(image, [&](const auto& view) {
-      colour_counts(mask(), view, use.data(), bins, margins.data(), core, num_labels_, out.data(), threads);
-    });
-  }
-
   // Pixels whose margin is below the limit, in pixel order if given; all pixels that are not ignored if it is infinite.
   NewPoints band(const Floats& margins, const Use& use, float limit, const PixelOrder* order) const {
     require(margins.size() == squared_.size() && use.size() == squared_.size(), "arrays must be (pixels,)");
@@ -168,25 +143,17 @@ class MaskEdges {
     return NewPoints(data, {count}, owner);
   }
 
-  void scores(const Image& image, const Use& use, const std::vector<float>& low, const std::vector<float>& scale,
-              int levels, const std::optional<Table>& log_likelihoods, const Floats& margins, float strength,
-              float width, const Points& points, const TableOut& out, int threads) const {
+  void scores(const Use& use, const Floats& margins, float strength, float width, const Points& points,
+              const TableOut& out, int threads) const {
     check_threads(threads);
-    check_pixels(image, use);
     check_points(points);
-    require(margins.size() == squared_.size(), "margins must be (pixels,)");
+    require(margins.size() == squared_.size() && use.size() == squared_.size(), "arrays must be (pixels,)");
     require(width > 0, "width must be above 0");
     require(out.shape(0) == static_cast<std::size_t>(num_labels_) && out.shape(1) == points.size(),
             "out must be (labels, points)");
-    ColourBins bins;
-    if (log_likelihoods)
-      bins = checked_bins(image, low, scale, levels, log_likelihoods->shape(0), log_likelihoods->shape(1));
     const ReleasedGil released;
-    with_image(image, [&](const auto& view) {
-      band_scores(mask(), view, use.data(), bins, log_likelihoods ? log_likelihoods->data() : nullptr, margins.data(),
-                  {strength, width}, num_labels_, points.data(), static_cast<std::int64_t>(points.size()), out.data(),
-                  threads);
-    });
+    band_scores(mask(), use.data(), margins.data(), {strength, width}, points.data(),
+                static_cast<std::int64_t>(points.size()), out.data(), threads);
   }
 
   // Marginals (labels, pixels): those of the points, and `certain` for the label on the pixel's side of the edge elsewhere.
@@ -237,17 +204,6 @@ class MaskEdges {
       require(points.data()[i] >= 0 && points.data()[i] < pixels, "points must be pixels of the mask");
   }
 
-  ColourBins checked_bins(const Image& image, const std::vector<float>& low, const std::vector<float>& scale, int levels,
-                          std::size_t labels, std::size_t cells) const {
-    require(levels >= 1 && levels <= 256, "levels must be 1 to 256");
-    require(low.size() == image.shape(1) && scale.size() == image.shape(1) && image.shape(1) <= 3,
-            "one bound and one scale per channel, for at most three channels");
-    std::size_t expected = 1;
-    for (std::size_t c = 0; c < low.size(); ++c) expected *= static_cast<std::size_t>(levels);
-    require(labels == static_cast<std::size_t>(num_labels_) && cells == expected, "a table must be (labels, bins)");
-    return {low, scale, levels};
-  }
-
   Grid grid_;
   std::int64_t num_labels_;
   std::vector<std::int32_t> rank_;
@@ -268,13 +224,9 @@ void bind_mask_edges(nb::module_& module) {
            nb::arg("bin_width"), array_arg("strengths"), array_arg("counts"), nb::arg("threads"))
       .def("margins", &MaskEdges::margins, array_arg("pairs"), array_arg("displacements"), array_arg("out"),
            nb::arg("threads"))
-      .def("count_colours", &MaskEdges::count_colours, array_arg("image"), array_arg("use"), nb::arg("low"),
-           nb::arg("scale"), nb::arg("levels"), array_arg("margins"), nb::arg("core"), array_arg("out"),
-           nb::arg("threads"))
       .def("band", &MaskEdges::band, array_arg("margins"), array_arg("use"), nb::arg("limit"), nb::arg("order").none())
-      .def("scores", &MaskEdges::scores, array_arg("image"), array_arg("use"), nb::arg("low"), nb::arg("scale"),
-           nb::arg("levels"), array_arg("log_likelihoods").none(), array_arg("margins"), nb::arg("strength"),
-           nb::arg("width"), array_arg("points"), array_arg("out"), nb::arg("threads"))
+      .def("scores", &MaskEdges::scores, array_arg("use"), array_arg("margins"), nb::arg("strength"), nb::arg("width"),
+           array_arg("points"), array_arg("out"), nb::arg("threads"))
       .def("assemble", &MaskEdges::assemble, array_arg("margins"), array_arg("points"), array_arg("marginals"),
            nb::arg("certain"), array_arg("out"), nb::arg("threads"));
 }

@@ -38,4 +38,5 @@ NB_MODULE(_core, module) {
   densefield::bind_mean_field(module);
   densefield::bind_arrays(module);
   densefield::bind_mask_edges(module);
+  densefield::bind_colour_mixture(module);
 }

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "image/colour_mixture.hpp"
 #include "image/mask_edges.hpp"
 #include "mean_field/mean_field.hpp"
 
@@ -266,7 +267,7 @@ class MaskCase {
 
   struct Result {
     Counts strengths, pixels, colours;
-    Floats margins, scores;
+    Floats margins, scores, likelihoods;
     bool operator==(const Result&) const = default;
   };
 
@@ -289,11 +290,12 @@ class MaskCase {
     const ProfileShape shape{num_pairs_, integer(1, 16), integer(1, 24)};
     std::vector<Displacement> moved(static_cast<std::size_t>(num_pairs_));
     for (Displacement& each : moved) each = {real(-5, 5), real(-5, 5), real(-5, 5)};
-    ColourBins bins{Floats(static_cast<std::size_t>(channels), real(-10, 50)),
-                    Floats(static_cast<std::size_t>(channels), real(0, 1)), integer(1, 9)};
-    const auto cells = static_cast<std::size_t>(std::pow(bins.levels, channels) + 0.5);
-    Floats likely(static_cast<std::size_t>(num_labels_) * cells);
-    for (float& each : likely) each = real(-3, 3);
+    const ColourBins bins{Floats(static_cast<std::size_t>(channels), real(-10, 50)),
+                          Floats(static_cast<std::size_t>(channels), real(0, 1)), integer(1, 9)};
+    const MixtureDesign design{integer(1, 9), integer(0, 3), real(0.1f, 20)};
+    Integers counted = labels_;
+    for (std::size_t i = 0; i < pixels_; ++i)
+      if (use[i] != 2) counted[i] = -1;
     Integers points(pixels_ / 2);
     for (std::int32_t& each : points) each = integer(0, static_cast<int>(pixels_) - 1);
     // Widths at which distances, which are multiples of the spacing, fall between bins and on their ends.
@@ -301,25 +303,32 @@ class MaskCase {
                                                                   grid_.spacing[2] / static_cast<float>(shape.bins);
     const auto compute = [&](int threads) {
       Result result{Counts(static_cast<std::size_t>(shape.cells())), Counts(static_cast<std::size_t>(shape.cells())),
-                    Counts(likely.size()), Floats(pixels_),
+                    Counts(static_cast<std::size_t>(num_labels_ * bins.num_bins() * (1 + channels))), Floats(pixels_),
+                    Floats(static_cast<std::size_t>(num_labels_) * points.size()),
                     Floats(static_cast<std::size_t>(num_labels_) * points.size())};
       edge_profile(mask, image, use.data(), width, shape, result.strengths.data(), result.pixels.data(), threads);
       edge_margins(mask, moved.data(), result.margins.data(), threads);
-      colour_counts(mask, image, use.data(), bins, result.margins.data(), -std::numeric_limits<float>::infinity(),
-                    num_labels_, result.colours.data(), threads);
-      band_scores(mask, image, use.data(), bins, likely.data(), result.margins.data(), {4, 2}, num_labels_,
-                  points.data(), static_cast<std::int64_t>(points.size()), result.scores.data(), threads);
+      const auto num_points = static_cast<std::int64_t>(points.size());
+      band_scores(mask, use.data(), result.margins.data(), {4, 2}, points.data(), num_points, result.scores.data(),
+                  threads);
+      colour_sums(image, counted.data(), static_cast<std::int64_t>(pixels_), bins, num_labels_, result.colours.data(),
+                  threads);
+      std::vector<Gaussian> mixtures(static_cast<std::size_t>(num_labels_ * design.components));
+      fit_mixtures(result.colours.data(), num_labels_, bins, design, mixtures.data(), threads);
+      add_log_likelihoods(image, bins, mixtures.data(), num_labels_, design.components, -20, 1, points.data(), num_points,
+                          result.likelihoods.data(), threads);
       return result;
     };
     const Result one = compute(1);
     require(one == compute(3), "edges, colours or scores depend on the number of threads");
-    std::int64_t profiled = 0, counted = 0;
+    std::int64_t profiled = 0, coloured = 0;
     for (const std::int64_t each : one.pixels) profiled += each;
-    for (const std::int64_t each : one.colours) counted += each;
+    for (std::size_t i = 0; i < one.colours.size(); i += static_cast<std::size_t>(1 + channels)) coloured += one.colours[i];
     require(profiled <= known, "a profile counts pixels twice");
-    require(counted == known, "not every known pixel has a colour");
+    require(coloured == known, "not every known pixel has a colour");
     for (const std::int64_t each : one.strengths) require(each >= 0, "a strength is negative");
-    for (const float each : one.scores) require(std::abs(each) <= 4 + 3.01f, "a score is too large");
+    for (const float each : one.scores) require(std::abs(each) <= 4, "a score is too large");
+    for (const float each : one.likelihoods) require(std::abs(each) <= 25, "a log-likelihood is not bounded");
     for (std::size_t i = 0; i < pixels_; ++i)
       require(nearest_[i] < 0 ? std::isinf(one.margins[i]) : std::isfinite(one.margins[i]), "a margin is wrong");
   }

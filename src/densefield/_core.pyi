@@ -7,6 +7,7 @@ _Points = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 def available_simd() -> list[str]: ...
 def largest_leads(scores: _Float32, out: _Float32, threads: int) -> None: ...
+def best_labels(scores: _Float32, out: npt.NDArray[np.int32], threads: int) -> None: ...
 def calibration_samples(features: _Points, threads: int) -> list[int]: ...
 
 class PixelOrder:
@@ -139,29 +140,12 @@ class MaskEdges:
         threads: int,
     ) -> None: ...
     def margins(self, pairs: npt.NDArray[np.int32], displacements: _Float32, out: _Float32, threads: int) -> None: ...
-    def count_colours(
-        self,
-        image: npt.NDArray[np.generic],
-        use: npt.NDArray[np.uint8],
-        low: list[float],
-        scale: list[float],
-        levels: int,
-        margins: _Float32,
-        core: float,
-        out: npt.NDArray[np.int64],
-        threads: int,
-    ) -> None: ...
     def band(
         self, margins: _Float32, use: npt.NDArray[np.uint8], limit: float, order: PixelOrder | None
     ) -> npt.NDArray[np.int32]: ...
     def scores(
         self,
-        image: npt.NDArray[np.generic],
         use: npt.NDArray[np.uint8],
-        low: list[float],
-        scale: list[float],
-        levels: int,
-        log_likelihoods: _Float32 | None,
         margins: _Float32,
         strength: float,
         width: float,
@@ -176,5 +160,30 @@ class MaskEdges:
         marginals: _Float32,
         certain: float,
         out: _Float32,
+        threads: int,
+    ) -> None: ...
+
+class ColourMixtures:
+    def __init__(
+        self,
+        image: npt.NDArray[np.generic],
+        labels: npt.NDArray[np.int32],
+        num_labels: int,
+        low: list[float],
+        scale: list[float],
+        levels: int,
+        components: int,
+        iterations: int,
+        least_variance: float,
+        threads: int,
+    ) -> None: ...
+    def gaussians(self, out: _Float32) -> None: ...
+    def add_log_likelihoods(
+        self,
+        image: npt.NDArray[np.generic],
+        points: npt.NDArray[np.int32] | None,
+        least: float,
+        weight: float,
+        scores: _Float32,
         threads: int,
     ) -> None: ...

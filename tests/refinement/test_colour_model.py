@@ -1,149 +1,253 @@
-"""Histograms of the colours of each label."""
+"""Mixtures of the colours of each label."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
-from densefield.refinement.colour_model import LEAST_PIXELS, LEVELS, UNSEEN, ColourModel, colour_model
-from densefield.refinement.mask_edges import IGNORED, KNOWN, UNKNOWN, MaskEdges
-from tests.support import mask_edges_reference as reference
+from densefield import _core
+from densefield.refinement.colour_model import LEAST_PIXELS, MANY_LABELS, ColourModel, colour_model
+from tests.support import colour_mixture_reference as reference
 
-SHAPE = (30, 37)
 RANDOM = np.random.default_rng(47_501)
-MASK = (np.indices(SHAPE)[1] // 13).astype(np.int32)  # three stripes
-USE = RANDOM.choice([KNOWN, UNKNOWN, IGNORED], SHAPE, p=[0.9, 0.05, 0.05]).astype(np.uint8)
+PIXELS = 1500
+LABELS = (np.arange(PIXELS) % 3).astype(np.int32)
+LEAST = -20.0
 
 
-def edges_of(channels: np.ndarray, mask: np.ndarray = MASK, use: np.ndarray | None = None) -> MaskEdges:
-    known = np.full(mask.shape, KNOWN, np.uint8) if use is None else use
-    return MaskEdges(mask, known, channels, (1.0, 1.0), 2, num_labels=int(mask.max()) + 1)
+def colours(channels: int, dtype: type = np.uint8) -> np.ndarray:
+    """Each label has clusters of its own; the last one is the widest."""
+    rng = np.random.default_rng(9173 + channels)
+    centres = rng.uniform(30, 220, (3, 4, channels))
+    chosen = centres[LABELS, rng.integers(0, 4, PIXELS)]
+    values = chosen + rng.normal(0, 1, (PIXELS, channels)) * np.array([3.0, 8.0, 20.0])[LABELS, None]
+    return np.clip(values, 0, 255).astype(dtype)
 
 
-def colours(channels: int, low: int = 0, high: int = 256, mask: np.ndarray = MASK) -> np.ndarray:
-    """Random colours, darker for the first label than for the others."""
-    values = np.random.default_rng(9173 + channels).integers(low, high, (mask.size, channels))
-    return np.where(mask.reshape(-1, 1) == 0, values // 2, values).astype(np.uint8)
+def mixtures(image: np.ndarray, labels: np.ndarray = LABELS, **changes: Any) -> _core.ColourMixtures:
+    options = {"num_labels": 3, "low": [0.0] * image.shape[1], "scale": [16 / 256] * image.shape[1], "levels": 16}
+    options |= {"components": 4, "iterations": 3, "least_variance": 10.0, "threads": 2}
+    return _core.ColourMixtures(image, labels, **(options | changes))
 
 
-def model_of(edges: MaskEdges, core: float = 2.0, weight: float = 1.0) -> ColourModel:
-    return colour_model(edges, edges.margins(), core, weight)
+def native_logs(image: np.ndarray, labels: np.ndarray = LABELS, least: float = LEAST, **changes: Any) -> np.ndarray:
+    found = mixtures(image, labels, **changes)
+    scores = np.zeros((changes.get("num_labels", 3), len(image)), np.float32)
+    found.add_log_likelihoods(image, None, least, 1.0, scores, 2)
+    return scores
+
+
+def twin_logs(image: np.ndarray, labels: np.ndarray = LABELS, **changes: Any) -> np.ndarray:
+    count = image.shape[1]
+    return reference.log_likelihoods(
+        image,
+        labels,
+        changes.get("num_labels", 3),
+        changes.get("low", [0.0] * count),
+        changes.get("scale", [16 / 256] * count),
+        changes.get("levels", 16),
+        changes.get("components", 4),
+        changes.get("iterations", 3),
+        10.0,
+        changes.get("least", LEAST),
+    )
+
+
+# Densities are computed in float32, where exponents of up to 20 have errors of 1e-5.
+CLOSE = {"rtol": 0, "atol": 1e-4}
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-@pytest.mark.parametrize("core", [-np.inf, 0.5, 3.0])
-def test_counts_equal_their_twin(channels, dtype, core):
-    values = RANDOM.integers(0, 256, (MASK.size, channels)).astype(dtype)
-    edges, levels = edges_of(values, use=USE), 7
-    low, scale = [20.0] * channels, [levels / 230] * channels
-    margins, counts = edges.margins().reshape(-1), np.full((3, levels**channels), -1, np.int64)
-    edges.native.count_colours(values, edges.use, low, scale, levels, margins, core, counts, 3)
-    nearest = np.full(MASK.size, -1)
-    twin = reference.Mask(edges.labels, (1, 1, 1), 3, nearest, edges.pairs)
-    assert np.array_equal(counts, twin.counts(values, edges.use, low, np.float32(scale), levels, margins, core))
-    assert counts.sum() == ((edges.use == KNOWN) & (margins >= core)).sum() > 100
+@pytest.mark.parametrize("components, iterations", [(1, 0), (4, 0), (4, 3), (8, 1)])
+def test_log_likelihoods_equal_their_twin(channels, dtype, components, iterations):
+    image = colours(channels, dtype)
+    options = {"components": components, "iterations": iterations}
+    found = native_logs(image, **options)
+    assert np.allclose(found, twin_logs(image, **options), **CLOSE)
+    assert np.abs(found).max() > 2
 
 
-@pytest.mark.parametrize("channels", [1, 2, 3, 4, 9])
-def test_likelihoods_sum_to_one_before_they_are_centred(channels):
-    model = model_of(edges_of(colours(channels)))
-    used = min(channels, 3)
-    assert model.channels.shape == (MASK.size, used) and model.levels == LEVELS[used]
-    assert model.log_likelihoods.shape == (3, LEVELS[used] ** used)
-    assert np.abs(model.log_likelihoods.mean(axis=0)).max() < 1e-5
-    histogram = expected_histogram(model, edges_of(colours(channels)), core=2.0)
-    assert histogram.sum(axis=1) == pytest.approx(1, abs=1e-6) and (histogram > 0).all()
-    logs = np.log(histogram)
-    assert np.allclose(model.log_likelihoods, logs - logs.mean(axis=0), atol=2e-4)  # smoothed in float32, small bins
+def test_pixels_without_a_label_do_not_count():
+    image, labels = colours(3), LABELS.copy()
+    labels[::4] = -1
+    found = native_logs(image, labels)
+    assert np.allclose(found, twin_logs(image, labels), **CLOSE)
+    image[::4] = 255 - image[::4]
+    again = native_logs(image, labels)
+    assert np.array_equal(np.delete(found, np.s_[::4], axis=1), np.delete(again, np.s_[::4], axis=1))
 
 
-def expected_histogram(model: ColourModel, edges: MaskEdges, core: float) -> np.ndarray:
-    """Counts, smoothed twice by [1, 2, 1]/4 along each channel, and the share of unseen colours."""
-    count, levels = model.channels.shape[1], model.levels
-    bins = reference.colour_bins(model.channels, model.low, np.float32(model.scale), levels)
-    inside = edges.margins().reshape(-1) >= core
-    counts = np.zeros((edges.num_labels, levels**count))
-    np.add.at(counts, (edges.labels.reshape(-1)[inside], bins[inside]), 1.0)
-    blur = (np.eye(levels) * 2 + np.eye(levels, k=1) + np.eye(levels, k=-1)) / 4
-    blur[0, 0] = blur[-1, -1] = 0.75  # the border repeats
-    smooth = counts.reshape(-1, *(levels,) * count)
-    for axis in range(1, count + 1):
-        smooth = np.moveaxis(np.tensordot(blur @ blur, smooth, axes=(1, axis)), 0, axis)
-    total = counts.sum(axis=1, keepdims=True)
-    histogram = smooth.reshape(counts.shape) + UNSEEN * total / counts.shape[1]
-    return histogram / histogram.sum(axis=1, keepdims=True)
-
-
-def test_the_weight_is_a_factor():
-    edges = edges_of(colours(3))
-    one, half = model_of(edges), model_of(edges, weight=0.5)
-    assert np.array_equal(half.log_likelihoods, one.log_likelihoods / 2)
-    assert not model_of(edges, weight=0.0).log_likelihoods.any()
-
-
-def test_labels_with_few_pixels_inside_use_all_their_pixels():
-    mask = np.zeros(SHAPE, np.int32)
-    mask[10:14, 12:17] = 1  # 20 pixels, the innermost 1.5 from the edge
-    values = np.where(mask.reshape(-1, 1) == 1, 200, 40).astype(np.uint8)
-    edges = edges_of(values, mask)
-    assert (edges.margins()[mask == 1] >= 1.5).sum() < LEAST_PIXELS <= (mask == 1).sum()
-    model = model_of(edges, core=1.5)
-    bright, dark = int(200 / 4), int(40 / 4)  # 64 bins of 4 levels
-    assert model.log_likelihoods[1, bright] > 1 and model.log_likelihoods[0, dark] > 1
-    everywhere = model_of(edges, core=-np.inf).log_likelihoods
-    alone = np.diff(model.log_likelihoods, axis=0) - np.diff(everywhere, axis=0)
-    assert np.abs(alone).max() < 0.05  # only the first label has other pixels now, of the same colour
+@pytest.mark.parametrize("levels, low, scale", [(16, -40.0, 16 / 350), (7, 20.0, 7 / 150), (256, 0.0, 1.0)])
+def test_bins_of_any_size_equal_their_twin(levels, low, scale):
+    image = colours(2, np.float32)
+    options = {"levels": levels, "low": [low] * 2, "scale": [scale] * 2}
+    assert np.allclose(native_logs(image, **options), twin_logs(image, **options), **CLOSE)
 
 
 def test_a_label_without_pixels_has_all_colours():
-    edges = MaskEdges(MASK, np.full(SHAPE, KNOWN, np.uint8), colours(3), (1.0, 1.0), 1, num_labels=4)
-    model = model_of(edges)
-    assert np.isfinite(model.log_likelihoods).all() and len(model.log_likelihoods) == 4
+    image = colours(3)
+    found = native_logs(image, num_labels=4)
+    assert np.allclose(found, twin_logs(image, num_labels=4), **CLOSE)
+
+
+def test_the_least_likelihood_bounds_the_influence_of_unseen_colours():
+    image = colours(3)
+    image[:3] = 255
+    unbounded, bounded = native_logs(image, least=-1e6), native_logs(image, least=-18.0)
+    assert np.ptp(unbounded[:, 0]) > np.ptp(bounded[:, 0])
+    assert np.ptp(bounded, axis=0).max() < 18.0 - 5.0  # no density is above exp(-5)
+
+
+def test_only_the_given_points_are_scored():
+    image = colours(3)
+    found, everywhere = mixtures(image), native_logs(image)
+    points = RANDOM.permutation(PIXELS)[:700].astype(np.int32)
+    scores = np.full((3, 700), 5.0, np.float32)
+    found.add_log_likelihoods(image, points, LEAST, 0.25, scores, 3)
+    assert np.allclose(scores, 5 + 0.25 * everywhere[:, points], rtol=0, atol=2e-6)  # rounding of 5 + x
+
+
+def test_results_do_not_depend_on_the_number_of_threads():
+    image = colours(3)
+    one, many = (np.empty((3, 4, 10), np.float32) for _ in range(2))
+    mixtures(image, threads=1).gaussians(one)
+    mixtures(image, threads=7).gaussians(many)
+    assert np.array_equal(one, many)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38, -3e38])
+def test_any_colours_are_accepted(value):
+    image = colours(3, np.float32)
+    image[::5, 1] = value
+    found = native_logs(image)
+    assert np.isfinite(found).all() and np.allclose(found, twin_logs(image), **CLOSE)
+
+
+def test_equal_colours_say_nothing():
+    found = native_logs(np.full((PIXELS, 3), 77, np.uint8))
+    assert np.abs(found).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"num_labels": 2}, "labels must be -1 to num_labels - 1"),
+        ({"num_labels": 0}, "num_labels must be 1 to 65536"),
+        ({"levels": 0}, "levels must be 1 to 256"),
+        ({"levels": 257}, "levels must be 1 to 256"),
+        ({"components": 0}, "components must be 1 to 64"),
+        ({"components": 65}, "components must be 1 to 64"),
+        ({"iterations": -1}, "iterations must be 0 to 1000"),
+        ({"least_variance": 0.0}, "least_variance must be above 0"),
+        ({"least_variance": np.nan}, "least_variance must be above 0"),
+        ({"low": [0.0] * 2}, "one bound and one scale per channel"),
+        ({"scale": []}, "one bound and one scale per channel"),
+        ({"low": [0.0] * 4, "scale": [1.0] * 4}, "at most three channels"),
+        ({"low": [0.0] * 2, "scale": [1.0] * 2}, "one channel per bound"),
+        ({"labels": LABELS[1:]}, "the same pixels"),
+        ({"labels": LABELS - 2}, "labels must be -1"),
+        ({"image": np.zeros((PIXELS, 3), np.uint16)}, "uint8 or float32"),
+        ({"threads": 0}, "threads"),
+    ],
+)
+def test_invalid_arguments_are_rejected(changes, message):
+    with pytest.raises(ValueError, match=message):
+        mixtures(**({"image": colours(3)} | changes))
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"image": np.zeros((PIXELS, 2), np.uint8)}, "one channel per bound"),
+        ({"points": np.arange(1, PIXELS + 1, dtype=np.int32)}, "points must be pixels"),
+        ({"points": np.arange(-1, PIXELS - 1, dtype=np.int32)}, "points must be pixels"),
+        ({"scores": np.zeros((3, PIXELS - 1), np.float32)}, r"scores must be \(labels, points\)"),
+        ({"scores": np.zeros((2, PIXELS), np.float32)}, r"scores must be \(labels, points\)"),
+        ({"least": -np.inf}, "least and weight must be finite"),
+        ({"weight": np.nan}, "least and weight must be finite"),
+        ({"threads": 2000}, "threads"),
+    ],
+)
+def test_invalid_points_and_scores_are_rejected(changes, message):
+    found, options = mixtures(colours(3)), {"points": None, "least": LEAST, "weight": 1.0, "threads": 1}
+    options |= {"image": colours(3), "scores": np.zeros((3, PIXELS), np.float32)}
+    with pytest.raises(ValueError, match=message):
+        found.add_log_likelihoods(**(options | changes))
+    with pytest.raises(ValueError, match="out must be"):
+        found.gaussians(np.empty((3, 4, 9), np.float32))
+
+
+def scores_of(model: ColourModel, num_labels: int = 3, weight: float = 1.0) -> np.ndarray:
+    scores = np.zeros((num_labels, len(model.channels)), np.float32)
+    model.add_to(scores, weight)
+    return scores
+
+
+def test_the_weight_is_a_factor():
+    model = colour_model(colours(3), LABELS, 3, 2)
+    assert np.array_equal(scores_of(model, weight=0.5), scores_of(model) / 2)
+
+
+def test_labels_with_few_pixels_inside_use_all_their_pixels():
+    image, inside = colours(3), np.ones(PIXELS, bool)
+    inside[LABELS == 1] = False
+    own = np.flatnonzero(LABELS == 1)
+    inside[own[: LEAST_PIXELS - 1]] = True
+    assert np.array_equal(
+        scores_of(colour_model(image, LABELS, 3, 1, inside)), scores_of(colour_model(image, LABELS, 3, 1))
+    )
+    inside[own[:LEAST_PIXELS]] = True
+    few = scores_of(colour_model(image, LABELS, 3, 1, inside))
+    assert not np.array_equal(few, scores_of(colour_model(image, LABELS, 3, 1)))
 
 
 def test_float_images_of_0_to_255_have_the_same_colours():
-    values = colours(3)
-    assert np.array_equal(
-        model_of(edges_of(values.astype(np.float32))).log_likelihoods, model_of(edges_of(values)).log_likelihoods
-    )
+    image = colours(3)
+    expected = scores_of(colour_model(image, LABELS, 3, 1))
+    for dtype in (np.float32, np.float64, np.int16):
+        assert np.array_equal(scores_of(colour_model(image.astype(dtype), LABELS, 3, 1)), expected)
 
 
 @pytest.mark.parametrize("shift, factor", [(-400.0, 1.0), (3000.0, 7.0)])
 def test_colours_outside_the_range_are_binned_from_the_lowest_to_the_highest(shift, factor):
-    values = colours(2).astype(np.float32) * factor + shift
-    model = model_of(edges_of(values))
-    assert model.low == values.min(axis=0).tolist()
-    assert np.isfinite(model.log_likelihoods).all() and np.abs(model.log_likelihoods).max() > 0.5
-    bins = reference.colour_bins(values, model.low, model.scale, model.levels)
-    assert bins.min() >= 0 and len(np.unique(bins)) > 300
+    image = colours(2).astype(np.float32)
+    image = 256 * (image - image.min(axis=0)) / np.ptp(image, axis=0)
+    scores = scores_of(colour_model(image * factor + shift, LABELS, 3, 1))
+    low, levels = [0.0, 0.0], 32
+    expected = twin_logs(
+        image, low=low, scale=[levels / 256] * 2, levels=levels, components=8, iterations=4, least=np.log(0.01 / 256**3)
+    )
+    # Rounding moves colours across the ends of bins, which changes densities by little.
+    assert np.abs(scores - expected).max() < 0.3 and np.abs(scores - expected).mean() < 5e-3
 
 
 @pytest.mark.parametrize("constant", [[0], [0, 2], [0, 1, 2]])
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-def test_constant_channels_have_no_effect(constant, dtype):
-    values = colours(3).astype(dtype)
-    values[:, constant] = 77
-    model = model_of(edges_of(values))
-    assert np.isfinite(model.log_likelihoods).all()
-    bins = reference.colour_bins(values, model.low, model.scale, model.levels)
-    expected = 0.0 if len(constant) == 3 else 0.1
-    assert np.ptp(model.log_likelihoods[:, bins], axis=0).max() >= expected
-    if len(constant) == 3:  # all labels have the same colour: all likelihoods are equal
-        assert np.abs(model.log_likelihoods).max() < 1e-3
+@pytest.mark.parametrize("offset", [0.0, -5e6])
+def test_constant_channels_have_no_effect(constant, offset):
+    image = colours(3).astype(np.float32)
+    image[:, constant] = 77 + offset
+    scores = scores_of(colour_model(image, LABELS, 3, 1))
+    assert np.isfinite(scores).all()
+    if len(constant) == 3:
+        assert np.abs(scores).max() < 1e-3
+    else:
+        assert (scores.argmax(axis=0) == LABELS).mean() > 0.5
 
 
-def test_a_constant_image_far_outside_the_range_says_nothing():
-    model = model_of(edges_of(np.full((MASK.size, 3), -5e6, np.float32)))
-    assert np.abs(model.log_likelihoods).max() < 1e-3
+def test_more_than_three_channels_are_reduced_to_three():
+    image = np.repeat(colours(3), 3, axis=1)
+    model = colour_model(image, LABELS, 3, 1)
+    assert model.channels.shape == (PIXELS, 3) and model.channels.dtype == np.float32
+    three = scores_of(colour_model(colours(3), LABELS, 3, 1))
+    assert (scores_of(model).argmax(axis=0) == three.argmax(axis=0)).mean() > 0.95
 
 
-def test_scores_use_the_bins_of_the_model():
-    edges = edges_of(colours(5).astype(np.float32), use=USE)
-    model, margins = model_of(edges, weight=0.3), edges.margins()
-    points = edges.band(margins, np.inf)
-    scores = np.empty((3, len(points)), np.float32)
-    model.write_scores(edges, margins, points, 0.0, 1.0, scores)
-    bins = reference.colour_bins(model.channels, np.float32(model.low), np.float32(model.scale), model.levels)
-    agree = np.isclose(scores, model.log_likelihoods[:, bins[points]], atol=1e-6).all(axis=0)
-    assert agree.mean() > 0.999  # colours at the very edge of a bin may be rounded into the next
+def test_many_labels_have_coarser_bins():
+    count = MANY_LABELS + 1
+    labels = (np.arange(PIXELS) % count).astype(np.int32)
+    image = (3 * labels[:, None] + np.zeros(3)).astype(np.uint8)
+    scores = scores_of(colour_model(image, labels, count, 2), count)
+    assert (scores.argmax(axis=0) == labels).mean() > 0.99

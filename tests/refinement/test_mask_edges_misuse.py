@@ -10,7 +10,7 @@ import pytest
 from densefield import _core
 from tests.support.misuse import WRONG_TYPE
 
-ROWS, COLUMNS, LABELS, PAIRS, BINS, DIRECTIONS, LEVELS = 6, 8, 3, 2, 4, 4, 4
+ROWS, COLUMNS, LABELS, PAIRS, BINS, DIRECTIONS = 6, 8, 3, 2, 4, 4
 PIXELS = ROWS * COLUMNS
 MASK = (np.arange(PIXELS).reshape(1, ROWS, COLUMNS) // 17).astype(np.int32)
 IMAGE = np.random.default_rng(7157).integers(0, 256, (PIXELS, 3)).astype(np.uint8)
@@ -32,7 +32,6 @@ def edges(**changes: Any) -> Any:
     return _core.MaskEdges(**{**arguments, **changes})
 
 
-BINNED = {"low": [0.0] * 3, "scale": [LEVELS / 256] * 3, "levels": LEVELS}
 CALLS: dict[str, dict[str, Any]] = {
     "distances": {"squared": floats(PIXELS), "nearest": np.zeros(PIXELS, np.int32)},
     "edge_lengths": {"use": USE, "out": ints(LABELS, LABELS)},
@@ -46,21 +45,9 @@ CALLS: dict[str, dict[str, Any]] = {
         "threads": 2,
     },
     "margins": {"pairs": PAIR_TABLE, "displacements": floats(PAIRS, 3), "out": floats(PIXELS), "threads": 2},
-    "count_colours": {
-        "image": IMAGE,
-        "use": USE,
-        **BINNED,
-        "margins": floats(PIXELS),
-        "core": 0.0,
-        "out": ints(LABELS, LEVELS**3),
-        "threads": 2,
-    },
     "band": {"margins": floats(PIXELS), "use": USE, "limit": 3.0, "order": None},
     "scores": {
-        "image": IMAGE,
         "use": USE,
-        **BINNED,
-        "log_likelihoods": floats(LABELS, LEVELS**3),
         "margins": floats(PIXELS),
         "strength": 5.0,
         "width": 2.0,
@@ -168,18 +155,6 @@ def test_arrays_of_the_wrong_kind_are_rejected(name, key, value, error):
         ("margins", {"pairs": PAIR_TABLE + 5}, ValueError, "pairs must be -1 or numbers of pairs"),
         ("margins", {"displacements": floats(PAIRS, 2)}, ValueError, r"displacements must be \(pairs, 3\)"),
         ("margins", {"displacements": floats(PAIRS - 1, 3)}, ValueError, "pairs must be -1 or numbers of pairs"),
-        ("count_colours", {"levels": 0}, ValueError, "levels must be 1 to 256"),
-        ("count_colours", {"levels": 257}, ValueError, "levels must be 1 to 256"),
-        ("count_colours", {"levels": 5}, ValueError, r"a table must be \(labels, bins\)"),
-        ("count_colours", {"low": [0.0] * 2}, ValueError, "one bound and one scale per channel"),
-        ("count_colours", {"scale": []}, ValueError, "one bound and one scale per channel"),
-        (
-            "count_colours",
-            {"image": np.zeros((PIXELS, 4), np.uint8), "low": [0.0] * 4, "scale": [1.0] * 4},
-            ValueError,
-            "at most three channels",
-        ),
-        ("scores", {"levels": 0}, ValueError, "levels must be 1 to 256"),
         ("scores", {"width": 0.0}, ValueError, "width must be above 0"),
         ("scores", {"width": np.nan}, ValueError, "width must be above 0"),
         ("scores", {"points": POINTS + PIXELS}, ValueError, "points must be pixels of the mask"),
@@ -200,14 +175,10 @@ def test_invalid_arguments_are_rejected(name, changes, error, message):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38, -3e38])
-def test_any_values_of_the_image_are_binned(value):
+def test_any_values_of_the_image_are_accepted(value):
     image = IMAGE.astype(np.float32)
     image[::5] = value
-    counts, profile = ints(LABELS, LEVELS**3), ints(2, PAIRS, DIRECTIONS, 2 * BINS)
-    call("count_colours", image=image, out=counts)
-    assert counts.sum() == PIXELS
-    place = LEVELS**3 - 1 if value > 0 else 0  # NaN is in the first bin
-    assert counts[:, place].sum() >= len(image[::5])
+    profile = ints(2, PAIRS, DIRECTIONS, 2 * BINS)
     call("profile", image=image, strengths=profile[0], counts=profile[1])
     assert (profile >= 0).all() and profile[0].max() < 1e9 * 256 * PIXELS
 
@@ -216,9 +187,7 @@ def test_any_values_of_the_image_are_binned(value):
 def test_any_margins_are_accepted(value):
     margins = floats(PIXELS)
     margins[::4] = value
-    scores, counts, out = floats(LABELS, len(POINTS)), ints(LABELS, LEVELS**3), floats(LABELS, PIXELS)
-    call("count_colours", margins=margins, out=counts)
-    assert counts.sum() == PIXELS - (0 if value > 0 else 12)
+    scores, out = floats(LABELS, len(POINTS)), floats(LABELS, PIXELS)
     points = call("band", margins=margins)
     assert np.array_equal(np.sort(points), np.setdiff1d(np.arange(PIXELS), np.arange(0, PIXELS, 4)))
     call("scores", margins=margins, out=scores)

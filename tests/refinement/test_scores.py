@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from densefield import InputError, InputTypeError, refine
+from densefield import CRF, InputError, InputTypeError, _core, refine
 from densefield.crf.unary import Unary
-from densefield.refinement.parameters import length_unit
+from densefield.refinement.colour_model import colour_model
+from densefield.refinement.parameters import learnt, length_unit
 from densefield.refinement.scores import LEAST_PROBABILITY, possible_labels, score_kernels
 from tests.support.textured_photos import blob, dilated, photo
 
@@ -74,10 +75,47 @@ def test_invalid_scores_of_improbable_labels_are_refused(value):
         refine(IMAGE, logits=logits)
 
 
+def test_colours_of_the_most_probable_labels_are_added_to_the_scores():
+    logits = 2 * np.log(soft(ROUGH, 0.7, classes=3))
+    logits[2] -= 1
+    given = logits.copy()
+    scores = logits.reshape(3, -1).copy()
+    colours = colour_model(IMAGE.reshape(-1, 3), scores.argmax(axis=0).astype(np.int32), 3, 1)
+    colours.add_to(scores, learnt().scores.colour_weight)
+    assert np.abs(scores - logits.reshape(3, -1)).max() > 0.1
+    expected = CRF(score_kernels(TRUTH.shape)).marginals(scores.reshape(logits.shape), IMAGE)
+    assert np.array_equal(refine(IMAGE, logits=logits), expected)
+    assert np.array_equal(logits, given), "the argument is unchanged"
+
+
+def test_colours_follow_the_data_range():
+    logits = np.log(soft(ROUGH))
+    expected = refine(IMAGE, logits=logits)
+    scaled = refine(IMAGE.astype(np.float32) / 255, logits=logits, data_range=1)
+    assert np.allclose(scaled, expected, atol=2e-3)  # a colour at the end of a bin may be rounded into the next
+
+
+def test_ignored_pixels_do_not_change_colours():
+    logits, ignore = np.log(soft(ROUGH)), np.zeros(TRUTH.shape, bool)
+    ignore[:, :20] = True
+    one, other = IMAGE.astype(np.float32), IMAGE.astype(np.float32)
+    other[ignore] = np.nan
+    expected = refine(one, logits=logits, ignore=ignore)[:, ~ignore]
+    assert np.array_equal(refine(other, logits=logits, ignore=ignore)[:, ~ignore], expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_best_labels_are_the_first_with_the_highest_score(threads):
+    scores = np.random.default_rng(9041).integers(0, 5, (7, 20_003)).astype(np.float32)
+    out = np.empty(20_003, np.int32)
+    _core.best_labels(scores, out, threads)
+    assert np.array_equal(out, scores.argmax(axis=0))
+    with pytest.raises(ValueError, match="points"):
+        _core.best_labels(scores, out[1:], threads)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_largest_leads_are_the_largest_differences_to_the_best_score(threads):
-    from densefield import _core
-
     scores = np.random.default_rng(3071).normal(size=(7, 5003)).astype(np.float32)
     scores[4] -= 9
     out = np.empty(7, np.float32)

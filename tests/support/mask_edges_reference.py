@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -131,21 +131,9 @@ class Mask:
                 lengths[self.labels[pixel], self.labels[self.nearest[pixel]]] += 1
         return lengths
 
-    def counts(
-        self, image: np.ndarray, use: np.ndarray, low: Any, scale: Any, levels: int, margins: np.ndarray, core: float
-    ) -> np.ndarray:
-        """How often each colour occurs in each label, (labels, bins), at least `core` inside it."""
-        counts = np.zeros((self.num_labels, levels ** image.shape[1]), np.int64)
-        for pixel, colour in enumerate(colour_bins(image, low, scale, levels)):
-            if use.reshape(-1)[pixel] == KNOWN and margins[pixel] >= core:
-                counts[self.labels[pixel], colour] += 1
-        return counts
-
-    def scores(
-        self, log_likelihoods: np.ndarray, use: np.ndarray, margins: np.ndarray, strength: float, width: float
-    ) -> np.ndarray:
-        """The scores (labels, N) for log-likelihoods (labels, N)."""
-        scores = log_likelihoods.astype(np.float64)
+    def scores(self, use: np.ndarray, margins: np.ndarray, strength: float, width: float) -> np.ndarray:
+        """The scores (labels, N)."""
+        scores = np.zeros((self.num_labels, self.labels.size))
         for pixel in np.flatnonzero(use.reshape(-1) == KNOWN):
             half = np.sign(margins[pixel]) * strength / 2 * (1 - math.exp(-((margins[pixel] / width) ** 2)))
             part = np.full(self.num_labels, -strength if self.num_labels > 2 else 0.0)
@@ -164,9 +152,3 @@ class Mask:
             out[self.labels[self.nearest[pixel] if over else pixel], pixel] = certain if self.num_labels > 1 else 1.0
         out[:, points] = marginals
         return out
-
-
-def colour_bins(image: np.ndarray, low: Any, scale: Any, levels: int) -> np.ndarray:
-    """The bin (N,) of each colour; the first channel is the slowest."""
-    steps = np.clip(np.floor((image.astype(np.float64) - low) * np.asarray(scale)), 0, levels - 1).astype(int)
-    return steps @ levels ** np.arange(image.shape[1])[::-1]

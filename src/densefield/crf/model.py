@@ -151,7 +151,7 @@ class CRF:
                 f"tolerance is {tolerance!r}, expected a finite number above 0, or None for all iterations."
             )
         self._check_updates(damping, convergent)
-        problem = self._problem_with_warnings(scores, image, features=features, spacing=spacing, ignore=ignore)
+        problem = self.problem_with_warnings(scores, image, features=features, spacing=spacing, ignore=ignore)
         if self.options.method == "lattice" and not (damping or convergent or energies):
             return self._solve_natively(problem, tolerance)
         solution = None
@@ -177,7 +177,7 @@ class CRF:
         The parameters are those of solve().
         """
         self._check_updates(damping, convergent)
-        problem = self._problem_with_warnings(scores, image, **inputs)
+        problem = self.problem_with_warnings(scores, image, **inputs)
         return self._steps(problem, damping, convergent, energies, None)
 
     def marginals(
@@ -186,7 +186,7 @@ class CRF:
         """The marginals of solve(), (L, …), without the rest; parameters are those of solve()."""
         if set(options) - {"features", "spacing", "ignore"}:
             return self.solve(scores, image, **options).marginals.astype(np.float32, copy=False)
-        return self.marginals_of(self._problem_with_warnings(scores, image, **options))
+        return self.marginals_of(self.problem_with_warnings(scores, image, **options))
 
     def problem(self, scores: Array, image: npt.NDArray[np.generic] | None = None, **inputs: Any) -> Problem:
         """The checked inputs with the kernels bound to the image, without warnings; parameters are those of solve()."""
@@ -205,7 +205,8 @@ class CRF:
         )
         return q.reshape(len(q), *problem.shape)
 
-    def _problem_with_warnings(self, scores: Array, image: npt.NDArray[np.generic] | None, **inputs: Any) -> Problem:
+    def problem_with_warnings(self, scores: Array, image: npt.NDArray[np.generic] | None, **inputs: Any) -> Problem:
+        """The `problem`, with warnings of doubtful scores and colours."""
         problem = build_problem(self.kernels, self.options, scores, image, **inputs)
         warn_of_scores(problem.scores)
         if image is not None and self.options.data_range is None:

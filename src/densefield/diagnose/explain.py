@@ -23,7 +23,7 @@ from densefield.diagnose.result import Finding
 from densefield.errors import InputError
 from densefield.refinement.mask_input import mask_input, refined_mask
 from densefield.refinement.refine import check_combination, chosen_crf, for_present_labels, inputs, refine
-from densefield.refinement.scores import score_kernels
+from densefield.refinement.scores import score_kernels, with_colours
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -82,7 +82,8 @@ def explain(image: Any, **arguments: Any) -> list[Finding]:
         known = input_checks.mask_of_labels(split_mask(labels)[0], given["num_classes"], given["void"])
         return in_order([*known, *explain_mask(photo, mask, found, options["data_range"])])
     pixels, unary = inputs(**given)
-    if all(each is None for each in own.values()):
+    default = all(each is None for each in own.values())
+    if default:
         kernels = score_kernels(unary.scores.shape[1:], spacing)
     model = for_present_labels(chosen_crf(crf, kernels, **options), unary)
     problem = model.problem(unary.scores, pixels, ignore=unary.ignore, spacing=spacing)
@@ -101,7 +102,8 @@ def explain(image: Any, **arguments: Any) -> list[Finding]:
         return [*findings, one, Finding("note", "0% of the pixels changed their label.")]
     if problem.scores.shape[1] == 1:
         return [Finding("problem", "There is one pixel, which has no neighbours.", "1 pixel", "Pass a larger image.")]
-    return _findings(model, problem, image_array(pixels), unary, findings)
+    coloured = with_colours(problem, pixels, model.options, unary.ignore) if default else problem
+    return _findings(model, problem, coloured, image_array(pixels), unary, findings)
 
 
 def explain_batch(
@@ -126,9 +128,9 @@ def _to_numpy(tensor: Any) -> npt.NDArray[Any]:
 
 
 def _findings(
-    crf: CRF, problem: Problem, image: npt.NDArray[Any], unary: Unary, findings: list[Finding]
+    crf: CRF, problem: Problem, coloured: Problem, image: npt.NDArray[Any], unary: Unary, findings: list[Finding]
 ) -> list[Finding]:
-    """Findings about kernels, weights and the result."""
+    """Findings about kernels, weights and the result, which is that of the problem `coloured`."""
     rows = np.arange(len(unary.scores)) if unary.labels is None else unary.labels
     margin = np.concatenate([kernel_checks.margins(part) for part in _chunks(problem.scores)])
     decided = margin > 0  # at other pixels the best label is arbitrary
@@ -150,7 +152,7 @@ def _findings(
     findings += iterations(crf)
 
     most = kernel_checks.largest_message(crf.kernels, problem)
-    q = crf.marginals_of(problem).reshape(problem.scores.shape)
+    q = crf.marginals_of(coloured).reshape(problem.scores.shape)
     after = rows[q.argmax(axis=0)[decided]]
     if not blank:
         findings += kernel_checks.overconfident(margin[decided], most[decided])

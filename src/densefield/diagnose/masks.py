@@ -13,7 +13,7 @@ from densefield.crf.label_mask import LabelMask
 from densefield.crf.model import CRF
 from densefield.diagnose import inputs as input_checks
 from densefield.diagnose.result import LITTLE, Finding, percent, vanished
-from densefield.refinement.mask_input import TYPICAL_WIDTH
+from densefield.refinement.colour_model import TYPICAL_WIDTH
 from densefield.refinement.registration import Displacement
 from densefield.refinement.rough_mask import RefinedMask
 

@@ -95,6 +95,16 @@ class MaskEdges:
         if not self.all_known:
             self.labels = _filled(self.labels, self.use.reshape(grid) == KNOWN, steps, threads)
         self.native = _core.MaskEdges(self.labels, steps, self.num_labels, threads)
+        self._steps = steps
+
+    @cached_property
+    def unknown_distance(self) -> Float32 | None:
+        """(N,): the distance of each pixel to the nearest unknown one, 0 for those; None if there is none."""
+        unknown = self.use == UNKNOWN
+        if not unknown.any():
+            return None
+        squared, _ = _nearest_other(unknown.reshape(self.labels.shape), self._steps, self.threads)
+        return np.where(unknown, np.float32(0), np.sqrt(squared))
 
     def with_labels(self, labels: npt.NDArray[np.integer]) -> MaskEdges:
         """The same image with another mask."""
@@ -187,9 +197,14 @@ def _profile(strengths: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) ->
 
 def _filled(labels: Int32, known: npt.NDArray[np.bool_], steps: list[float], threads: int) -> Int32:
     """Labels with those of unknown pixels replaced by the nearest known one."""
-    nearest = np.empty(labels.size, np.int32)
-    unknown = np.ascontiguousarray(~known).astype(np.int32)
-    _core.MaskEdges(unknown, steps, 2, threads).distances(np.empty(labels.size, np.float32), nearest)
+    _, nearest = _nearest_other(~known, steps, threads)
     source = np.where(known.reshape(-1) | (nearest < 0), np.arange(labels.size), nearest)
     filled: Int32 = labels.reshape(-1)[source].reshape(labels.shape)
     return filled
+
+
+def _nearest_other(part: npt.NDArray[np.bool_], steps: list[float], threads: int) -> tuple[Float32, Int32]:
+    """Squared distances (N,) from the pixels of a part to the others and back, and the nearest pixels; -1 for none."""
+    squared, nearest = np.empty(part.size, np.float32), np.empty(part.size, np.int32)
+    _core.MaskEdges(np.ascontiguousarray(part).astype(np.int32), steps, 2, threads).distances(squared, nearest)
+    return squared, nearest

@@ -9,21 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield.crf.arrays import as_array, checked_ignore, checked_numbers, image_array, split_mask
-from densefield.crf.features import checked_spacing, pixel_features
-from densefield.crf.image_range import LEVELS, warn_of_image
+from densefield.crf.features import checked_spacing
+from densefield.crf.image_range import warn_of_image
 from densefield.crf.kernels import Bilateral
 from densefield.crf.label_mask import LabelMask, label_mask
 from densefield.crf.options import CRFOptions
-from densefield.crf.problem import check_data_range, check_finite_parts, without_ignored
 from densefield.errors import InputError
 from densefield.filters.threads import check_threads
 from densefield.labels import Void
+from densefield.refinement.colour_model import TYPICAL_WIDTH, image_colours
 from densefield.refinement.parameters import learnt
 from densefield.refinement.rough_mask import Model, RefinedMask, refine_mask
 
 Ignore = npt.NDArray[np.bool_] | None
-
-TYPICAL_WIDTH = 10.0  # of colours, in levels of 0…255, for checks of the image's range
 
 
 def refined_mask(
@@ -40,11 +38,9 @@ def refined_mask(
     given = None if roughness is None else checked_roughness(roughness)
     steps = checked_spacing(spacing, mask.rows.ndim)
     parameters = learnt().mask
-    channels = _channels(image, mask, options)
+    channels = image_colours(image, mask.rows.shape, mask.ignore, options.data_range)
     if len(mask.labels) == 1 or not mask.rows.size or (mask.known is not None and not mask.known.any()):
         return None
-    if options.data_range is not None:
-        channels = np.multiply(channels, LEVELS / np.asarray(options.data_range), dtype=np.float32, casting="unsafe")
     model = Model(parameters, options.iterations)
     return refine_mask(mask, channels, model, spacing=steps, roughness=given, threads=check_threads(options.threads))
 
@@ -98,21 +94,6 @@ def checked_roughness(roughness: object) -> float:
             "estimates it."
         )
     return float(value)
-
-
-def _channels(image: npt.NDArray[Any], mask: LabelMask, options: CRFOptions) -> npt.NDArray[np.generic]:
-    """The colours (N, C) of the pixels, checked; those of ignored pixels are replaced."""
-    shape = mask.rows.shape
-    kernels = (Bilateral(sigma_rgb=TYPICAL_WIDTH),)
-    parts = pixel_features(kernels, shape, image)
-    present = None if mask.ignore is None else (~mask.ignore).astype(np.float32).reshape(-1, 1)
-    if present is not None:
-        parts = {name: without_ignored(values, present) for name, values in parts.items()}
-    check_data_range(options.data_range, parts)
-    channels = parts["channel"]
-    if channels.dtype.kind == "f":
-        check_finite_parts(("channel",), parts, shape)
-    return channels
 
 
 def warn_of_range(image: npt.NDArray[Any], mask: LabelMask) -> None:

@@ -80,8 +80,19 @@ class MaskParameters:
 
 @dataclass(frozen=True)
 class ScoreParameters:
-    """The CRF for a network's scores; widths of positions are in units, those of colours in 0…255."""
+    """The model of a network's scores.
 
+    Parameters
+    ----------
+    colour_weight
+        Factor of the log-likelihoods of colours.
+    sigma, weight
+        Width, in units, and weight of the spatial kernel.
+    sigma_xy, sigma_rgb, bilateral_weight
+        Widths, in units and in colours 0…255, and weight of the bilateral kernel.
+    """
+
+    colour_weight: float
     sigma: float
     weight: float
     sigma_xy: float

@@ -25,7 +25,7 @@ from densefield.refinement.mask_input import (
     warn_of_range,
     without_edges,
 )
-from densefield.refinement.scores import possible_labels, score_kernels
+from densefield.refinement.scores import possible_labels, score_kernels, with_colours
 
 if TYPE_CHECKING:  # which needs torch
     from densefield.nn.dense_crf import DenseCRF
@@ -117,11 +117,15 @@ def refine(
         q = without_edges(mask) if found is None else found.marginals
         return expanded(q, mask.labels, mask.num_classes)
     pixels, scores = inputs(image, probabilities, labels, logits, num_classes, void, confidence, temperature, ignore)
-    if crf is None and kernels is None and confidence is None:
+    default = crf is None and kernels is None and confidence is None
+    if default:
         kernels = score_kernels(scores.scores.shape[1:], spacing)
         scores = possible_labels(scores, check_threads(threads))
     model = for_present_labels(chosen_crf(crf, kernels, iterations, data_range, threads), scores)
-    return scores.expand(model.marginals(scores.scores, pixels, ignore=scores.ignore, spacing=spacing))
+    problem = model.problem_with_warnings(scores.scores, pixels, ignore=scores.ignore, spacing=spacing)
+    if default:
+        problem = with_colours(problem, pixels, model.options, scores.ignore)
+    return scores.expand(model.marginals_of(problem))
 
 
 def check_combination(

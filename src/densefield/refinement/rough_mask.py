@@ -21,13 +21,14 @@ from densefield.crf.kernels import Custom
 from densefield.crf.label_mask import LabelMask
 from densefield.crf.model import CRF
 from densefield.crf.native import new_array
-from densefield.refinement.colour_model import colour_model
+from densefield.refinement.colour_model import ColourModel, colour_model
 from densefield.refinement.mask_edges import IGNORED, KNOWN, UNKNOWN, Float32, Int32, MaskEdges
 from densefield.refinement.parameters import MaskParameters
 from densefield.refinement.roughness import Roughness, estimate_roughness
 
 BAND = 1.2  # widths of the confidence from the edge at which no label can change
 SOURCES = 0.25  # widths of the bilateral kernel beyond, from which messages come
+SOURCES_OF_UNKNOWN = 2.0  # widths of the bilateral kernel from unknown pixels, from which messages come
 
 VERY_ROUGH = 9.0  # units: masks of more are refined twice
 LEFT = 0.35  # roughness after the first time, over that before
@@ -122,7 +123,7 @@ def refine_mask(
     """Refines a mask of two or more labels, of which some are known; colours are in levels, 0…255."""
     edges = mask_edges(mask, channels, spacing, threads)
     found = estimate_roughness(edges, roughness)
-    if found is not None and edges.all_known and edges.num_axes == 2 and found.width > VERY_ROUGH * edges.unit:
+    if found is not None and edges.num_axes == 2 and found.width > VERY_ROUGH * edges.unit:
         rows = _coarsely_refined(edges, found, model)
         edges = edges.with_labels(rows)
         band = edge_band(edges, Roughness(LEFT * found.width), model)
@@ -150,18 +151,27 @@ def edge_band(edges: MaskEdges, roughness: Roughness | None, model: Model) -> Ed
     units, parameters = here.width / edges.unit, model.parameters
     strength, width = parameters.strength(units), parameters.width(units) * edges.unit
     margins = edges.margins([[edges.unit * each for each in (at.offset, *at.shift)] for at in here.displacements])
-    limit = BAND * width + SOURCES * parameters.sigma_xy(units) * edges.unit
-    if not edges.all_known:
-        limit = np.inf  # unknown pixels may be anywhere
-    elif roughness is None:
-        limit = -1.0  # no pixel changes
-    points = edges.band(margins, limit)
+    # If the image has no edges, no known pixel changes.
+    near = np.abs(margins.reshape(-1)) if roughness else np.full(margins.size, np.inf, np.float32)
+    sigma_xy = parameters.sigma_xy(units) * edges.unit
+    limit = BAND * width + SOURCES * sigma_xy
+    if edges.unknown_distance is not None:
+        near = np.minimum(near, edges.unknown_distance * np.float32(limit / (SOURCES_OF_UNKNOWN * sigma_xy)))
+    points = edges.band(near, limit)
     scores = new_array(edges.num_labels, len(points))
     if len(points):
-        colours = colour_model(edges, margins, width, parameters.colour_weight(units))
-        colours.write_scores(edges, margins, points, strength, width, scores)
+        edges.native.scores(edges.use, margins.reshape(-1), strength, width, points, scores, edges.threads)
+        mask_colours(edges, margins, width).add_to(scores, parameters.colour_weight(units), points)
     crf = _crf(edges, units, model)
     return EdgeBand(edges, margins, points, edges.features(points), scores, strength, crf)
+
+
+def mask_colours(edges: MaskEdges, margins: Float32, core: float) -> ColourModel:
+    """The colours of the known pixels that are at least `core` inside their label."""
+    labels = edges.labels.reshape(-1)
+    if not edges.all_known:
+        labels = np.where(edges.use == KNOWN, labels, np.int32(-1))
+    return colour_model(edges.channels, labels, edges.num_labels, edges.threads, inside=margins.reshape(-1) >= core)
 
 
 def _crf(edges: MaskEdges, units: float, model: Model) -> CRF:

@@ -1,16 +1,23 @@
-"""The CRF for probabilities and logits, as networks give them."""
+"""The CRF and the colours for probabilities and logits, as networks give them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from densefield import _core
 from densefield.crf.features import checked_spacing
 from densefield.crf.kernels import Bilateral, Kernel, Spatial
+from densefield.crf.options import CRFOptions
+from densefield.crf.problem import Problem
 from densefield.crf.unary import Unary
+from densefield.filters.threads import check_threads
+from densefield.refinement.colour_model import colour_model, image_colours
 from densefield.refinement.parameters import ScoreParameters, learnt, length_unit
 
 LEAST_PROBABILITY = 1e-3  # of a label, at its most probable pixel
@@ -46,6 +53,39 @@ def possible_labels(unary: Unary, threads: int) -> Unary:
     if len(kept) == len(scores) or len(kept) < 2:
         return unary
     return Unary(scores[kept], kept, len(scores))
+
+
+def with_colours(
+    problem: Problem,
+    image: npt.NDArray[Any],
+    options: CRFOptions,
+    ignore: npt.NDArray[np.bool_] | None = None,
+    weight: float | None = None,
+) -> Problem:
+    """The problem with scores that prefer labels of similar colour, by the colours of the most probable labels.
+
+    Parameters
+    ----------
+    problem
+        The checked scores of the image.
+    image
+        The image.
+    options
+        The data range and the threads.
+    ignore
+        True for pixels that do not count.
+    weight
+        Factor of the log-likelihoods; by default the learnt one.
+    """
+    threads, count = check_threads(options.threads), len(problem.scores)
+    scores = np.array(problem.scores, np.float32, order="C")
+    labels = np.empty(scores.shape[1], np.int32)
+    _core.best_labels(scores, labels, threads)
+    if ignore is not None:
+        labels[ignore.reshape(-1)] = -1
+    colours = colour_model(image_colours(image, problem.shape, ignore, options.data_range), labels, count, threads)
+    colours.add_to(scores, learnt().scores.colour_weight if weight is None else weight)
+    return replace(problem, scores=scores)
 
 
 def kernels_for_scores(parameters: ScoreParameters, unit: float) -> tuple[Kernel, ...]:
