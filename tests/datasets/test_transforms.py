@@ -189,3 +189,42 @@ def test_invalid_settings_raise(settings, message):
 def test_errors_name_the_invalid_sample(image, label, error, message):
     with pytest.raises(error, match=message):
         augment(Sample(image, label, "night"), Augmentation((4, 4)), 0, 0, 0)
+
+
+class TestWholeImages:
+    @pytest.mark.parametrize("index", range(6))
+    def test_whole_images_are_only_mirrored_and_coloured(self, index):
+        sample = colour_coded_sample(40, 56)
+        seen = augment(sample, Augmentation(None, jitter=0), 17, 0, index)
+        mirrored = not np.array_equal(seen.labels, sample.labels)
+        step = -1 if mirrored else 1
+        assert np.array_equal(seen.labels, sample.labels[:, ::step])
+        assert np.array_equal(seen.image, sample.image[:, ::step])
+        assert seen.inside is None and seen.spacing == (1.0, 1.0)
+
+    def test_about_half_are_mirrored_and_colours_change(self):
+        sample = colour_coded_sample(40, 56)
+        seen = [augment(sample, Augmentation(None, jitter=0.3), 17, 0, index) for index in range(40)]
+        mirrored = sum(not np.array_equal(each.labels, sample.labels) for each in seen)
+        assert 10 <= mirrored <= 30
+        assert len({each.image.tobytes() for each in seen}) == 40
+
+    def test_whole_images_have_no_scales(self):
+        with pytest.raises(InputError, match="crop is None: whole images are not scaled"):
+            Augmentation(None, (0.5, 1.0))
+
+
+@pytest.mark.parametrize("index", range(8))
+def test_the_spacing_is_the_size_of_a_pixel_in_the_original_image(index):
+    """A ramp of colours tells how many original pixels lie between two pixels of the crop."""
+    rows, columns = 160, 200
+    image = np.zeros((rows, columns, 3), np.uint8)
+    image[..., 0], image[..., 1] = np.arange(columns), np.arange(rows)[:, None]
+    sample = Sample(image, np.zeros((rows, columns), np.uint8), "ramp")
+    seen = augment(sample, Augmentation((60, 60), (0.5, 1.5), mirror=False, jitter=0), 29, 0, index)
+    top, bottom, left, right = seen.inside or (0, 60, 0, 60)
+    steps = [
+        (int(seen.image[top + 5, right - 3, 0]) - int(seen.image[top + 5, left + 2, 0])) / (right - left - 5),
+        (int(seen.image[bottom - 3, left + 5, 1]) - int(seen.image[top + 2, left + 5, 1])) / (bottom - top - 5),
+    ]
+    assert seen.spacing == pytest.approx(steps, abs=0.04)  # colours are integers: two levels over 55 pixels or more

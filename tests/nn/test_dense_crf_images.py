@@ -259,3 +259,19 @@ def test_gradients_do_not_depend_on_the_pixel_order(masked: bool, monkeypatch: p
     for name, plain in gradients().items():
         tolerance = 3e-3 if name.endswith("log_sigma") else 3e-5
         assert float((ordered[name] - plain).abs().max()) <= tolerance * float(plain.abs().max()), name
+
+
+def test_each_item_of_a_list_may_have_its_own_spacing():
+    generator = torch.Generator().manual_seed(7013)
+    crf = DenseCRF(num_classes=3)
+    scores = [torch.randn(3, *size, generator=generator) for size in ((8, 9), (6, 7))]
+    images = [torch.randint(256, (3, *each.shape[1:]), dtype=torch.uint8, generator=generator) for each in scores]
+    spacing = [(2.0, 1.0), [0.5, 4.0]]
+    for one, f, image, each in zip(crf(scores, images, spacing=spacing), scores, images, spacing, strict=True):
+        assert torch.equal(one, crf(f[None], image[None], spacing=each)[0])
+    for one, f, image in zip(crf(scores, images, spacing=(2, 1)), scores, images, strict=True):
+        assert torch.equal(one, crf(f[None], image[None], spacing=(2, 1))[0])
+    with pytest.raises(InputError, match="a list of 2, but spacing is a list of 1: expected as many"):
+        crf(scores, images, spacing=[(1.0, 1.0)])
+    with pytest.raises(InputError, match=r"spacing is .*expected 2 numbers above 0"):
+        crf(scores, images, spacing=[(1.0, 1.0), (0.0, 1.0)])

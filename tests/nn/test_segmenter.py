@@ -65,6 +65,46 @@ def test_scores_have_the_precision_of_the_network_and_marginals_at_least_single(
     assert segmenter.scores(photo()).dtype == dtype and segmenter(photo()).dtype == found
 
 
+def photos():
+    generator = torch.Generator().manual_seed(60017)
+    return [
+        torch.randint(256, (3, *size), dtype=torch.uint8, generator=generator) for size in ((9, 11), (12, 7), (9, 11))
+    ]
+
+
+@pytest.mark.parametrize("crf", [None, DenseCRF(num_classes=4)])
+def test_a_list_of_images_has_the_marginals_of_each_image_alone(crf):
+    torch.manual_seed(881)
+    segmenter = Segmenter(small_network(num_classes=4, width=32, norm="group"), crf).eval()
+    images = photos()
+    ignore = [torch.zeros(image.shape[1:], dtype=torch.bool) for image in images]
+    ignore[1][:, 5:] = True
+    with torch.no_grad():
+        for masks in (None, ignore):
+            for number, one in enumerate(segmenter(images, masks)):
+                alone = segmenter(images[number][None], None if masks is None else masks[number][None])[0]
+                # Convolutions of a batch sum in another order, and the CRF's weights, 8 in all, enlarge the difference.
+                torch.testing.assert_close(one, alone, rtol=1e-4, atol=1e-4)
+
+
+def test_each_image_may_have_its_own_spacing():
+    torch.manual_seed(882)
+    segmenter = Segmenter(small_network(num_classes=4, width=32, norm="group"), DenseCRF(num_classes=4)).eval()
+    images, spacing = torch.stack(photos()[::2]), ((2.0, 1.0), (0.5, 3.0))
+    with torch.no_grad():
+        found, scores = segmenter(images, None, spacing), segmenter.scores(images)
+        for number, each in enumerate(spacing):
+            here = slice(number, number + 1)
+            expected = segmenter.crf(scores[here], images[here], spacing=each)
+            torch.testing.assert_close(found[number], expected[0], rtol=1e-6, atol=1e-6)
+            assert not torch.allclose(expected, segmenter.crf(scores[here], images[here]), atol=1e-3)
+
+
+def test_lists_need_a_network_that_takes_them():
+    with pytest.raises(InputTypeError, match=r"Conv2d takes a tensor: wrap it with densefield\.networks\.as_network"):
+        Segmenter(nn.Conv2d(3, 4, 1))(photos())
+
+
 def test_network_and_crf_must_have_the_same_number_of_classes():
     with pytest.raises(InputError, match="scores 5 classes, but the CRF has 4"):
         Segmenter(small_network(num_classes=5), DenseCRF(num_classes=4))

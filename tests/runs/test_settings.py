@@ -272,7 +272,11 @@ def test_every_shipped_config_has_only_non_default_values(path):
     for line in lines:
         section = line if line.startswith("[") else section
         keys += "=" in line and section.strip() != "[[crf.kernels]]"  # kernels are given as a complete list
-    changed = [line for line in differences(Config(), read_config(path)) if not line.startswith("crf.kernels.")]
+    config = read_config(path)
+    implied = ["crf.kernels."]
+    if config.data.network_size is not None:  # without crops
+        implied += ["data.crop", "data.scales"]
+    changed = [line for line in differences(Config(), config) if not line.startswith(tuple(implied))]
     assert keys and len(changed) == keys
 
 
@@ -280,7 +284,8 @@ def test_the_config_of_the_paper_matches_the_paper():
     (path,) = (path for path in CONFIGS if path.stem == "voc12-vgg16")
     for stage in (1, 2):
         config = read_config(path, [f"training.stage={stage}"])
-        assert config.network.name == "deeplab_vgg16" and config.data.crop == (306, 306)
+        assert config.network.name == "deeplab_vgg16" and config.data.network_size == (306, 306)
+        assert config.data.crop is None and config.data.scales is None and config.data.longest_side == 0
         assert (config.optimizer.name, config.optimizer.momentum, config.optimizer.weight_decay) == ("sgd", 0.9, 0.0005)
         assert (config.optimizer.lr_top, config.optimizer.lr_rest) == (0.01, 0.001)
         assert (config.training.batch, config.crf.iterations, config.crf.freeze) == (20, 5, ())

@@ -33,10 +33,8 @@ STEPS, BATCH = 5, 2
 @pytest.mark.slow
 def test_vgg16_and_the_crf_learn_together_at_306_pixels():
     batch = [f"training.batch={BATCH}", "training.accumulate=1"]
-    config = read_config(
-        PAPER, [*SCENES, *batch, "training.stage=2", "network.pretrained=false", "data.scales=[1,1]", *RATES]
-    )
-    assert config.data.crop == (306, 306) and config.crf.iterations == 5
+    config = read_config(PAPER, [*SCENES, *batch, "training.stage=2", "network.pretrained=false", *RATES])
+    assert config.data.network_size == (306, 306) and config.crf.iterations == 5
     torch.manual_seed(7741)
     fabric, segmenter = start_fabric(config), build_segmenter(config)
     crf = segmenter.crf

@@ -19,30 +19,33 @@ from densefield.errors import DensefieldError, InputError
 
 @dataclass(frozen=True)
 class Batch:
-    """Several samples of one size.
+    """Several samples: tensors if all have one size, else lists with a tensor for each sample.
 
     Parameters
     ----------
     image
-        Colours 0…255, (B, 3, H, W) uint8.
+        Colours 0…255, (B, 3, H, W) uint8; or a list of (3, H, W).
     labels
-        Labels (B, H, W) int64 with 255 for void; None if unknown.
+        Labels (B, H, W) int64 with 255 for void; or a list of (H, W); None if unknown.
     ids
         The names of the samples.
     position
         The position in the stream of training samples after this batch.
     padding
-        True at padded pixels, (B, H, W); None if no sample is padded.
+        True at padded pixels, (B, H, W); None if no sample is padded. Only crops are, which have one size.
+    spacing
+        Size of a pixel of each sample along x and y, in pixels of the original image; None if all are 1.
 
     >>> Batch(torch.zeros(1, 3, 4, 6, dtype=torch.uint8), None, ("a",)).image.shape
     torch.Size([1, 3, 4, 6])
     """
 
-    image: Tensor
-    labels: Tensor | None
+    image: Tensor | list[Tensor]
+    labels: Tensor | list[Tensor] | None
     ids: tuple[str, ...]
     position: Position | None = None
     padding: Tensor | None = None
+    spacing: tuple[tuple[float, float], ...] | None = None
 
 
 def training_batches(
@@ -129,16 +132,17 @@ class _Samples:
 
 @dataclass(frozen=True)
 class Stack:
-    """Several samples of one size as uint8: what workers send, since sending int64 takes longer than converting."""
+    """Several samples as uint8: what workers send, since sending int64 takes longer than converting."""
 
-    image: Tensor  # (B, 3, H, W) uint8
-    labels: Tensor | None  # (B, H, W) uint8
+    image: Tensor | list[Tensor]  # (B, 3, H, W) uint8, or (3, H, W) each
+    labels: Tensor | list[Tensor] | None  # (B, H, W) uint8, or (H, W) each
     ids: tuple[str, ...]
     inside: tuple[tuple[int, int, int, int] | None, ...]  # of each sample
+    spacing: tuple[tuple[float, float], ...]  # of each sample
 
 
 def stack_samples(samples: Sequence[Sample]) -> Stack:
-    """Stack samples of one size.
+    """Stack samples; those of different sizes stay separate.
 
     >>> stack = stack_samples([Sample(np.zeros((4, 6, 3), np.uint8), None, "a")])
     >>> stack.image.shape, stack.labels
@@ -147,16 +151,22 @@ def stack_samples(samples: Sequence[Sample]) -> Stack:
     labels = [sample.labels for sample in samples if sample.labels is not None]
     if 0 < len(labels) < len(samples):
         raise InputError(f"{len(samples) - len(labels)} of {len(samples)} samples have no labels: expected none.")
+    about = (
+        tuple(sample.id for sample in samples),
+        tuple(sample.inside for sample in samples),
+        tuple(sample.spacing for sample in samples),
+    )
+    if len({sample.image.shape for sample in samples}) > 1:
+        return Stack(
+            [torch.from_numpy(np.ascontiguousarray(sample.image.transpose(2, 0, 1))) for sample in samples],
+            [torch.from_numpy(each) for each in labels] or None,
+            *about,
+        )
     # NumPy instead of torch, whose threads wait for each other on busy machines.
     rows, columns = samples[0].image.shape[:2]
     images = np.empty((len(samples), 3, rows, columns), np.uint8)
     np.stack([sample.image.transpose(2, 0, 1) for sample in samples], out=images)
-    return Stack(
-        torch.from_numpy(images),
-        torch.from_numpy(np.stack(labels)) if labels else None,
-        tuple(sample.id for sample in samples),
-        tuple(sample.inside for sample in samples),
-    )
+    return Stack(torch.from_numpy(images), torch.from_numpy(np.stack(labels)) if labels else None, *about)
 
 
 def to_batch(stack: Stack, position: Position | None = None) -> Batch:
@@ -166,16 +176,24 @@ def to_batch(stack: Stack, position: Position | None = None) -> Batch:
     >>> batch.image.shape, batch.image.dtype, batch.labels
     (torch.Size([1, 3, 4, 6]), torch.uint8, None)
     """
-    labels = None if stack.labels is None else torch.from_numpy(stack.labels.numpy().astype(np.int64))
-    if all(inside is None for inside in stack.inside):
-        return Batch(stack.image, labels, stack.ids, position)
+    spacing = None if all(each == (1.0, 1.0) for each in stack.spacing) else stack.spacing
+    if isinstance(stack.labels, list):
+        labels: Tensor | list[Tensor] | None = [_as_int64(each) for each in stack.labels]
+    else:
+        labels = None if stack.labels is None else _as_int64(stack.labels)
+    if isinstance(stack.image, list) or all(inside is None for inside in stack.inside):
+        return Batch(stack.image, labels, stack.ids, position, None, spacing)
     padding = np.zeros((len(stack.inside), *stack.image.shape[2:]), bool)
     for mask, inside in zip(padding, stack.inside, strict=True):
         if inside is not None:
             top, bottom, left, right = inside
             mask[...] = True
             mask[top:bottom, left:right] = False
-    return Batch(stack.image, labels, stack.ids, position, torch.from_numpy(padding))
+    return Batch(stack.image, labels, stack.ids, position, torch.from_numpy(padding), spacing)
+
+
+def _as_int64(labels: Tensor) -> Tensor:
+    return torch.from_numpy(labels.numpy().astype(np.int64))
 
 
 def _load(samples: _Samples, keys: Iterator[list[tuple[int, int]]], workers: int) -> Iterator[Stack]:

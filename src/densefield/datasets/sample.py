@@ -33,6 +33,8 @@ class Sample:
     inside
         The rectangle of a padded image that is not padding: top, bottom, left, right, with bottom and right exclusive;
         None if nothing is padding.
+    spacing
+        Size of a pixel along x and y, in pixels of the original image: 1/s for an image scaled by s.
 
     >>> sample = Sample(np.zeros((2, 3, 3), np.uint8), np.array([[0, 1, 255]] * 2, np.uint8), "2007_000032")
     >>> sample.image.shape[:2] == sample.labels.shape
@@ -43,6 +45,7 @@ class Sample:
     labels: npt.NDArray[np.uint8] | None
     id: str
     inside: tuple[int, int, int, int] | None = None
+    spacing: tuple[float, float] = (1.0, 1.0)
 
 
 class Indexed(Protocol[T_co]):

@@ -15,6 +15,8 @@ from densefield.labels import VOID
 Pixels = npt.NDArray[np.uint8]  # (H, W, 3)
 Labels = npt.NDArray[np.uint8]  # (H, W)
 
+SCALES = (0.5, 1.5)  # of random crops
+
 
 @dataclass(frozen=True)
 class Augmentation:
@@ -23,9 +25,9 @@ class Augmentation:
     Parameters
     ----------
     crop
-        Rows and columns of the result; smaller images are padded.
+        Rows and columns of the result; smaller images are padded. None keeps whole images at their own size.
     scales
-        Minimum and maximum of the random scale factor.
+        Minimum and maximum of the random scale factor of crops, by default 0.5 and 1.5. Whole images are not scaled.
     mirror
         Swap left and right with probability ½.
     jitter
@@ -33,20 +35,29 @@ class Augmentation:
     fill
         The colour of padding: the network's mean, ``network.normalization.fill``, by default ImageNet's.
 
-    >>> Augmentation(crop=(321, 321), scales=(0.5, 2.0)).mirror
-    True
+    >>> Augmentation(crop=(321, 321)).scales, Augmentation(crop=None).scales
+    ((0.5, 1.5), None)
     """
 
-    crop: tuple[int, int]
-    scales: tuple[float, float] = (0.5, 1.5)
+    crop: tuple[int, int] | None
+    scales: tuple[float, float] | None = None
     mirror: bool = True
     jitter: float = 0.2
     fill: tuple[int, int, int] = (124, 116, 104)
 
     def __post_init__(self) -> None:
-        if len(self.crop) != 2 or not all(isinstance(side, int) and side > 0 for side in self.crop):
+        if self.crop is None:
+            if self.scales is not None:
+                raise InputError(f"scales are {self.scales}, but crop is None: whole images are not scaled.")
+        elif self.scales is None:
+            object.__setattr__(self, "scales", SCALES)
+        if self.crop is not None and (
+            len(self.crop) != 2 or not all(isinstance(side, int) and side > 0 for side in self.crop)
+        ):
             raise InputError(f"crop is {self.crop}, expected rows and columns, each 1 or more.")
-        if len(self.scales) != 2 or not 0 < self.scales[0] <= self.scales[1] < float("inf"):
+        if self.scales is not None and (
+            len(self.scales) != 2 or not 0 < self.scales[0] <= self.scales[1] < float("inf")
+        ):
             raise InputError(f"scales are {self.scales}, expected two factors above 0, the smaller first.")
         if not 0 <= self.jitter < 1:
             raise InputError(f"jitter is {self.jitter}, expected 0 or more, and less than 1.")
@@ -82,7 +93,7 @@ def augment(sample: Sample, augmentation: Augmentation, seed: int, epoch: int, i
     """Augment a sample; the result depends only on the arguments.
 
     Padding has void labels and the colour ``augmentation.fill``. `inside` of the result is the part that is not
-    padding.
+    padding, and `spacing` the size of its pixels in those of the sample.
 
     Parameters
     ----------
@@ -102,17 +113,20 @@ def augment(sample: Sample, augmentation: Augmentation, seed: int, epoch: int, i
     True
     """
     labels = checked_labels(sample)
-    rng, crop, jitter = random_generator(TRANSFORMS, seed, epoch, index), augmentation.crop, augmentation.jitter
-    window = _random_window(labels.shape[0], labels.shape[1], augmentation, rng)
+    rng, jitter = random_generator(TRANSFORMS, seed, epoch, index), augmentation.jitter
+    rows, columns = labels.shape
+    window = _random_window(rows, columns, augmentation, rng)
     mirrored = augmentation.mirror and rng.random() < 0.5
     brightness, saturation, contrast = (rng.uniform(1 - jitter, 1 + jitter) for _ in range(3))
     image, labels = scaled_crop(sample.image, labels, window, augmentation.fill, (brightness, saturation, contrast))
     top, bottom, left, right = window.inside
     if mirrored:
         image, labels = (np.ascontiguousarray(values[:, ::-1]) for values in (image, labels))
-        left, right = crop[1] - right, crop[1] - left
+        left, right = window.size[1] - right, window.size[1] - left
     inside = (top, bottom, left, right)
-    return Sample(image, labels, sample.id, None if inside == (0, crop[0], 0, crop[1]) else inside)
+    whole = inside == (0, window.size[0], 0, window.size[1])
+    spacing = columns / window.scaled[1], rows / window.scaled[0]
+    return Sample(image, labels, sample.id, None if whole else inside, spacing)
 
 
 def checked_labels(sample: Sample) -> Labels:
@@ -132,7 +146,12 @@ def checked_labels(sample: Sample) -> Labels:
 
 
 def _random_window(rows: int, columns: int, augmentation: Augmentation, rng: np.random.Generator) -> Window:
-    """A random window: on each axis the crop lies within the image, or the image within the crop."""
+    """A random window: on each axis the crop lies within the image, or the image within the crop.
+
+    Without a crop, it is the whole image.
+    """
+    if augmentation.crop is None or augmentation.scales is None:
+        return Window((rows, columns), 0, 0, (rows, columns))
     scale = rng.uniform(*augmentation.scales)
     scaled = max(1, round(rows * scale)), max(1, round(columns * scale))
     corner = []

@@ -8,10 +8,17 @@ from torch import Tensor, nn
 
 from densefield.errors import InputError, InputTypeError
 from densefield.networks.inputs import IMAGENET, InputNormalization, Triple, checked_batch
-from densefield.networks.upsampling import resize
+from densefield.networks.network import InputSize, SegmentationNetwork, checked_input_size
+from densefield.networks.upsampling import Size, resize
 
 
-def as_network(module: nn.Module, *, mean: Triple = IMAGENET.mean, std: Triple = IMAGENET.std) -> NetworkAdapter:
+def as_network(
+    module: nn.Module,
+    *,
+    mean: Triple = IMAGENET.mean,
+    std: Triple = IMAGENET.std,
+    input_size: InputSize = None,
+) -> NetworkAdapter:
     """Wrap a module so that its scores have the image's size: (B, C, H, W) → (B, L, H, W).
 
     Parameters
@@ -21,6 +28,9 @@ def as_network(module: nn.Module, *, mean: Triple = IMAGENET.mean, std: Triple =
         as the attribute ``logits`` of an object (transformers).
     mean, std
         The normalisation that the module expects, in colours 0…255; by default ImageNet's.
+    input_size
+        The size at which the module sees images: rows and columns, or the length of the longer side; by default their
+        own.
 
     >>> import torch
     >>> network = as_network(nn.Conv2d(3, 21, 4, stride=4))
@@ -32,10 +42,12 @@ def as_network(module: nn.Module, *, mean: Triple = IMAGENET.mean, std: Triple =
     normalization = InputNormalization(_checked_triple(mean, "mean"), _checked_triple(std, "std"))
     if min(normalization.std) <= 0:
         raise InputError(f"std is {std}, expected numbers above zero.")
-    return NetworkAdapter(module, normalization)
+    network = NetworkAdapter(module, normalization)
+    network.input_size = checked_input_size(input_size)
+    return network
 
 
-class NetworkAdapter(nn.Module):
+class NetworkAdapter(SegmentationNetwork):
     """A module whose scores are resized to the image; its parameters are under ``module``."""
 
     def __init__(self, module: nn.Module, normalization: InputNormalization) -> None:
@@ -43,9 +55,12 @@ class NetworkAdapter(nn.Module):
         self.module = module
         self.normalization = normalization
 
-    def forward(self, image: Tensor) -> Tensor:
-        """Scores (B, L, H, W) of a normalised image (B, C, H, W)."""
-        image = checked_batch(image)
+    def checked(self, image: object) -> Tensor:
+        """The image; raises unless it is (B, C, H, W), floating point, with at least one pixel."""
+        return checked_batch(image)
+
+    def coarse_scores(self, image: Tensor) -> Tensor:
+        """The scores that the module returns, (B, L, h, w)."""
         scores = _scores_in(self.module(image))
         came = f"scores of shape {tuple(scores.shape)} for an image of shape {tuple(image.shape)}"
         if scores.ndim != 4 or len(scores) != len(image):
@@ -56,7 +71,11 @@ class NetworkAdapter(nn.Module):
             )
         if scores.numel() == 0:
             raise InputError(f"the module returned {came}: it is too small for the module.")
-        return resize(scores, (image.shape[2], image.shape[3]))
+        return scores
+
+    def upsample(self, scores: Tensor, size: Size, seen: Size) -> Tensor:
+        """Scores resized to the image, with the outer edges of both aligned."""
+        return resize(scores, size)
 
 
 def _scores_in(output: object) -> Tensor:

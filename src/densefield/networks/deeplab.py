@@ -14,7 +14,8 @@ from densefield.errors import InputError
 from densefield.networks import efficientnet_lite0
 from densefield.networks.efficientnet_lite0 import Features, convolution
 from densefield.networks.inputs import IMAGENET, checked_image, checked_num_classes
-from densefield.networks.upsampling import upsample_points
+from densefield.networks.network import SegmentationNetwork
+from densefield.networks.upsampling import Size, upsample_points
 from densefield.networks.vgg16 import FULLY_CONNECTED, WIDTHS, converted_weights, initialise, new_top, vgg16_features
 from densefield.networks.weights import Weights
 
@@ -55,7 +56,7 @@ def deeplab_vgg16(num_classes: int = 21, fc6: FC6 = "7x7", weights: Weights | No
     return network
 
 
-class DeepLabVGG16(nn.Module):
+class DeepLabVGG16(SegmentationNetwork):
     """Atrous VGG-16: the last two poolings have stride 1, and later convolutions are dilated by 2 and 4.
 
     It computes exactly the outputs of the strided network, at four times as many rows and columns. For that the last
@@ -93,10 +94,9 @@ class DeepLabVGG16(nn.Module):
         initialise(self)
         self.top = new_top(channels, self.num_classes)
 
-    def forward(self, image: Tensor) -> Tensor:
-        """Scores (B, L, H, W) of a normalised image (B, 3, H, W)."""
-        scores = self.coarse_scores(checked_image(image, self.top.weight))
-        return upsample_points(scores, self.stride, (image.shape[2], image.shape[3]))
+    def checked(self, image: object) -> Tensor:
+        """The image; raises unless it is (B, 3, H, W) with the type and the device of the weights."""
+        return checked_image(image, self.top.weight)
 
     def coarse_scores(self, image: Tensor) -> Tensor:
         """Scores of the pixels in rows and columns 0, 8, 16, …, before upsampling: 40×40 for an image of 306×306."""
@@ -105,6 +105,10 @@ class DeepLabVGG16(nn.Module):
         x = self.dropout(relu(self.fc7(x)))
         scores: Tensor = self.top(x)
         return scores
+
+    def upsample(self, scores: Tensor, size: Size, seen: Size) -> Tensor:
+        """Scores (B, L, H, W): score i lies on pixel s·i of the image that was seen."""
+        return upsample_points(scores, self.stride, size, seen)
 
     def start_from(self, weights: Weights) -> None:
         """Load all layers but the top from torchvision's vgg16."""
@@ -139,7 +143,7 @@ def deeplab_efficientnet_lite0(
     return network
 
 
-class DeepLabEfficientNetLite0(nn.Module):
+class DeepLabEfficientNetLite0(SegmentationNetwork):
     """Atrous EfficientNet-Lite0, and a head with several dilations."""
 
     normalization = efficientnet_lite0.NORMALIZATION
@@ -155,10 +159,18 @@ class DeepLabEfficientNetLite0(nn.Module):
         self.head = Head(efficientnet_lite0.FEATURES, [reach // output_stride for reach in _HEAD_REACH])
         self.top = nn.Conv2d(_HEAD_WIDTH, self.num_classes, 1)
 
-    def forward(self, image: Tensor) -> Tensor:
-        """Scores (B, L, H, W) of a normalised image (B, 3, H, W)."""
-        features = self.features(checked_image(image, self.top.weight))
-        return upsample_points(self.top(self.head(features)), self.stride, (image.shape[2], image.shape[3]))
+    def checked(self, image: object) -> Tensor:
+        """The image; raises unless it is (B, 3, H, W) with the type and the device of the weights."""
+        return checked_image(image, self.top.weight)
+
+    def coarse_scores(self, image: Tensor) -> Tensor:
+        """Scores of every 8th or 16th pixel, before upsampling."""
+        scores: Tensor = self.top(self.head(self.features(image)))
+        return scores
+
+    def upsample(self, scores: Tensor, size: Size, seen: Size) -> Tensor:
+        """Scores (B, L, H, W): score i lies on pixel s·i of the image that was seen."""
+        return upsample_points(scores, self.stride, size, seen)
 
 
 class Head(nn.Module):

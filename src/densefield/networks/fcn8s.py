@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad, relu
 
 from densefield.networks.inputs import IMAGENET, checked_image, checked_num_classes
+from densefield.networks.network import SegmentationNetwork
 from densefield.networks.upsampling import Size, upsample_cells
 from densefield.networks.vgg16 import (
     FULLY_CONNECTED,
@@ -47,7 +48,7 @@ def fcn8s_vgg16(num_classes: int = 21, weights: Weights | None = None) -> FCN8sV
     return network
 
 
-class FCN8sVGG16(nn.Module):
+class FCN8sVGG16(SegmentationNetwork):
     """VGG-16 as a fully convolutional network, with scores from fc7, pool4 and pool3.
 
     `widths` are the channels of the five stages, `fully_connected` those of fc6 and fc7.
@@ -81,14 +82,22 @@ class FCN8sVGG16(nn.Module):
         self.double_fc7 = Doubling(self.num_classes)
         self.double_pool4 = Doubling(self.num_classes)
 
-    def forward(self, image: Tensor) -> Tensor:
-        """Scores (B, L, H, W) of a normalised image (B, 3, H, W)."""
-        _, _, pool3, pool4, pool5 = pooled(self.features, checked_image(image, self.top.weight))
+    def checked(self, image: object) -> Tensor:
+        """The image; raises unless it is (B, 3, H, W) with the type and the device of the weights."""
+        return checked_image(image, self.top.weight)
+
+    def coarse_scores(self, image: Tensor) -> Tensor:
+        """Scores of squares of 8×8 pixels, before upsampling."""
+        _, _, pool3, pool4, pool5 = pooled(self.features, image)
         x = self.dropout(relu(self.fc6(pool5)))
         x = self.dropout(relu(self.fc7(x)))
         scores = self.double_fc7(self.top(x), _size(pool4)) + self.top_pool4(pool4)
-        scores = self.double_pool4(scores, _size(pool3)) + self.top_pool3(pool3)
-        return upsample_cells(scores, self.stride, _size(image))
+        finest: Tensor = self.double_pool4(scores, _size(pool3)) + self.top_pool3(pool3)
+        return finest
+
+    def upsample(self, scores: Tensor, size: Size, seen: Size) -> Tensor:
+        """Scores (B, L, H, W): score i is the centre of eight pixels of the image that was seen."""
+        return upsample_cells(scores, self.stride, size, seen)
 
     def start_from(self, weights: Weights) -> None:
         """Load the convolutions, fc6 and fc7 from torchvision's vgg16."""

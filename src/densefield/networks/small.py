@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from densefield.errors import InputError
 from densefield.networks.inputs import IMAGENET, checked_image, checked_num_classes
-from densefield.networks.upsampling import upsample_points
+from densefield.networks.network import SegmentationNetwork
+from densefield.networks.upsampling import Size, upsample_points
 
 Norm = Literal["batch", "group"]
 
@@ -37,7 +38,7 @@ def small_network(num_classes: int = 11, width: int = 96, norm: Norm = "batch") 
     return SmallNetwork(num_classes, width, norm)
 
 
-class SmallNetwork(nn.Module):
+class SmallNetwork(SegmentationNetwork):
     """Three strides of two, then atrous 3×3 convolutions with residual connections."""
 
     stride = 8
@@ -56,12 +57,21 @@ class SmallNetwork(nn.Module):
         self.blocks = nn.ModuleList([_layer(width, width, norm, dilation=dilation) for dilation in (1, 2, 4, 1)])
         self.top = nn.Conv2d(width, self.num_classes, 1)
 
-    def forward(self, image: Tensor) -> Tensor:
-        """Scores (B, L, H, W) of a normalised image (B, 3, H, W)."""
-        x = self.stem(checked_image(image, self.top.weight))
+    def checked(self, image: object) -> Tensor:
+        """The image; raises unless it is (B, 3, H, W) with the type and the device of the weights."""
+        return checked_image(image, self.top.weight)
+
+    def coarse_scores(self, image: Tensor) -> Tensor:
+        """Scores of every eighth pixel, before upsampling."""
+        x = self.stem(image)
         for block in self.blocks:
             x = x + block(x)
-        return upsample_points(self.top(x), self.stride, (image.shape[2], image.shape[3]))
+        scores: Tensor = self.top(x)
+        return scores
+
+    def upsample(self, scores: Tensor, size: Size, seen: Size) -> Tensor:
+        """Scores (B, L, H, W): score i lies on pixel s·i of the image that was seen."""
+        return upsample_points(scores, self.stride, size, seen)
 
 
 def _layer(channels: int, out: int, norm: Norm, *, stride: int = 1, dilation: int = 1) -> nn.Sequential:

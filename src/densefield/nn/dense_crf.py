@@ -28,6 +28,7 @@ from densefield.nn.inputs import (
     items_of_lists,
     kernel_features,
     present_pixels,
+    spacings_of_items,
     warn_of_colours,
     without_alpha,
     without_ignored,
@@ -217,7 +218,7 @@ class DenseCRF(nn.Module):
             image: Sequence[Tensor] | None = ...,
             *,
             features: Mapping[str, Sequence[Tensor]] | None = ...,
-            spacing: Sequence[float] | None = ...,
+            spacing: Sequence[float] | Sequence[Sequence[float]] | None = ...,
             ignore: Sequence[Tensor] | None = ...,
         ) -> list[Tensor]: ...
 
@@ -230,7 +231,7 @@ class DenseCRF(nn.Module):
         image: Any = None,
         *,
         features: Mapping[str, Any] | None = None,
-        spacing: Sequence[float] | None = None,
+        spacing: Any = None,
         ignore: Any = None,
     ) -> Any:
         """Log marginals of the shape of the scores, in float32, or float64 for scores in float64.
@@ -245,13 +246,14 @@ class DenseCRF(nn.Module):
         features
             Features of Custom kernels by name, (B, d, …) or (1, d, …).
         spacing
-            Size of a pixel along x, y(, z), by default 1.
+            Size of a pixel along x, y(, z), by default 1; for a list of scores also a list with one for each item.
         ignore
             (B, …), boolean: True for pixels that neither send nor receive messages, and may hold any values.
         """
         if isinstance(scores, list | tuple):
             items = items_of_lists(scores, image, features or {}, ignore)
-            return [self(**item, spacing=spacing)[0] for item in items]
+            spacings = spacings_of_items(spacing, len(scores))
+            return [self(**item, spacing=each)[0] for item, each in zip(items, spacings, strict=True)]
         check_torch_mode("DenseCRF", (scores, image, *(features or {}).values(), *self.parameters()))
         f = checked_scores(scores, self.num_classes, self.axes if "position" in self._dimensions else None)
         kernels = self._kernel_parameters()

@@ -180,6 +180,21 @@ def items_of_lists(
         }
 
 
+def spacings_of_items(spacing: Any, count: int) -> list[Any]:
+    """The spacing of each item of a list: one for all, or one for each.
+
+    >>> spacings_of_items((2.0, 1.0), 2), spacings_of_items([(1.0, 1.0), (2.0, 2.0)], 2)
+    ([(2.0, 1.0), (2.0, 1.0)], [(1.0, 1.0), (2.0, 2.0)])
+    """
+    if not isinstance(spacing, list | tuple) or not all(isinstance(each, list | tuple) for each in spacing):
+        return [spacing] * count
+    if len(spacing) != count:
+        raise InputError(
+            f"the scores are a list of {count}, but spacing is a list of {len(spacing)}: expected as many."
+        )
+    return list(spacing)
+
+
 def _check_feature_names(needed: Iterable[str], features: Mapping[str, object]) -> None:
     """Raises unless features= has exactly the features of the Custom kernels."""
     wanted = set(needed)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, overload
+
 import torch
 from torch import Tensor, nn
 
@@ -42,31 +45,60 @@ class Segmenter(nn.Module):
         self.network = network
         self.crf = crf
 
-    def scores(self, image: Tensor) -> Tensor:
-        """Scores of the network, before the CRF, (B, L, H, W).
+    @overload
+    def scores(self, image: Tensor) -> Tensor: ...
+
+    @overload
+    def scores(self, image: Sequence[Tensor]) -> list[Tensor]: ...
+
+    def scores(self, image: Any) -> Any:
+        """Scores of the network, before the CRF, (B, L, H, W); or a list of (L, H, W) for a list of images.
 
         Parameters
         ----------
         image
-            (B, 3, H, W), colours 0…255.
+            (B, 3, H, W), colours 0…255; or a list of (3, H, W) of any sizes, for networks of `densefield.networks`.
         """
         normalize = getattr(self.network, "normalization", Tensor.float)
         dtype = next((each.dtype for each in self.network.parameters() if each.is_floating_point()), torch.float32)
-        scores: Tensor = self.network(normalize(image).to(dtype))
-        return scores
+        if isinstance(image, Tensor):
+            return self.network(normalize(image).to(dtype))
+        if not hasattr(self.network, "input_size"):
+            raise InputTypeError(
+                f"the images are a list, but {type(self.network).__name__} takes a tensor: wrap it with "
+                "densefield.networks.as_network, or pass one image at a time."
+            )
+        return self.network([normalize(each).to(dtype) for each in image])
 
-    def forward(self, image: Tensor, ignore: Tensor | None = None) -> Tensor:
+    @overload
+    def forward(self, image: Tensor, ignore: Tensor | None = ...) -> Tensor: ...
+
+    @overload
+    def forward(
+        self,
+        image: Tensor | Sequence[Tensor],
+        ignore: Tensor | Sequence[Tensor] | None = ...,
+        spacing: Sequence[Sequence[float]] | None = ...,
+    ) -> Tensor | list[Tensor]: ...
+
+    def forward(self, image: Any, ignore: Any = None, spacing: Sequence[Sequence[float]] | None = None) -> Any:
         """Log marginals (B, L, H, W); those of ignored pixels are the log-softmax of their scores.
 
         Parameters
         ----------
         image
-            (B, 3, H, W), colours 0…255.
+            (B, 3, H, W), colours 0…255; or a list of (3, H, W) of any sizes. The result is then a list too.
         ignore
             (B, H, W), boolean: True for pixels that the CRF neither sends messages to nor receives from.
+        spacing
+            Size of a pixel of each image along x and y, such as (2, 2) for an image at half its size; by default 1.
+            With it, the result is a list.
         """
         scores = self.scores(image)  # 1. forward pass: the scores f
-        return log_marginals(scores, image, self.crf, ignore)  # 2. T mean-field iterations by filtering: the marginals
+        # 2. T mean-field iterations by filtering: the marginals
+        if isinstance(scores, Tensor) and spacing is None:
+            return log_marginals(scores, image, self.crf, ignore)
+        return log_marginals_of_list(list(scores), list(image), self.crf, ignore, spacing)
 
 
 def log_marginals(
@@ -79,3 +111,28 @@ def log_marginals(
     if crf is not None:
         return crf(scores, image, ignore=ignore)
     return torch.log_softmax(scores if scores.dtype == torch.float64 else scores.float(), dim=1)
+
+
+def log_marginals_of_list(
+    scores: Sequence[Tensor],  # (L, H, W) each
+    images: Sequence[Tensor],  # (3, H, W) each
+    crf: DenseCRF | None,
+    ignore: Sequence[Tensor] | Tensor | None = None,  # (H, W) each
+    spacing: Sequence[Sequence[float]] | None = None,  # x, y of each
+) -> list[Tensor]:
+    """Log marginals (L, H, W) of each image.
+
+    Images of the same size are computed together, unless each has its own spacing: the CRF of a batch runs one image on
+    each thread, which is faster than all threads on one image.
+    """
+    if crf is not None and spacing is not None:
+        return crf(scores, images, ignore=None if ignore is None else list(ignore), spacing=spacing)
+    groups: dict[torch.Size, list[int]] = {}
+    for number, each in enumerate(scores):
+        groups.setdefault(each.shape, []).append(number)
+    found: dict[int, Tensor] = {}
+    for numbers in groups.values():
+        f, colours = (torch.stack([values[number] for number in numbers]) for values in (scores, images))
+        ignored = None if ignore is None else torch.stack([ignore[number] for number in numbers])
+        found.update(zip(numbers, log_marginals(f, colours, crf, ignored).unbind(), strict=True))
+    return [found[number] for number in range(len(scores))]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
 
 from densefield.crf.crf_tables import crf_from_tables
 from densefield.networks.deeplab import deeplab_efficientnet_lite0, deeplab_vgg16
 from densefield.networks.fcn8s import fcn8s_vgg16
+from densefield.networks.network import SegmentationNetwork
 from densefield.networks.small import small_network
 from densefield.networks.weights import load_weights
 from densefield.nn.dense_crf import DenseCRF
@@ -32,14 +32,15 @@ def build_segmenter(config: Config) -> Segmenter:
     True
     """
     network = build_network(config.network)
+    network.input_size = config.data.network_size
     return Segmenter(network, build_crf(config.crf, config.network.num_classes) if config.uses_crf else None)
 
 
-def build_network(config: NetworkConfig) -> nn.Module:
+def build_network(config: NetworkConfig) -> SegmentationNetwork:
     """The network with its initial weights."""
     start = "imagenet" if config.pretrained is True else config.pretrained or None
     num_classes, options = config.num_classes, config.options
-    network: nn.Module
+    network: SegmentationNetwork
     if config.name == "deeplab_vgg16":
         network = deeplab_vgg16(num_classes, weights=start, **options)  # type: ignore[arg-type]
     elif config.name == "fcn8s_vgg16":

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from densefield.crf.crf_tables import KERNELS, OPTIONS, kernel_problems, kernel_to_table, kernels_from_tables
 from densefield.crf.model import PHOTO_KERNELS
 from densefield.crf.options import MOST_ITERATIONS, AxisOrder
+from densefield.datasets.transforms import SCALES
 from densefield.errors import InputError
 from densefield.filters.lattice_design import MAX_HALO, Operator
 
@@ -22,6 +23,10 @@ Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
 NotNegative = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+MIN_NETWORK_SIZE = 32  # two scores at a stride of 16: batch normalisation needs more than one
+
+CROP = (306, 306)  # the default of training on crops
 
 HELD_OUT = "held_out"  # the split of images removed from the training images
 
@@ -61,15 +66,40 @@ class DataConfig(_Section):
     held_out: int = Field(default=0, ge=0)  # number of training images held out as the split "held_out"
     val_images: int = Field(default=0, ge=0)  # number of validation images, evenly spread; 0 is all
     longest_side: int = Field(default=0, ge=0)  # larger images are shrunk to this when read; 0 is no limit
-    crop: tuple[Count, Count] = (306, 306)
-    scales: tuple[Positive, Positive] = (0.5, 1.5)
+    # The size at which the network sees whole images: rows and columns, or the longer side. Scores, CRF and loss have
+    # the size of the image. Without it, training is on random crops.
+    network_size: int | tuple[int, int] | None = None
+    crop: tuple[Count, Count] | None = None  # (306, 306) without network_size
+    scales: tuple[Positive, Positive] | None = None  # (0.5, 1.5) without network_size
     mirror: bool = True
     jitter: float = Field(default=0.2, ge=0, lt=1)
     scenes: SceneConfig = SceneConfig()
 
+    @field_validator("network_size", mode="before")
+    @classmethod
+    def _network_size_is_a_size(cls, value: object) -> object:
+        sides = value if isinstance(value, list | tuple) and len(value) == 2 else [value]
+        if value is not None and not all(type(side) is int and side >= MIN_NETWORK_SIZE for side in sides):
+            raise ValueError(
+                f"is {value}, expected rows and columns such as [306, 306], or the length of the longer side such as "
+                f"384, each {MIN_NETWORK_SIZE} or more"
+            )
+        return tuple(sides) if isinstance(value, list) else value
+
     @model_validator(mode="after")
     def _values_fit_together(self) -> DataConfig:
-        if self.scales[0] > self.scales[1]:
+        if self.network_size is None:  # filled in here, so that RUN/config.toml shows them
+            object.__setattr__(self, "crop", self.crop or CROP)
+            object.__setattr__(self, "scales", self.scales or SCALES)
+        else:
+            for name in ("crop", "scales", "longest_side"):
+                if getattr(self, name):
+                    raise ValueError(
+                        f"{name} and network_size are both set: with network_size, whole images are used at their own "
+                        f"size, and only the network's input is resized. Remove {name}, or network_size to train on "
+                        "crops"
+                    )
+        if self.scales is not None and self.scales[0] > self.scales[1]:
             raise ValueError(f"scales are {list(self.scales)}, expected the smaller first")
         if self.held_out and self.kind == "scenes":
             raise ValueError(f"held_out is {self.held_out}, but scenes are drawn as needed: use scenes.val_images")

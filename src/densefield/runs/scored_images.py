@@ -134,6 +134,8 @@ def open_scores(
             f"{len(dataset.classes)}: name the data that it was trained for."
         )
     about |= _about_images(dataset, dataset.ids)
+    if config.data.network_size is not None:
+        about["network size"] = str(config.data.network_size)
     values = segmenter.state_dict().values()
     about["weights"] = blake2b(b"".join(value.numpy().tobytes() for value in values), digest_size=8).hexdigest()
     return OpenedScores(NetworkScores(segmenter.scores, dataset), segmenter.crf, about, notes)

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -169,23 +170,27 @@ def training_step(
     matrix, which is added to. Parameters are not updated if the loss or a gradient is not finite.
     """
     assert batch.labels is not None
-    pixels = total(fabric, (batch.labels != VOID).sum().to(fabric.device)).clamp(min=1)
+    pixels = total(
+        fabric, torch.stack([(label != VOID).sum() for label in batch.labels]).sum().to(fabric.device)
+    ).clamp(min=1)
     mean = torch.zeros((), device=fabric.device)
     optimizer.zero_grad()
-    for number, (image, label, padding) in enumerate(_split(batch, parts, fabric.device), start=1):
+    for number, part in enumerate(_split(batch, parts, fabric.device), start=1):
         with fabric.no_backward_sync(model, enabled=number < parts):
             # 1. Forward pass: scores f. 2. Marginals by T mean-field iterations of filtering. See Segmenter.forward.
-            # The CRF ignores padding.
-            log_q = _marginals(model, image, padding)
+            # The CRF ignores padding, and measures positions in pixels of the original image.
+            log_q = _marginals(model, part)
             # The mean over pixels of all parts and processes (Eq. 6); DDP will divide by the number of processes.
-            loss = log_likelihood_loss(log_q, label, reduction="sum") / pixels
+            losses = [log_likelihood_loss(q, label, reduction="sum") for q, label in _pairs(log_q, part)]
+            loss = torch.stack(losses).sum() / pixels
             # 3. Back-tracking through the iterations, which gives ∂L/∂f and the CRF's own gradients (Eq. 7 and 8).
             # 4. Backward pass from ∂L/∂f down through the network, by the chain rule.
             fabric.backward(loss * fabric.world_size)
         mean += loss.detach()
-        overlap += confusion_matrix(log_q.detach(), label)
+        for q, label in _pairs(log_q, part):
+            overlap += confusion_matrix(q.detach(), label)
     mean = total(fabric, mean)
-    _check(float(mean), model, log_q.shape[1])
+    _check(float(mean), model, len(overlap))
     # 5. Parameter update.
     optimizer.step()
     return float(mean)
@@ -201,9 +206,11 @@ def validate(fabric: Fabric, segmenter: Segmenter, dataset: Dataset, workers: in
     num_classes, share = len(dataset.classes), range(fabric.global_rank, len(dataset), fabric.world_size)
     counts = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=fabric.device)
     for batch in evaluation_batches(Subset(dataset, share), workers=workers):
-        for image, label, padding in _split(batch, 1, fabric.device):
+        for part in _split(batch, 1, fabric.device):
             with fabric.autocast():
-                counts += confusion_matrix(_marginals(segmenter, image, padding), label)
+                log_q = _marginals(segmenter, part)
+            for q, label in _pairs(log_q, part):
+                counts += confusion_matrix(q, label)
     segmenter.train()
     return _mean_iou(fabric, counts)
 
@@ -213,23 +220,43 @@ def _mean_iou(fabric: Fabric, confusion: Tensor) -> float:
     return float(mean_iou(Counts.from_confusion(total(fabric, confusion).cpu().numpy())))
 
 
-def _split(batch: Batch, parts: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
-    """Image, label and padding of the batch in equal parts, on the device."""
+def _split(batch: Batch, parts: int, device: torch.device) -> Iterator[Batch]:
+    """The batch in equal parts, on the device."""
     assert batch.labels is not None
     size = len(batch.labels) // parts
+
+    def on_device(values: Tensor | list[Tensor], here: slice) -> Tensor | list[Tensor]:
+        chosen = values[here]
+        return chosen.to(device) if isinstance(chosen, Tensor) else [each.to(device) for each in chosen]
+
     for start in range(0, parts * size, size):
         here = slice(start, start + size)
-        padding = None if batch.padding is None else batch.padding[here].to(device)
-        yield batch.image[here].to(device), batch.labels[here].to(device), padding
+        yield replace(
+            batch,
+            image=on_device(batch.image, here),
+            labels=on_device(batch.labels, here),
+            ids=batch.ids[here],
+            padding=None if batch.padding is None else batch.padding[here].to(device),
+            spacing=None if batch.spacing is None else batch.spacing[here],
+        )
 
 
-def _marginals(model: Any, image: Tensor, padding: Tensor | None) -> Tensor:
+def _marginals(model: Any, batch: Batch) -> Tensor | list[Tensor]:
     """Log marginals; an InputError of the CRF, such as for scores that are not finite, means divergence."""
     try:
-        log_q: Tensor = model(image, padding)
+        log_q: Tensor | list[Tensor] = model(batch.image, batch.padding, batch.spacing)
     except InputError as error:
         raise Diverged(str(error)) from error
     return log_q
+
+
+def _pairs(log_q: Tensor | list[Tensor], batch: Batch) -> Iterator[tuple[Tensor, Tensor]]:
+    """Log marginals (B, L, H, W) and labels (B, H, W): of the whole batch, or of each image of a list."""
+    assert batch.labels is not None
+    if isinstance(log_q, Tensor) and isinstance(batch.labels, Tensor):
+        yield log_q, batch.labels
+    else:
+        yield from ((q[None], label[None]) for q, label in zip(log_q, batch.labels, strict=True))
 
 
 def _check(loss: float, model: Any, num_classes: int) -> None:
