@@ -159,3 +159,22 @@ def test_half_precision_is_summed_in_float32(dtype, relative):
 def test_wrong_input_raises_and_says_what_to_do(log_q, labels, options, error, message):
     with pytest.raises(error, match=message):
         log_likelihood_loss(log_q, labels, **options)
+
+
+@pytest.mark.parametrize("smoothing", [0.05, 0.3])
+def test_smoothed_labels_give_torch_s_cross_entropy(smoothing):
+    generator = torch.Generator().manual_seed(90031)
+    scores = torch.randn(2, 5, 4, 6, dtype=torch.float64, generator=generator, requires_grad=True)
+    labels = torch.randint(5, (2, 4, 6), generator=generator)
+    labels[0, :2] = 255
+    found = log_likelihood_loss(scores.log_softmax(1), labels, label_smoothing=smoothing)
+    expected = torch.nn.functional.cross_entropy(scores, labels, ignore_index=255, label_smoothing=smoothing)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+    gradients = (torch.autograd.grad(loss, scores, retain_graph=True)[0] for loss in (found, expected))
+    torch.testing.assert_close(*gradients, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 1.0, float("nan")])
+def test_smoothing_outside_its_range_is_rejected(wrong):
+    with pytest.raises(InputError, match="expected a number from 0 to less than 1"):
+        log_likelihood_loss(torch.zeros(1, 2, 1, 1).log_softmax(1), torch.zeros(1, 1, 1).long(), label_smoothing=wrong)

@@ -44,9 +44,8 @@ def test_vgg16_and_the_crf_learn_together_at_306_pixels():
     how = augmentation(config.data, segmenter.network.normalization)
     images = next(training_batches(train, how, BATCH, seed=7742))
     first, losses = flat_values(dict(crf.named_parameters())), []
-    overlap = torch.zeros(21, 21, dtype=torch.int64)
     for _ in range(STEPS):
-        losses.append(training_step(fabric, model, optimizer, images, 1, overlap))
+        losses.append(training_step(fabric, model, optimizer, images, 1))
         assert all(each.grad is not None and each.grad.isfinite().all() for each in segmenter.parameters())
     last = flat_values(dict(crf.named_parameters()))
     print("loss", *(f"{loss:.3f}" for loss in losses))

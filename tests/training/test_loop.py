@@ -21,12 +21,16 @@ from lightning_fabric import Fabric
 from densefield.cli.messages import FLAGS, as_flags
 from densefield.datasets.loading import Batch
 from densefield.errors import InputError
+from densefield.evaluation.evaluation import evaluate_images
 from densefield.nn.losses import log_likelihood_loss
 from densefield.runs.build import build_segmenter
-from densefield.runs.checkpoint import load_segmenter, read_checkpoint
+from densefield.runs.checkpoint import Validation, load_segmenter, read_checkpoint
 from densefield.runs.config import Config
+from densefield.runs.scored_images import NetworkScores, open_scores
 from densefield.runs.settings import read_config
+from densefield.runs.splits import build_datasets, evenly_spread
 from densefield.training import loop
+from densefield.training.log import COLUMNS
 from densefield.training.loop import Diverged, train, training_step
 from densefield.training.optimizer import build_optimizer, build_schedule
 
@@ -52,14 +56,13 @@ def step_on(config: Config, batch: Batch, parts: int = 1):
     torch.manual_seed(41)
     segmenter = build_segmenter(config).double()  # float64, so that summation order does not matter
     model, optimizer = fabric.setup(segmenter, build_optimizer(config.optimizer, segmenter))
-    overlap = torch.zeros(4, 4, dtype=torch.int64)
-    return training_step(fabric, model, optimizer, batch, parts, overlap), segmenter, overlap
+    return training_step(fabric, model, optimizer, batch, parts, config.training.label_smoothing), segmenter
 
 
 class TestStep:
     def test_a_step_has_the_loss_of_the_paper_and_the_update_of_the_optimiser(self, tiny):
         config, batch = read_config(tiny, ["training.stage=2"]), a_batch()
-        loss, segmenter, overlap = step_on(config, batch)
+        loss, segmenter = step_on(config, batch)
         torch.manual_seed(41)
         twin = build_segmenter(config).double()
         optimizer = build_optimizer(config.optimizer, twin)
@@ -69,12 +72,11 @@ class TestStep:
         assert loss == pytest.approx(float(expected.detach()), rel=1e-6)  # the loop sums losses in float32
         for (name, one), two in zip(segmenter.named_parameters(), twin.parameters(), strict=True):
             assert torch.allclose(one, two, rtol=1e-11, atol=1e-13), name
-        assert int(overlap.sum()) == int((batch.labels != 255).sum())
 
     def test_accumulated_parts_give_the_gradient_of_the_batch(self, tiny):
         config, batch = read_config(tiny, ["training.stage=2"]), a_batch()
-        (one, whole, counted), (two, parts, counted_parts) = (step_on(config, batch, parts) for parts in (1, 4))
-        assert one == pytest.approx(two, rel=1e-6) and torch.equal(counted, counted_parts)
+        (one, whole), (two, parts) = (step_on(config, batch, parts) for parts in (1, 4))
+        assert one == pytest.approx(two, rel=1e-6)
         for (name, a), b in zip(whole.named_parameters(), parts.parameters(), strict=True):
             assert (a.grad - b.grad).norm() <= 1e-10 * a.grad.norm(), name
 
@@ -85,7 +87,7 @@ class TestStep:
         padding = torch.zeros(4, 16, 24, dtype=torch.bool)
         padding[1, :, 15:], padding[2, :6] = True, True
         batch = replace(batch, padding=padding, labels=batch.labels.where(~padding, 255))
-        loss, segmenter, _ = step_on(config, batch, parts)
+        loss, segmenter = step_on(config, batch, parts)
         torch.manual_seed(41)
         twin = build_segmenter(config).double()
         scores = twin.scores(batch.image)
@@ -103,14 +105,14 @@ class TestStep:
     def test_in_stage_2_all_nine_parameters_of_the_crf_change(self, tiny):
         config = read_config(tiny, ["training.stage=2"])
         before = build_segmenter(config).crf
-        _, segmenter, _ = step_on(config, a_batch())
+        _, segmenter = step_on(config, a_batch())
         moved = [b - a for a, b in zip(before.parameters(), segmenter.crf.parameters(), strict=True)]
         assert sum(each.numel() for each in moved) == 9 and all((each != 0).all() for each in moved)
 
     def test_a_void_batch_changes_parameters_by_weight_decay_only(self, tiny):
         batch = a_batch()
         batch.labels.fill_(255)
-        loss, segmenter, _ = step_on(read_config(tiny), batch)
+        loss, segmenter = step_on(read_config(tiny), batch)
         assert loss == 0.0 and all(not each.grad.any() for each in segmenter.parameters())
 
     @pytest.mark.parametrize("stage, error", [(1, InputError), (2, Diverged)])
@@ -165,9 +167,10 @@ class TestRun:
         assert [row["step"] for row in table] == list("123456")
         assert [bool(row["iou"]) for row in table] == [False, False, True, False, False, True]
         assert [bool(row["train_iou"]) for row in table] == [bool(row["iou"]) for row in table]
-        assert max(float(row["iou"]) for row in table if row["iou"]) == pytest.approx(best)
+        assert [bool(row["nll"]) for row in table] == [bool(row["iou"]) for row in table]
+        assert max(float(row["iou"]) for row in table if row["iou"]) == pytest.approx(best.iou)
         assert all(0 < float(row["loss"]) < 5 and float(row["images_per_second"]) > 0 for row in table)
-        assert set(table[0]) == {"step", "stage", "loss", "iou", "train_iou", "images_per_second"}
+        assert set(table[0]) == set(COLUMNS)
 
         joint = rows(two)
         names = ["spatial.weight", "bilateral.weight", *(f"spatial.sigma.{n}" for n in range(2))]
@@ -185,11 +188,43 @@ class TestRun:
         assert values is None or values["spatial.weight"] == pytest.approx(float(joint[-1]["spatial.weight"]))
 
     def test_the_best_checkpoint_is_that_of_the_best_validation(self, tiny, tmp_path, monkeypatch):
-        scores = iter([0.5, 0.7, 0.6])
-        monkeypatch.setattr(loop, "validate", lambda *_: next(scores))
-        assert train(read_config(tiny, ["training.steps=6", "training.validate_every=2"]), tmp_path / "run") == 0.7
-        assert read_checkpoint(tmp_path / "run")["step"] == 4
-        assert read_checkpoint(tmp_path / "run" / "checkpoints" / "last.pt")["step"] == 6
+        for by, step, best in (("iou", 4, (0.7, 0.6)), ("nll", 6, (0.6, 0.3))):
+            found = iter([Validation(0.5, 0.4), Validation(0.7, 0.6), Validation(0.6, 0.3)])
+            monkeypatch.setattr(loop, "validate", lambda *_, found=found: next(found))
+            settings = ["training.steps=6", "training.validate_every=2", "data.train_iou_images=0"]
+            assert train(read_config(tiny, [*settings, f"training.best_by={by}"]), tmp_path / by) == best
+            assert read_checkpoint(tmp_path / by)["step"] == step
+            assert read_checkpoint(tmp_path / by)["best"] == list(best)
+
+    def test_the_training_metrics_are_those_of_a_fixed_part_of_the_training_images(self, tiny, tmp_path):
+        """In evaluation mode and without augmentation: they can be computed from the checkpoint afterwards."""
+        settings = ["training.steps=2", "training.validate_every=2", "data.train_iou_images=4"]
+        config = read_config(tiny, settings)
+        train(config, tmp_path / "run")
+        segmenter, _ = load_segmenter(tmp_path / "run" / "checkpoints" / "last.pt")
+        fixed = evenly_spread(build_datasets(config)[0], 4)
+        assert fixed.ids == tuple(f"scene_{number:06d}" for number in (0, 2, 5, 7))
+        result = evaluate_images(NetworkScores(segmenter.scores, fixed), None)
+        row = rows(tmp_path / "run")[-1]
+        assert float(row["train_iou"]) == pytest.approx(result.mean_iou, abs=1e-7)  # nine digits are logged
+        assert float(row["train_nll"]) == pytest.approx(result.negative_log_likelihood, rel=1e-5)
+
+    def test_without_training_images_to_measure_there_are_no_training_metrics(self, tiny, tmp_path):
+        train(read_config(tiny, ["training.steps=1", "data.train_iou_images=0"]), tmp_path / "run")
+        (row,) = rows(tmp_path / "run")
+        assert row["iou"] and row["nll"] and not row["train_iou"] and not row["train_nll"]
+
+    def test_the_validation_metrics_are_those_of_the_evaluation(self, tiny, tmp_path):
+        train(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
+        changes = ["training.stage=2", f"training.start_from={tmp_path / 'one'}", "crf.test_iterations=9"]
+        best = train(read_config(tiny, changes), tmp_path / "two")
+        opened = open_scores(tmp_path / "two")
+        assert opened.crf.options.iterations == 9
+        result = evaluate_images(opened.source, opened.crf)
+        assert best.iou == pytest.approx(result.mean_iou, abs=1e-6)
+        assert best.nll == pytest.approx(result.negative_log_likelihood, rel=1e-5)  # float32 sums of log marginals
+        opened.crf.options = replace(opened.crf.options, iterations=5)
+        assert evaluate_images(opened.source, opened.crf).negative_log_likelihood != pytest.approx(best.nll, rel=1e-4)
 
     def test_stage_2_starts_from_the_best_weights_of_stage_1(self, tiny, tmp_path, monkeypatch):
         one = tmp_path / "one"

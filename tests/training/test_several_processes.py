@@ -74,6 +74,7 @@ def test_gradients_and_parameters_are_those_of_one_process_with_the_same_batch(t
         assert float(a["loss"]) == pytest.approx(float(b["loss"]), rel=1e-5)
         assert float(a["iou"]) == pytest.approx(float(b["iou"]), abs=2e-3)  # a few pixels are nearly undecided
         assert float(a["train_iou"]) == pytest.approx(float(b["train_iou"]), abs=2e-3)
+        assert float(a["nll"]) == pytest.approx(float(b["nll"]), rel=1e-5)
 
 
 def test_the_validated_parameters_are_saved(tiny, tmp_path):
@@ -81,8 +82,10 @@ def test_the_validated_parameters_are_saved(tiny, tmp_path):
     settings = ["network.options={width = 32, norm = 'batch'}", "training.steps=3", "training.validate_every=3"]
     train_on_two(tiny, tmp_path / "two", *settings)
     segmenter, config = load_segmenter(tmp_path / "two" / "checkpoints" / "last.pt")
-    iou = validate(start_fabric(config), segmenter, build_datasets(config)[1])
-    assert float(read_log(tmp_path / "two")[-1]["iou"]) == pytest.approx(iou, abs=1e-7)  # nine digits are logged
+    found = validate(start_fabric(config), segmenter, build_datasets(config)[1], config)
+    row = read_log(tmp_path / "two")[-1]
+    assert float(row["iou"]) == pytest.approx(found.iou, abs=1e-7)  # nine digits are logged
+    assert float(row["nll"]) == pytest.approx(found.nll, rel=1e-5)  # images are summed in another order
 
 
 def test_images_that_cannot_be_read_do_not_stop_the_other_process(tiny, tmp_path):

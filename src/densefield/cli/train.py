@@ -54,5 +54,5 @@ def train_verb(
 
         best = train(resolved, run, resume=resume)
     if rank_and_world_size()[0] == 0:
-        print_result(f"{run}: best validation IoU {100 * best:.2f}")
+        print_result(f"{run}: best validation IoU {100 * best.iou:.2f}, NLL {best.nll:.4f}")
     exit_together()

@@ -21,6 +21,7 @@ def log_likelihood_loss(
     labels: Tensor,
     *,
     reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
 ) -> Tensor:
     """The negative log-likelihood of the true labels over all pixels that are not void (paper, Eq. 6 and 8).
 
@@ -36,6 +37,9 @@ def log_likelihood_loss(
     reduction
         "sum" is the paper's L = -Σ_i log q_i(y_i). "mean" divides it by the number of labelled pixels of the batch, so
         that the learning rate does not depend on the image size.
+    label_smoothing
+        ε of smoothed labels, from 0 to less than 1: the true label has the probability 1 - ε, and ε is shared equally
+        by all classes. It penalises marginals that are too confident.
 
     >>> import torch
     >>> q = torch.tensor([[0.5, 0.1, 0.3], [0.5, 0.9, 0.7]])
@@ -45,11 +49,15 @@ def log_likelihood_loss(
     """
     if reduction not in get_args(Reduction):
         raise InputError(f"reduction is {reduction!r}, expected one of {', '.join(get_args(Reduction))}.")
+    if not 0 <= label_smoothing < 1:
+        raise InputError(f"label_smoothing is {label_smoothing!r}, expected a number from 0 to less than 1.")
     _check(log_marginals, labels)
     log_q = log_marginals if log_marginals.dtype == torch.float64 else log_marginals.float()
     counted = labels != VOID
     truth = labels.long().where(counted, 0).unsqueeze(1)
     losses = -log_q.gather(1, truth).squeeze(1)
+    if label_smoothing:
+        losses = (1 - label_smoothing) * losses - label_smoothing * log_q.mean(dim=1)
     total = losses.where(counted, 0.0).sum()
     return total if reduction == "sum" else total / counted.sum().clamp(min=1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from densefield.crf.crf_tables import crf_from_tables
@@ -33,6 +35,7 @@ def build_segmenter(config: Config) -> Segmenter:
     """
     network = build_network(config.network)
     network.input_size = config.data.network_size
+    network.requires_grad_(not config.network.frozen)
     return Segmenter(network, build_crf(config.crf, config.network.num_classes) if config.uses_crf else None)
 
 
@@ -65,3 +68,15 @@ def build_crf(config: CRFConfig, num_classes: int) -> DenseCRF:
     """
     crf = DenseCRF.from_numpy(crf_from_tables(config.tables(), num_classes), num_classes)
     return crf.freeze(*config.freeze) if config.freeze else crf
+
+
+def set_iterations(crf: DenseCRF | None, iterations: int | None) -> None:
+    """Changes the number of iterations of the CRF, if there are both.
+
+    >>> crf = DenseCRF(num_classes=2)
+    >>> set_iterations(crf, 10)
+    >>> crf.options.iterations
+    10
+    """
+    if crf is not None and iterations is not None:
+        crf.options = replace(crf.options, iterations=iterations)

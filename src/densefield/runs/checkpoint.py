@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from densefield.errors import DensefieldError, InputError
 from densefield.io.files import open_atomically, sync_folder
 from densefield.networks.weights import load_tensors, load_weights
 from densefield.nn.segmenter import Segmenter
-from densefield.runs.build import build_segmenter
+from densefield.runs.build import build_segmenter, set_iterations
 from densefield.runs.checkpoint_checks import DIGEST, check_checkpoint, content_digest
 from densefield.runs.config import Config
 from densefield.runs.distributed import gather
@@ -30,14 +30,30 @@ from densefield.runs.settings import config_from, differences
 _FREE = ("data.root", "data.sbd", "training.workers", "training.start_from")
 
 
+class Validation(NamedTuple):
+    """Metrics of the validation images: mean IoU, and mean of -log q of the true labels."""
+
+    iou: float
+    nll: float
+
+    def is_better(self, other: Validation | None, by: Literal["iou", "nll"]) -> bool:
+        """Whether this is better than another by one of the two.
+
+        >>> Validation(0.5, 0.4).is_better(Validation(0.4, 0.3), by="iou")
+        True
+        """
+        if other is None:
+            return True
+        return self.iou > other.iou if by == "iou" else self.nll < other.nll
+
+
 @dataclass
 class TrainingState:
     """How far a run has come."""
 
-    overlap: Tensor  # (L, L): the confusion matrix of training batches since the last validation
     step: int = 0
     position: Position = BEGINNING
-    best: float = -1.0  # the highest mean IoU on validation so far
+    best: Validation | None = None  # that of the best checkpoint so far
 
 
 def random_states() -> list[dict[str, Tensor]]:
@@ -65,8 +81,7 @@ def write_checkpoint(
         "step": state.step,
         "stage": config.training.stage,
         "config": config.model_dump(mode="json"),
-        "best": state.best,
-        "overlap": state.overlap,
+        "best": None if state.best is None else list(state.best),
     }
     content[DIGEST] = content_digest(content)
     partial = path.with_name(f".{path.name}.part")  # a fixed name, so that a killed run leaves at most one
@@ -121,6 +136,8 @@ def read_checkpoint(path: str | PathLike[str]) -> dict[str, Any]:
 def load_segmenter(path: str | PathLike[str]) -> tuple[Segmenter, Config]:
     """The segmenter of a run's best checkpoint, or of a checkpoint, in evaluation mode; and the settings.
 
+    The CRF has the number of iterations for evaluation, `crf.test_iterations`.
+
     Parameters
     ----------
     path
@@ -133,6 +150,7 @@ def load_segmenter(path: str | PathLike[str]) -> tuple[Segmenter, Config]:
     segmenter = build_segmenter(bare)
     with _naming(checkpoint_file(path), "model"):
         load_weights(segmenter, content["model"])
+    set_iterations(segmenter.crf, config.crf.test_iterations)
     return segmenter.eval(), config
 
 
@@ -213,9 +231,8 @@ def restore(
             torch.set_rng_state(content["rng"][rank]["cpu"])
             if "cuda" in content["rng"][rank] and device.type == "cuda":
                 torch.cuda.set_rng_state(content["rng"][rank]["cuda"])
-    return TrainingState(
-        content["overlap"].to(device), content["step"], Position(*content["position"]), content["best"]
-    )
+    best = None if content["best"] is None else Validation(*content["best"])
+    return TrainingState(content["step"], Position(*content["position"]), best)
 
 
 def _checked_optimizer(saved: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from densefield.runs.config import Config
 from densefield.runs.settings import config_from
 
 DIGEST = "sha256"
-FIELDS = ("model", "optimizer", "position", "rng", "step", "stage", "config", "best", "overlap", DIGEST)
+FIELDS = ("model", "optimizer", "position", "rng", "step", "stage", "config", "best", DIGEST)
 MAX_STEPS = 1 << 62
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGERS = (torch.bool, torch.uint8, torch.int32, torch.int64)
@@ -84,8 +84,9 @@ def _problems(content: Mapping[str, Any]) -> Iterator[str]:
     for name, low, high in (("step", 0, MAX_STEPS), ("stage", 1, 2)):
         if type(content[name]) is not int or not low <= content[name] <= high:
             yield f"{name}: is {_shown(content[name])}, expected an integer from {low} to {high}"
-    if not isinstance(content["best"], float) or math.isinf(content["best"]):
-        yield f"best: is {_shown(content['best'])}, expected a mean IoU"
+    best = content["best"]
+    if best is not None and not (isinstance(best, list) and len(best) == 2 and all(map(_is_metric, best))):
+        yield f"best: is {_shown(best)}, expected a mean IoU and an NLL, or None"
     if not isinstance(content[DIGEST], str):
         yield f"{DIGEST}: is {_shown(content[DIGEST])}, expected text"
     if not isinstance(position, list) or len(position) != 2 or not all(type(n) is int and n >= 0 for n in position):
@@ -108,20 +109,16 @@ def _problems(content: Mapping[str, Any]) -> Iterator[str]:
         yield f"config: is {_shown(content['config'])}, expected the settings of a run"
     if not isinstance(content["optimizer"], dict):
         yield f"optimizer: is {_shown(content['optimizer'])}, expected the state of an optimiser"
-    if not isinstance(content["overlap"], Tensor):
-        yield f"overlap: is {_shown(content['overlap'])}, expected a tensor of counts"
 
 
 def _mismatches(content: Mapping[str, Any], config: Config) -> Iterator[str]:
     """Fields that contradict the settings."""
-    labels, overlap = config.network.num_classes, content["overlap"]
     if content["stage"] != config.training.stage:
         yield f"stage: is {content['stage']}, but training.stage of its config is {config.training.stage}"
-    if overlap.dtype != torch.int64 or tuple(overlap.shape) != (labels, labels) or bool((overlap < 0).any()):
-        yield (
-            f"overlap: is {overlap.dtype} of shape {tuple(overlap.shape)}, expected counts, int64 of shape "
-            f"{(labels, labels)}"
-        )
+
+
+def _is_metric(value: object) -> bool:
+    return isinstance(value, float) and not math.isinf(value)
 
 
 def _is_random_state(value: object) -> bool:

@@ -65,6 +65,7 @@ class DataConfig(_Section):
     val: str = "val"  # or "held_out"
     held_out: int = Field(default=0, ge=0)  # number of training images held out as the split "held_out"
     val_images: int = Field(default=0, ge=0)  # number of validation images, evenly spread; 0 is all
+    train_iou_images: int = Field(default=100, ge=0)  # number of training images, evenly spread, that are validated too
     longest_side: int = Field(default=0, ge=0)  # larger images are shrunk to this when read; 0 is no limit
     # The size at which the network sees whole images: rows and columns, or the longer side. Scores, CRF and loss have
     # the size of the image. Without it, training is on random crops.
@@ -115,6 +116,7 @@ class NetworkConfig(_Section):
     num_classes: int = Field(default=21, ge=1, le=255)
     pretrained: bool | str = True
     options: dict[str, str | int] = {}
+    frozen: bool = False  # in stage 2: evaluation mode, no gradients, so that the CRF alone is learnt
 
     @model_validator(mode="after")
     def _options_are_those_of_the_network(self) -> NetworkConfig:
@@ -138,6 +140,7 @@ class CRFConfig(_Section):
     enabled: bool = True  # false trains the network alone in stage 2 too, for comparison
     freeze: tuple[str, ...] = ()  # names of parameters that are not learnt, such as "*.log_sigma"
     iterations: int = Field(default=5, ge=1, le=MOST_ITERATIONS)
+    test_iterations: int | None = Field(default=None, ge=1, le=MOST_ITERATIONS)  # in validation, eval and predict
     exclude_self: bool = False
     operator: Operator = "symmetric"
     halo: int = Field(default=0, ge=0, le=MAX_HALO)
@@ -208,6 +211,7 @@ class OptimizerConfig(_Section):
     lr_crf: NotNegative = 0.01
     momentum: float = Field(default=0.9, ge=0, lt=1)  # of sgd
     weight_decay: NotNegative = 0.0005  # not applied to biases and to the CRF
+    weight_decay_crf: NotNegative = 0.0  # of the CRF's parameters towards their values in the settings
     bias_factor: Positive = 2.0  # learning rate of biases, relative to weights
     schedule: Literal["constant", "poly"] = "poly"
 
@@ -222,6 +226,8 @@ class TrainingConfig(_Section):
     validate_every: Count = 500
     checkpoint_every: Count = 500
     log_every: Count = 1
+    best_by: Literal["iou", "nll"] = "iou"  # the validation metric of the best checkpoint
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     seed: Seed = 0
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
     workers: int = Field(default=2, ge=0)  # processes that read images; 0 reads them in the training process
@@ -248,6 +254,19 @@ class Config(_Section):
         problems = kernel_problems(self.crf.kernels, self.network.num_classes)
         if problems:
             raise ValueError("\n".join(f"crf.{line}" for line in problems))
+        return self
+
+    @model_validator(mode="after")
+    def _something_is_learnt(self) -> Config:
+        if self.network.frozen and self.training.stage == 2:
+            if not self.crf.enabled:
+                raise ValueError("network.frozen is true and crf.enabled is false: nothing would be learnt")
+            if all(
+                any(fnmatchcase(name, each) for each in self.crf.freeze) for name in _parameter_names(self.crf.kernels)
+            ):
+                raise ValueError(
+                    f"network.frozen is true and crf.freeze is {list(self.crf.freeze)}: nothing would be learnt"
+                )
         return self
 
     @property

@@ -65,7 +65,12 @@ def check_start(config: Config) -> None:
     """Raises if the weights that a new run starts from do not exist."""
     if config.training.start_from is not None:
         checkpoint_file(config.training.start_from)
-    elif config.training.stage == 2:
+    if config.training.stage == 1 and config.network.frozen:
+        raise InputError(
+            "network.frozen is true in stage 1, where nothing else is learnt: set it for stage 2, with --stage 2 or in "
+            "[stage2.network]."
+        )
+    if config.training.start_from is None and config.training.stage == 2:
         raise InputError("stage 2 starts from the weights of stage 1: name its run with training.start_from.")
 
 

@@ -30,7 +30,16 @@ def build_datasets(config: Config) -> tuple[Dataset, Dataset]:
                 "classes: set network.num_classes to that number."
             )
     train, val = splits[config.data.train], splits[config.data.val]
-    return train, Subset(val, _evenly(len(val), config.data.val_images or len(val)))
+    return train, evenly_spread(val, config.data.val_images or len(val))
+
+
+def evenly_spread(dataset: Dataset, count: int) -> Dataset:
+    """`count` samples of a dataset, evenly spread; all of them if it has fewer.
+
+    >>> evenly_spread(SceneDataset(9, size=(96, 96)), 3).ids
+    ('scene_000000', 'scene_000003', 'scene_000006')
+    """
+    return Subset(dataset, _evenly(len(dataset), count))
 
 
 def check_splits(config: DataConfig) -> None:

@@ -14,9 +14,10 @@ import numpy as np
 from densefield.io.files import write_atomically
 from densefield.io.messages import printable
 from densefield.nn.dense_crf import DenseCRF
+from densefield.runs.checkpoint import Validation
 
 TABLE, BOARD = "log.csv", "tensorboard"
-COLUMNS = ("step", "stage", "loss", "iou", "train_iou", "images_per_second")
+COLUMNS = ("step", "stage", "loss", "iou", "nll", "train_iou", "train_nll", "images_per_second")
 
 
 def crf_values(crf: DenseCRF | None) -> dict[str, float]:
@@ -122,15 +123,15 @@ class Display:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def step(self, step: int, loss: float, iou: float | None, images_per_second: float) -> None:
-        """Updates the bar after a step, with the last validation IoU."""
-        self._bar.update(self._task, completed=step, numbers=_bar_text(loss, iou, images_per_second))
+    def step(self, step: int, loss: float, found: Validation | None, images_per_second: float) -> None:
+        """Updates the bar after a step, with the metrics of the last validation."""
+        self._bar.update(self._task, completed=step, numbers=_bar_text(loss, found, images_per_second))
 
-    def validated(self, step: int, loss: float, iou: float, images_per_second: float) -> None:
+    def validated(self, step: int, loss: float, found: Validation, images_per_second: float) -> None:
         """Prints a line if there is no bar."""
         if self._shown and not self._console.is_terminal:
             left = (time.monotonic() - self._start) / max(step - self._first, 1) * (self._steps - step)
-            numbers = _bar_text(loss, iou, images_per_second)
+            numbers = _bar_text(loss, found, images_per_second)
             print(f"step {step}/{self._steps}  {numbers}  {left:.0f} s left", file=sys.stderr, flush=True)
 
     def print(self, line: str) -> None:
@@ -139,10 +140,12 @@ class Display:
             self._console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
-def _bar_text(loss: float, iou: float | None, images_per_second: float) -> str:
+def _bar_text(loss: float, found: Validation | None, images_per_second: float) -> str:
     """The numbers of the bar.
 
-    >>> _bar_text(0.51234, 0.6, 33.33)
-    'loss 0.5123  IoU 60.0  33.3 images/s'
+    >>> from densefield.runs.checkpoint import Validation
+    >>> _bar_text(0.51234, Validation(0.6, 0.45678), 33.33)
+    'loss 0.5123  val. IoU 60.0, NLL 0.4568  33.3 images/s'
     """
-    return f"loss {loss:.4f}  IoU {'–' if iou is None else f'{100 * iou:.1f}'}  {images_per_second:.1f} images/s"
+    metrics = "–" if found is None else f"{100 * found.iou:.1f}, NLL {found.nll:.4f}"
+    return f"loss {loss:.4f}  val. IoU {metrics}  {images_per_second:.1f} images/s"

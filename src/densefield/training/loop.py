@@ -25,9 +25,10 @@ from densefield.metrics.metrics import mean_iou
 from densefield.metrics.segmentation_metrics import confusion_matrix
 from densefield.nn.losses import log_likelihood_loss
 from densefield.nn.segmenter import Segmenter
-from densefield.runs.build import build_segmenter
+from densefield.runs.build import build_crf, build_segmenter, set_iterations
 from densefield.runs.checkpoint import (
     TrainingState,
+    Validation,
     find_checkpoint,
     keep_previous,
     load_start,
@@ -45,10 +46,10 @@ from densefield.runs.distributed import (
 )
 from densefield.runs.run_folder import BEST, LAST, PREVIOUS, SETTINGS
 from densefield.runs.settings import to_toml
-from densefield.runs.splits import build_datasets
+from densefield.runs.splits import build_datasets, evenly_spread
 from densefield.runs.stopping import Terminated, recording_sigterm
 from densefield.training.log import Display, RunLog
-from densefield.training.optimizer import augmentation, build_optimizer, build_schedule
+from densefield.training.optimizer import augmentation, build_optimizer, build_schedule, decay_to
 
 DIVERGED = 10.0  # times the loss of guessing: training that loses so much does not recover
 
@@ -59,11 +60,12 @@ class Diverged(DensefieldError):
     exit_status = 1
 
 
-def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> float:
-    """Trains a segmenter and returns its best mean IoU on the validation images (paper, Eq. 2).
+def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> Validation:
+    """Trains a segmenter and returns the metrics of its best checkpoint on the validation images (paper, Eq. 2).
 
     Stage 1 trains the network alone, q = softmax(f) (paper, Fig. 1); stage 2 trains the network and the CRF together,
-    from the weights of stage 1 (Fig. 3). Both maximise the log-likelihood of the true labels under the marginals.
+    from the weights of stage 1 (Fig. 3), or the CRF alone if ``network.frozen``. All maximise the log-likelihood of the
+    true labels under the marginals.
 
     SIGTERM ends the run after the current step or validation: it writes a checkpoint and raises Terminated. If another
     process of the run does not answer for ``$DENSEFIELD_TIMEOUT`` seconds, LostProcess is raised.
@@ -83,14 +85,19 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
         # All errors of the settings are raised before anything is written.
         fabric = start_fabric(config)
         train_set, val_set = build_datasets(config)
+        measured = evenly_spread(train_set, config.data.train_iou_images)
         checkpoint = find_checkpoint(folder, config, resume)
         torch.manual_seed(training.seed)
         segmenter = build_segmenter(config)
         started = load_start(segmenter, config) if checkpoint is None else f"resuming after step {checkpoint['step']}"
         model, optimizer = fabric.setup(segmenter, build_optimizer(config.optimizer, segmenter))
+        if segmenter.crf is not None:
+            initial = build_crf(config.crf, config.network.num_classes)
+            decay_to(segmenter.crf, initial, config.optimizer.weight_decay_crf, optimizer.optimizer)
+        if config.network.frozen:
+            segmenter.network.eval()
         torch.manual_seed(training.seed + fabric.global_rank)  # for dropout: each process has its own images
-        shape = (config.network.num_classes, config.network.num_classes)
-        at = TrainingState(torch.zeros(shape, dtype=torch.int64, device=fabric.device))
+        at = TrainingState()
         if checkpoint is not None:
             at = restore(folder / LAST, checkpoint, segmenter, optimizer.optimizer, fabric.global_rank, fabric.device)
         schedule = build_schedule(config, optimizer.optimizer, at.step)
@@ -114,43 +121,47 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
             recording_sigterm() as signals,
         ):
             display.print(started)
-            iou, images, clock = None, 0, time.perf_counter()
+            found, images, clock = None, 0, time.perf_counter()
             written = None if checkpoint is None else at.step  # the step of the last checkpoint
             while at.step < training.steps:
                 batch = next(batches)
                 with _naming_the_step(folder, at.step + 1, at.step, written):
-                    loss = training_step(fabric, model, optimizer, batch, training.accumulate, at.overlap)
+                    loss = training_step(fabric, model, optimizer, batch, training.accumulate, training.label_smoothing)
                 schedule.step()
                 at.step, at.position, images = at.step + 1, batch.position or at.position, images + training.batch
                 speed = images / (time.perf_counter() - clock)
-                display.step(at.step, loss, iou, speed)
+                display.step(at.step, loss, found, speed)
 
-                ious: dict[str, float] = {}
+                metrics: dict[str, float] = {}
                 better, ends = False, at.step == training.steps
                 if ends or at.step % training.validate_every == 0:
                     with _naming_the_step(folder, at.step, at.step, written):
-                        iou = validate(fabric, segmenter, val_set, training.workers)
-                    ious = {"iou": iou, "train_iou": _mean_iou(fabric, at.overlap)}
-                    better, at.best = iou > at.best, max(iou, at.best)
-                    at.overlap.zero_()
-                    display.validated(at.step, loss, iou, speed)
-                if ious or at.step % training.log_every == 0:
-                    log.write(at.step, segmenter.crf, loss=loss, images_per_second=speed, **ious)
+                        found = validate(fabric, segmenter, val_set, config)
+                        metrics = {"iou": found.iou, "nll": found.nll}
+                        if len(measured):
+                            on_train = validate(fabric, segmenter, measured, config)
+                            metrics |= {"train_iou": on_train.iou, "train_nll": on_train.nll}
+                    better = found.is_better(at.best, training.best_by)
+                    at.best = found if better else at.best
+                    display.validated(at.step, loss, found, speed)
+                if metrics or at.step % training.log_every == 0:
+                    log.write(at.step, segmenter.crf, loss=loss, images_per_second=speed, **metrics)
                 stops = _any_process(fabric, bool(signals))
-                if ious or stops or at.step % training.checkpoint_every == 0:
+                if metrics or stops or at.step % training.checkpoint_every == 0:
                     rng, written = random_states(), at.step
                     if writes:
                         keep_previous(folder)
                     for path in [BEST] * better + [LAST]:  # the best first, since the last one records its IoU
                         if writes:
                             write_checkpoint(folder / path, config, segmenter, optimizer.state_dict(), at, rng)
-                if ious or at.step % training.log_every == 0:
+                if metrics or at.step % training.log_every == 0:
                     images, clock = 0, time.perf_counter()
                 if stops and not ends:
                     raise Terminated(
                         f"stopped by SIGTERM after step {at.step} of {training.steps}; the checkpoint is "
                         f"{folder / LAST}. Continue with resume=True."
                     )
+        assert at.best is not None  # the last step is always validated
         return at.best
 
 
@@ -162,12 +173,12 @@ def _any_process(fabric: Fabric, flag: bool) -> bool:
 
 
 def training_step(
-    fabric: Fabric, model: Any, optimizer: torch.optim.Optimizer, batch: Batch, parts: int, overlap: Tensor
+    fabric: Fabric, model: Any, optimizer: torch.optim.Optimizer, batch: Batch, parts: int, label_smoothing: float = 0.0
 ) -> float:
     """One step of the algorithm (paper, Fig. 3; Fig. 1 without a CRF); returns the loss, the mean over pixels.
 
-    The batch is this process's share; gradients are accumulated over `parts` of it. `overlap` (L, L) is the confusion
-    matrix, which is added to. Parameters are not updated if the loss or a gradient is not finite.
+    The batch is this process's share; gradients are accumulated over `parts` of it. Parameters are not updated if
+    the loss or a gradient is not finite.
     """
     assert batch.labels is not None
     pixels = total(
@@ -181,43 +192,48 @@ def training_step(
             # The CRF ignores padding, and measures positions in pixels of the original image.
             log_q = _marginals(model, part)
             # The mean over pixels of all parts and processes (Eq. 6); DDP will divide by the number of processes.
-            losses = [log_likelihood_loss(q, label, reduction="sum") for q, label in _pairs(log_q, part)]
+            losses = [
+                log_likelihood_loss(q, label, reduction="sum", label_smoothing=label_smoothing)
+                for q, label in _pairs(log_q, part)
+            ]
             loss = torch.stack(losses).sum() / pixels
             # 3. Back-tracking through the iterations, which gives ∂L/∂f and the CRF's own gradients (Eq. 7 and 8).
             # 4. Backward pass from ∂L/∂f down through the network, by the chain rule.
             fabric.backward(loss * fabric.world_size)
         mean += loss.detach()
-        for q, label in _pairs(log_q, part):
-            overlap += confusion_matrix(q.detach(), label)
     mean = total(fabric, mean)
-    _check(float(mean), model, len(overlap))
+    _check(float(mean), model, log_q[0].shape[-3])
     # 5. Parameter update.
     optimizer.step()
     return float(mean)
 
 
 @torch.inference_mode()
-def validate(fabric: Fabric, segmenter: Segmenter, dataset: Dataset, workers: int = 0) -> float:
-    """The mean IoU on uncropped images, which are divided among the processes."""
+def validate(fabric: Fabric, segmenter: Segmenter, dataset: Dataset, config: Config) -> Validation:
+    """Mean IoU and NLL on whole images in evaluation mode; the images are divided among the processes."""
+    learns_network, crf = segmenter.network.training, segmenter.crf
     segmenter.eval()
+    set_iterations(crf, config.crf.test_iterations)
     if fabric.world_size > 1:  # running means of batch normalisation differ between processes until the next step
         for buffer in segmenter.buffers():
             torch.distributed.broadcast(buffer, 0)
     num_classes, share = len(dataset.classes), range(fabric.global_rank, len(dataset), fabric.world_size)
     counts = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=fabric.device)
-    for batch in evaluation_batches(Subset(dataset, share), workers=workers):
+    loss = torch.zeros((), dtype=torch.float64, device=fabric.device)
+    for batch in evaluation_batches(Subset(dataset, share), workers=config.training.workers):
         for part in _split(batch, 1, fabric.device):
             with fabric.autocast():
                 log_q = _marginals(segmenter, part)
             for q, label in _pairs(log_q, part):
                 counts += confusion_matrix(q, label)
+                loss += log_likelihood_loss(q, label, reduction="sum")
+    set_iterations(crf, config.crf.iterations)
     segmenter.train()
-    return _mean_iou(fabric, counts)
-
-
-def _mean_iou(fabric: Fabric, confusion: Tensor) -> float:
-    """The mean IoU of the counts of all processes."""
-    return float(mean_iou(Counts.from_confusion(total(fabric, confusion).cpu().numpy())))
+    segmenter.network.train(learns_network)
+    confusion = total(fabric, counts).cpu().numpy()
+    return Validation(
+        float(mean_iou(Counts.from_confusion(confusion))), float(total(fabric, loss)) / max(int(confusion.sum()), 1)
+    )
 
 
 def _split(batch: Batch, parts: int, device: torch.device) -> Iterator[Batch]:

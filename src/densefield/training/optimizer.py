@@ -8,6 +8,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from densefield.datasets.transforms import Augmentation
 from densefield.networks.groups import parameter_groups
 from densefield.networks.inputs import InputNormalization
+from densefield.nn.dense_crf import DenseCRF
 from densefield.nn.segmenter import Segmenter
 from densefield.runs.config import Config, DataConfig, OptimizerConfig
 
@@ -31,6 +32,30 @@ def build_optimizer(config: OptimizerConfig, segmenter: Segmenter) -> torch.opti
     if config.name == "adamw":
         return torch.optim.AdamW(groups)
     return torch.optim.SGD(groups, momentum=config.momentum)
+
+
+def decay_to(crf: DenseCRF, initial: DenseCRF, decay: float, optimizer: torch.optim.Optimizer) -> None:
+    """Before every update, moves the CRF's learnt parameters towards those of `initial`, by the share lr·decay.
+
+    That is weight decay of their distance: a Gaussian prior of the logarithms of widths and weights.
+    """
+    if not decay:
+        return
+    pairs = [
+        (parameter, start.detach().to(parameter.device, copy=True))
+        for parameter, start in zip(crf.parameters(), initial.parameters(), strict=True)
+        if parameter.requires_grad
+    ]
+
+    def move(*_: object) -> None:
+        # Looked up here, since loading a state replaces the groups.
+        rate = next((group["lr"] for group in optimizer.param_groups if group["name"] == "crf"), 0.0)
+        share = min(1.0, rate * decay)
+        with torch.no_grad():
+            for parameter, start in pairs:
+                parameter.lerp_(start, share)
+
+    optimizer.register_step_pre_hook(move)
 
 
 def build_schedule(config: Config, optimizer: torch.optim.Optimizer, step: int = 0) -> LambdaLR:
