@@ -3,8 +3,9 @@
 Run it with `make demo`. Every command is printed before it runs. All files are below demo/; an interrupted demo is
 resumed.
 
-Four methods are compared on test scenes: the network after stage 1; the same network trained alone for the number of
-steps of stage 2; that network with a separately tuned CRF; network and CRF trained together.
+Five methods are compared on test scenes: the network after stage 1; the same network trained alone for the number of
+steps of stage 2; that network, frozen, with a CRF tuned by search, and with a CRF learnt by gradient on the training
+scenes; network and CRF trained together.
 """
 
 from __future__ import annotations
@@ -41,11 +42,13 @@ def commands(folder: Path, seed: int) -> list[str]:
         f"{train}/network",
         f"{train}/separate {second} --set crf.enabled=false",
         f"tune {at}/separate -o {at}/separate/tune --images 120 --trials 60 --evaluations 12 --criterion mean-iou",
+        f"{train}/gradient --stage 2 --from {at}/separate --set network.frozen=true",
         f"{train}/joint {second}",
         f"eval {at}/network {test}/network/eval",
         f"eval {at}/separate {test}/separate/eval --crf {at}/separate/tune/crf.toml",
+        f"eval {at}/gradient {test}/gradient/eval --method crf",
         f"eval {at}/joint {test}/joint/eval",
-        f"report {at}/separate {at}/joint 'stage 1={at}/network' -o {at}/report.html",
+        f"report {at}/separate {at}/gradient {at}/joint 'stage 1={at}/network' -o {at}/report.html",
     ]
 
 
@@ -63,11 +66,13 @@ def results(folder: Path) -> dict[str, SegmentationResult]:
     """The result of each method on the test scenes."""
     alone = read_evaluation(folder / "network" / "eval")[1]
     separate = read_evaluation(folder / "separate" / "eval")[1]
+    gradient = read_evaluation(folder / "gradient" / "eval")[1]
     joint = read_evaluation(folder / "joint" / "eval")[1]
     return {
         "network after stage 1": alone["network"],
         "network alone": separate["network"],
-        "CRF tuned separately": separate["crf"],
+        "CRF tuned by search": separate["crf"],
+        "CRF alone by gradient": gradient["crf"],
         "joint": joint["crf"],
     }
 
@@ -76,7 +81,7 @@ def metrics_table(methods: dict[str, SegmentationResult]) -> Table:
     """The metrics of every method with their confidence intervals."""
     images = next(iter(methods.values())).images
     table = Table("", *(TITLES[name] for name in METRICS), title=f"{images} test scenes, with 95% intervals")
-    table.caption = "all but the first row trained for the same number of steps; the separate CRF tuned for mean IoU"
+    table.caption = "the network of all but the first row trained for the same number of steps"
     for method, result in methods.items():
         summary = summarise(result)
         table.add_row(method, *(_with_interval(name, summary[name], "value", signed=False) for name in METRICS))
@@ -86,10 +91,12 @@ def metrics_table(methods: dict[str, SegmentationResult]) -> Table:
 def differences_table(methods: dict[str, SegmentationResult]) -> Table:
     """The paired differences between methods on the same scenes."""
     table = Table("", *(TITLES[name] for name in METRICS), title="paired differences, with 95% intervals")
-    _, alone, separate, joint = methods.values()
+    _, alone, searched, gradient, joint = methods.values()
     for title, better, worse in (
-        ("separate − network", separate, alone),
-        ("joint − separate", joint, separate),
+        ("search − network", searched, alone),
+        ("gradient − network", gradient, alone),
+        ("joint − search", joint, searched),
+        ("joint − gradient", joint, gradient),
         ("joint − network", joint, alone),
     ):
         gains = summarise_comparison(better, worse)

@@ -64,6 +64,7 @@ def test_the_tables_have_every_method_and_every_gain(demo, tmp_path):
     weak, strong = DenseCRF(2, [Spatial(1.5, weight=0.5)]), DenseCRF(2, [Spatial(2), Bilateral(12, 20, weight=2)])
     evaluate(source, None, tmp_path / "network" / "eval", ["network"])
     evaluate(source, weak, tmp_path / "separate" / "eval")
+    evaluate(source, DenseCRF(2, [Spatial(3, weight=1)]), tmp_path / "gradient" / "eval", ["crf"])
     evaluate(source, strong, tmp_path / "joint" / "eval")
     methods = demo.results(tmp_path)
     console = Console(file=StringIO(), width=160)
@@ -71,8 +72,8 @@ def test_the_tables_have_every_method_and_every_gain(demo, tmp_path):
     text = console.file.getvalue()
     for result in methods.values():
         assert f"{100 * result.mean_iou:.2f} " in text and f"{result.negative_log_likelihood:.4f} " in text
-    _, alone, separate, joint = (100 * result.mean_iou for result in methods.values())
-    for gain in (separate - alone, joint - separate, joint - alone):
+    _, alone, searched, gradient, joint = (100 * result.mean_iou for result in methods.values())
+    for gain in (searched - alone, gradient - alone, joint - searched, joint - gradient, joint - alone):
         assert f"{gain:+.2f} " in text
 
 

@@ -66,6 +66,32 @@ def test_eval_takes_the_crf_that_tune_wrote_and_report_shows_it(run, tuned, tmp_
     assert "tiny, CRF" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+def test_eval_of_two_splits_gives_both_rows_of_table_1(tmp_path):
+    run = write_tiny_run(tmp_path / "joint", stage=2)
+    answer = command("eval", run, "-o", tmp_path / "out", "--split", "train,val", "--cases", 1)
+    assert answer.exit_code == 0, answer.output
+    assert "2 images, train" in answer.stdout and "4 images, val" in answer.stdout
+    table = answer.stdout[answer.stdout.index(" IoU ", answer.stdout.rindex("images, val")) :]
+    for split, count in (("train", 2), ("val", 4)):
+        result = json.loads((tmp_path / "out" / split / "result.json").read_text())
+        assert len(result["images"]) == count and result["about"]["split"] == split
+        iou = result["methods"]["crf"]
+        for value in (*iou["iou"]["value"], iou["mean_iou"]["value"]):
+            assert f" {100 * value:.1f} " in table
+    page = tmp_path / "page.html"
+    assert command("report", f"joint={tmp_path / 'out'}", "-o", page).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "joint/train, CRF" in text and "joint/val, CRF" in text
+
+
+@pytest.mark.parametrize("splits", ["train,train", "train,,val", ",", "", "train,../val", "train,nothing"])
+def test_lists_of_splits_that_cannot_be_evaluated_are_rejected(tmp_path, splits):
+    run = write_tiny_run(tmp_path / "joint", stage=2)
+    answer = command("eval", run, "-o", tmp_path / "out", "--split", splits)
+    assert answer.exit_code == 2 and "split" in answer.stderr and answer.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
 def test_eval_takes_the_crf_of_a_joint_run(tmp_path):
     run = write_tiny_run(tmp_path / "joint", stage=2)
     assert command("eval", run, "-o", tmp_path / "out", "--method", "crf").exit_code == 0

@@ -183,7 +183,8 @@ def test_a_case_from_outside_the_folder_is_not_embedded(scored):
     shutil.copy(scored / "secret.png", out / "cases" / "copy.png")
     (out / "cases" / "link.png").symlink_to(scored / "secret.png")
     for name in ("../../secret", str(scored / "secret"), "link", "a\0b"):
-        case = {"id": name, "kind": "best", "gain": 1.0, "accuracy": {"network": 0.1, "crf": 0.2}, "labels": [1]}
+        case = {"id": name, "kind": "good", "labels": [1]}
+        case |= {metric: {"network": 0.1, "crf": 0.2} for metric in ("mean_iou", "pixel_accuracy")}
         (out / "result.json").write_text(json.dumps(result | {"cases": [case]}))
         answer = command("report", out, "-o", scored / "page.html")
         lines_of(answer)

@@ -100,18 +100,46 @@ def test_the_cases_have_the_largest_gains_and_losses(evaluated):
         scored = source[index]
         right = [(scored.log_marginals(model).argmax(0) == scored.labels).float().mean() for model in (None, crf())]
         gains[scored.id] = float(right[1] - right[0])
-    best = [case for case in result["cases"] if case["kind"] == "best"]
+    best = [case for case in result["cases"] if case["kind"] == "improved"]
     assert [case["id"] for case in best] == sorted(gains, key=lambda name: -gains[name])[:2]
     for case in best:
-        assert case["gain"] == pytest.approx(gains[case["id"]], abs=1e-6)  # the mean above is in float32
+        gain = case["pixel_accuracy"]["crf"] - case["pixel_accuracy"]["network"]
+        assert gain == pytest.approx(gains[case["id"]], abs=1e-6)  # the mean above is in float32
         with Image.open(folder / "cases" / f"{case['id']}.png") as picture:
             assert picture.size == (4 * SIZE + 6, SIZE)
-    assert not [case for case in result["cases"] if case["kind"] == "worst"]  # the CRF improves all of these
+    assert not [case for case in result["cases"] if case["kind"] == "worsened"]  # the CRF improves all of these
+
+
+def test_the_cases_have_the_best_and_the_worst_results(evaluated):
+    result, folder = evaluated
+    source = ScoredScenes(5)
+    quality = {}
+    for index in range(5):
+        scored = source[index]
+        found, true = scored.log_marginals(crf()).argmax(0), scored.labels
+        pairs = [(found == label, (true == label)) for label in (0, 1)]
+        quality[scored.id] = np.mean([float((a & b).sum() / (a | b).sum()) for a, b in pairs])
+    order = sorted(quality, key=lambda name: -quality[name])
+    for kind, expected in (("good", order[:2]), ("failure", order[:-3:-1])):
+        cases = [case for case in result["cases"] if case["kind"] == kind]
+        assert [case["id"] for case in cases] == expected
+        for case in cases:
+            assert case["mean_iou"]["crf"] == pytest.approx(quality[case["id"]], abs=1e-6)
+            assert (folder / "cases" / f"{case['id']}.png").exists()
+
+
+def test_no_image_is_both_a_good_result_and_a_failure(tmp_path):
+    cases = evaluate(ScoredScenes(3), crf(), tmp_path, cases=2)["cases"]
+    assert [sum(case["kind"] == kind for case in cases) for kind in ("good", "failure")] == [2, 1]
+    assert len({case["id"] for case in cases if case["kind"] in ("good", "failure")}) == 3
 
 
 def test_a_network_alone_needs_no_crf(tmp_path):
     result = evaluate(ScoredScenes(3), None, tmp_path, ["network"])
-    assert list(result["methods"]) == ["network"] and "comparison" not in result and "cases" not in result
+    assert list(result["methods"]) == ["network"] and "comparison" not in result
+    assert {case["kind"] for case in result["cases"]} == {"good"} and len(result["cases"]) == 3
+    with Image.open(tmp_path / "cases" / f"{result['cases'][0]['id']}.png") as picture:
+        assert picture.size == (3 * SIZE + 4, SIZE)  # image, truth, network
 
 
 def test_one_image_has_metrics_but_no_interval(tmp_path):

@@ -20,7 +20,7 @@ from densefield.errors import InputError
 from densefield.evaluation.evaluation import evaluate
 from densefield.nn.dense_crf import DenseCRF
 from densefield.report.collecting import Training, collect
-from densefield.report.curves import parameter_curves, to_bytes
+from densefield.report.curves import parameter_curves, to_bytes, training_curves
 from densefield.report.page import write_report
 from densefield.report.tables import difference_table, headline_table, iou_table
 from densefield.runs.scored_images import ScoredImage
@@ -94,6 +94,21 @@ def page(runs, tmp_path_factory):
     return out, write_report([str(run) for run in runs], out)
 
 
+def test_the_curves_of_stage_2_show_the_best_of_stage_1():
+    one = Training("a", 1, {"step": [2.0, 4.0, 6.0], "iou": [0.3, 0.5, 0.4]}, "")
+    two = Training("b", 2, {"step": [2.0, 4.0], "iou": [0.45, 0.55], "train_iou": [0.6, 0.7]}, "")
+    first, second = training_curves([one, two]).axes
+    assert [line.get_label() for line in first.lines] == ["a, validation"]
+    lines = {line.get_label(): list(line.get_ydata()) for line in second.lines}
+    assert lines == {
+        "b, validation": pytest.approx([45, 55]),
+        "b, training": pytest.approx([60, 70]),
+        "a, best of stage 1": pytest.approx([50, 50]),
+    }
+    (alone,) = training_curves([two]).axes  # without a run of stage 1
+    assert [line.get_label() for line in alone.lines] == ["b, validation", "b, training"]
+
+
 def test_every_part_is_on_the_page(page):
     out, _ = page
     assert Page(out.read_text(encoding="utf-8")).headings == [
@@ -105,7 +120,9 @@ def test_every_part_is_on_the_page(page):
         "IoU of each class",
         "At boundaries",
         "Calibration",
-        "Successes",
+        "Good predictions",
+        "Failures",
+        "Improved by the CRF",
         "Settings and environment",
     ]
 

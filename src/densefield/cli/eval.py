@@ -14,7 +14,7 @@ from densefield.cli.messages import (
     print_result,
     printing_warnings,
 )
-from densefield.cli.options import CRFFile, Data, Out, Probabilities, Scores, Split
+from densefield.cli.options import CRFFile, Data, Out, Probabilities, Scores, Splits
 from densefield.cli.progress import Bar
 
 
@@ -22,30 +22,34 @@ def eval_verb(
     scores: Scores,
     out: Out,
     data: Data = None,
-    split: Split = None,
+    split: Splits = None,
     probabilities: Probabilities = False,
     crf: CRFFile = None,
     method: Annotated[
         Literal["network", "crf", "both"] | None,
         typer.Option(help="The network alone, with the CRF, or both; both if there is a CRF.", show_default=False),
     ] = None,
-    cases: Annotated[int, typer.Option(min=0, help="Number of best and worst images to draw.")] = 4,
+    cases: Annotated[int, typer.Option(min=0, help="Number of images of each kind to draw.")] = 4,
 ) -> None:
     """Evaluate a network alone and with a CRF, with confidence intervals over images.
 
-    OUT gets result.json, the counts of each image, and pictures of the images whose accuracy the CRF changes most. The
-    same command resumes an interrupted evaluation. Under torchrun the images are divided among the processes. Images
+    OUT gets result.json, the counts of each image, and pictures of the best and worst results and of the images whose
+    accuracy the CRF changes most; for several splits, in a folder for each. The same command resumes an interrupted
+    evaluation. Under torchrun the images are divided among the processes. Images
     that cannot be read or computed are left out. Exit status: 0 when done, 1 if an image was left out, 2 if nothing
     could be started or no image can be read.
     """
     from densefield.errors import InputError
 
     with ending_on_errors(FLAGS, needs="evaluation"):
+        from densefield.io.folders import path_inside
         from densefield.runs.run_folder import check_result_folder, read_photo_crf
-        from densefield.runs.score_files import check_sources, names_score_files
+        from densefield.runs.score_files import check_sources, names_score_files, split_list
 
         # All checks that need no torch come before it is loaded.
-        check_sources(scores, data, split, probabilities)
+        splits = split_list(split)
+        for each in splits:
+            check_sources(scores, data, each, probabilities)
         if crf is not None:
             read_photo_crf(crf)
         elif method in ("crf", "both") and names_score_files(scores, probabilities):
@@ -58,9 +62,10 @@ def eval_verb(
         from densefield.runs.scored_images import open_scores
 
         with printing_warnings(FLAGS):
-            opened = open_scores(scores, data, split, probabilities=probabilities)
-            for note in opened.notes:
+            every = [open_scores(scores, data, each, probabilities=probabilities) for each in splits]
+            for note in dict.fromkeys(note for opened in every for note in opened.notes):
                 print_message(f"skipped: {note}")
+            opened = every[0]
             num_classes = len(opened.source.classes)
             chosen = opened.crf if crf is None else DenseCRF.from_numpy(read_photo_crf(crf, num_classes), num_classes)
             methods: Any = ("network", "crf")
@@ -68,18 +73,26 @@ def eval_verb(
                 methods = (method,)
             elif method is None and chosen is None:
                 methods = ("network",)
-            with Bar("eval") as bar:
-                result = evaluate(
-                    opened.source, chosen, out, methods, about=opened.about, cases=cases, progress=bar.advance
-                )
+            results = {}
+            for opened in every:
+                name = opened.about["split"]
+                folder = out if len(every) == 1 else path_inside(out, name)
+                with Bar("eval" if len(every) == 1 else f"eval {name}") as bar:
+                    results[name] = evaluate(
+                        opened.source, chosen, folder, methods, about=opened.about, cases=cases, progress=bar.advance
+                    )
     if rank_and_world_size()[0] == 0:
-        comparison = {"crf": result["comparison"]} if "comparison" in result else {}
-        print_comparison(result["methods"], comparison, f"{len(result['images'])} images")
-        print_classes(result["methods"], result["classes"])
-        if "verdict" in result:
-            print_result(result["verdict"])
-        print_left_out(result["left_out"], FLAGS)
-    status = 1 if result["left_out"] else 0
+        for name, result in results.items():
+            comparison = {"crf": result["comparison"]} if "comparison" in result else {}
+            title = f"{len(result['images'])} images" + (f", {name}" if len(results) > 1 else "")
+            print_comparison(result["methods"], comparison, title)
+            if "verdict" in result:
+                print_result(result["verdict"])
+            print_left_out(result["left_out"], FLAGS)
+        # Of one split, all methods; of several, the last method on each (paper, Table 1).
+        last = {name: list(result["methods"].values())[-1] for name, result in results.items()}
+        print_classes(last if len(results) > 1 else result["methods"], result["classes"])
+    status = 1 if any(result["left_out"] for result in results.values()) else 0
     exit_together(status)
     if status:
         raise typer.Exit(status)

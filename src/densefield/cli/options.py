@@ -25,6 +25,14 @@ Data = Annotated[
     ),
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.", show_default=False)]
+Splits = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        help="Split, or several such as train,val; by default val, or all images of a folder without split lists.",
+        show_default=False,
+    ),
+]
 Split = Annotated[
     str | None,
     typer.Option(help="Split; by default val, or all images of a folder without split lists.", show_default=False),

@@ -35,7 +35,7 @@ def print_comparison(methods: Mapping[str, Any], comparisons: Mapping[str, Any],
 
 
 def print_classes(methods: Mapping[str, Any], classes: Sequence[str]) -> None:
-    """Prints the intersection over union of each label, by method, with its confidence interval."""
+    """Prints the intersection over union of each label, and their mean, by method, with its confidence interval."""
     columns = ["label", *(column for method in methods for column in (method, "95% interval"))]
     rows = []
     for label, name in enumerate(classes):
@@ -44,7 +44,11 @@ def print_classes(methods: Mapping[str, Any], classes: Sequence[str]) -> None:
             value, low, high = (summary["iou"][part][label] for part in ("value", "low", "high"))
             row += ["–", ""] if value is None else [f"{100 * value:.1f}", f"{100 * low:.1f} … {100 * high:.1f}"]
         rows.append(row)
-    _print_table("IoU", columns, rows)
+    mean = ["mean"]
+    for summary in methods.values():
+        value, low, high = (summary["mean_iou"][part] for part in ("value", "low", "high"))
+        mean += ["–", ""] if value is None else [f"{100 * value:.1f}", f"{100 * low:.1f} … {100 * high:.1f}"]
+    _print_table("IoU", columns, [*rows, mean])
 
 
 def _print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

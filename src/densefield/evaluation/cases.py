@@ -1,8 +1,9 @@
-"""Pictures of successes and failures: image, truth, network and CRF side by side (paper, Figs. 5 and 6)."""
+"""Pictures of good results and failures: image, truth, network and CRF side by side (paper, Figs. 5 and 6)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,36 +13,63 @@ from densefield.images.palette import overlay, side_by_side, voc_palette
 from densefield.images.writing import write_png
 from densefield.labels import VOID
 from densefield.metrics.counts import Counts, ImageCounts
-from densefield.metrics.metrics import pixel_accuracy
+from densefield.metrics.metrics import Metric, mean_iou, pixel_accuracy
 from densefield.nn.dense_crf import DenseCRF
 from densefield.runs.scored_images import ScoredImage, ScoreSource
 
 CASES = "cases"
+# Kinds of cases: by the quality of the result, and by what the CRF changes.
+GOOD, FAILURE, IMPROVED, WORSENED = KINDS = ("good", "failure", "improved", "worsened")
 Picture = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 def draw_cases(
     source: ScoreSource,
-    crf: DenseCRF,
+    crf: DenseCRF | None,
     images: Mapping[str, Mapping[str, ImageCounts]],
     count: int,
     folder: Path,
 ) -> list[dict[str, Any]]:
-    """Draws the images whose pixel accuracy the CRF raises most, and those where it lowers it most."""
+    """Draws the best and worst results, and the images that the CRF improves and worsens most.
+
+    Results are those of the last method. Their quality is the mean IoU over the classes that are true or predicted in
+    the image; gains are in pixel accuracy.
+    """
     num_classes = len(source.classes)
-    accuracy = {
-        name: {method: _accuracy(counts, num_classes) for method, counts in methods.items()}
-        for name, methods in images.items()
+    metrics = {
+        metric.__name__: {
+            name: {method: _metric(metric, counts, num_classes) for method, counts in methods.items()}
+            for name, methods in images.items()
+        }
+        for metric in (mean_iou, pixel_accuracy)
     }
-    gains = {name: each["crf"] - each["network"] for name, each in accuracy.items()}  # NaN if all pixels are void
-    cases = []
-    for kind, sign in (("best", 1), ("worst", -1)):
-        for name in best_gains({name: sign * gain for name, gain in gains.items()}, count):
+    cases, drawn = [], set()
+    for kind, names in _chosen(metrics["mean_iou"], metrics["pixel_accuracy"], count).items():
+        for name in names:
             scored = source[source.ids.index(name)]
-            write_png(folder / CASES / f"{name}.png", draw_case(scored, crf))
+            if name not in drawn:
+                methods = [crf if method == "crf" else None for method in images[name]]
+                write_png(folder / CASES / f"{name}.png", draw_case(scored, methods))
+                drawn.add(name)
             labels = [int(label) for label in np.unique(scored.labels.numpy()) if label != VOID]
-            cases.append({"id": name, "kind": kind, "gain": gains[name], "accuracy": accuracy[name], "labels": labels})
+            case = {"id": name, "kind": kind, "labels": labels}
+            cases.append(case | {metric: values[name] for metric, values in metrics.items()})
     return cases
+
+
+def _chosen(
+    quality: Mapping[str, Mapping[str, float]], accuracy: Mapping[str, Mapping[str, float]], count: int
+) -> dict[str, list[str]]:
+    """The names of images of each kind; metrics are NaN for images without true labels."""
+    results = {name: list(each.values())[-1] for name, each in quality.items()}
+    known = sorted((name for name in results if not math.isnan(results[name])), key=lambda name: (-results[name], name))
+    good = known[:count]
+    chosen = {GOOD: good, FAILURE: [name for name in reversed(known) if name not in good][:count]}
+    if all({"network", "crf"} <= set(each) for each in accuracy.values()):
+        gains = {name: each["crf"] - each["network"] for name, each in accuracy.items()}
+        chosen[IMPROVED] = best_gains(gains, count)
+        chosen[WORSENED] = best_gains({name: -gain for name, gain in gains.items()}, count)
+    return chosen
 
 
 def best_gains(gains: Mapping[str, float], count: int) -> list[str]:
@@ -54,13 +82,13 @@ def best_gains(gains: Mapping[str, float], count: int) -> list[str]:
     return sorted(gaining, key=lambda name: (-gains[name], name))[:count]
 
 
-def draw_case(scored: ScoredImage, crf: DenseCRF) -> Picture:
-    """Image, truth, network alone and CRF side by side, (H, 4 W + 6, 3); void pixels show the image."""
+def draw_case(scored: ScoredImage, crfs: Sequence[DenseCRF | None]) -> Picture:
+    """Image, truth, and the labels of each CRF, None for the network alone, side by side; void shows the image."""
     photo = scored.image.movedim(0, -1).numpy()
     colours = voc_palette()
-    labels = [scored.labels, *(scored.log_marginals(each).argmax(0) for each in (None, crf))]
+    labels = [scored.labels, *(scored.log_marginals(each).argmax(0) for each in crfs)]
     return side_by_side([photo, *(overlay(photo, each.numpy(), colours) for each in labels)])
 
 
-def _accuracy(counts: ImageCounts, num_classes: int) -> float:
-    return float(pixel_accuracy(Counts.from_confusion(counts.confusion(num_classes))))
+def _metric(metric: Metric, counts: ImageCounts, num_classes: int) -> float:
+    return float(metric(Counts.from_confusion(counts.confusion(num_classes))))

@@ -50,16 +50,16 @@ def evaluate(
     crf
         The CRF; None for the network alone.
     folder
-        The folder for `images/ID.npz`, the counts of each image; `cases/`, pictures of the images whose accuracy the
-        CRF changes most; and `result.json`, which is also returned. Its `left_out` has a line for each image that could
-        not be read or computed, by id. An InputError is raised only if no image could.
+        The folder for `images/ID.npz`, the counts of each image; `cases/`, pictures of the best and worst results and
+        of the images whose accuracy the CRF changes most; and `result.json`, which is also returned. Its `left_out` has
+        a line for each image that could not be read or computed, by id. An InputError is raised only if no image could.
     methods
         "network", "crf", or both.
     about
         A description of the scores. If it and the CRF are the same, images that have counts in the folder are not
         evaluated again.
     cases
-        Number of best and worst images to draw.
+        Number of images of each kind to draw: best and worst results, most improved and most worsened by the CRF.
     progress
         Called with the number of images done and their total number.
     """
@@ -96,8 +96,7 @@ def evaluate(
         result["comparison"] = summarise_comparison(results["crf"], results["network"])
         result["verdict"] = verdict(result["comparison"])
     if rank == 0:
-        if len(results) == 2 and crf is not None:
-            result["cases"] = draw_cases(source, crf, images, cases, folder)
+        result["cases"] = draw_cases(source, crf, images, cases, folder)
         for name, counts in images.items():  # those of processes on other computers
             if not (folder / IMAGES / f"{name}.npz").exists():
                 write_atomically(folder / IMAGES / f"{name}.npz", image_counts_to_bytes(counts))

@@ -50,7 +50,10 @@ LOG_RATIO = 10  # of the largest and smallest value, from which on an axis is lo
 
 
 def training_curves(trainings: Sequence[Training]) -> Figure | None:
-    """IoU on validation and in training over the steps of both stages (paper, Fig. 4)."""
+    """IoU on validation and training images over the steps of both stages (paper, Fig. 4).
+
+    The panel of stage 2 has the best validation IoU of each run of stage 1 as a line: the network alone.
+    """
     stages = sorted({training.stage for training in trainings if training.curve("iou")[0]})
     if not stages:
         return None
@@ -64,6 +67,12 @@ def training_curves(trainings: Sequence[Training]) -> Figure | None:
                     label = legend_text(f"{training.name}, {what}")
                     dot = "." if len(steps) <= MAX_MARKERS else None  # a curve of one point is visible too
                     axes.plot(steps, [100 * value for value in values], line, color=colour, label=label, marker=dot)
+        if stage == 2:
+            for training in (each for each in trainings if each.stage == 1):
+                best = max(training.curve("iou")[1], default=None)
+                if best is not None:
+                    label = legend_text(f"{training.name}, best of stage 1")
+                    axes.axhline(100 * best, color="#555555", linewidth=1.2, linestyle=":", label=label)
         axes.set(title=f"Stage {stage}: {'network alone' if stage == 1 else 'network and CRF'}", xlabel="step")
         axes.set_xlim(left=0)
         axes.legend()

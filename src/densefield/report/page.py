@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from densefield.errors import InputError
-from densefield.evaluation.cases import CASES
+from densefield.evaluation.cases import CASES, KINDS
 from densefield.evaluation.evaluation import RESULT
 from densefield.images.palette import voc_palette
 from densefield.images.reading import open_image
 from densefield.io.files import write_atomically
 from densefield.io.folders import path_inside
 from densefield.report import curves
-from densefield.report.collecting import Evaluated, Findings, collect
+from densefield.report.collecting import METHODS, Evaluated, Findings, collect
 from densefield.report.tables import difference_table, headline_table, iou_table
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def write_report(runs: Sequence[str], out: Path) -> list[Path]:
         headlines=headline_table(found.methods) if found.methods else None,
         differences=difference_table(found.methods) if len(found.methods) > 2 else None,
         classes=iou_table(found.methods, found.classes) if found.methods else None,
-        cases={kind: _cases(found, kind) for kind in ("best", "worst")},
+        cases=_cases(found),
         environments=_environments(found),
     )
     write_atomically(out, page.encode())
@@ -101,13 +101,18 @@ def _figures(found: Findings) -> dict[str, Figure]:
     return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
-def _cases(found: Findings, kind: str) -> list[dict[str, Any]]:
-    """The pictures of one kind of the last evaluation that has any."""
-    for name, folder, result in reversed(found.evaluations):
-        cases = [case for case in result.get("cases", []) if case["kind"] == kind]
-        if cases:
-            return [{**case, "run": name, **_picture(folder, case, result["classes"])} for case in cases]
-    return []
+def _cases(found: Findings) -> dict[str, list[dict[str, Any]]]:
+    """The pictures of each kind, of the last evaluation that has any, with a CRF if there is one."""
+    drawn = [(name, folder, result) for name, folder, result in found.evaluations if result.get("cases")]
+    shown = [each for each in drawn if "crf" in each[2]["methods"]] or drawn
+    cases: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
+    for name, folder, result in shown[-1:]:
+        for case in result["cases"]:
+            if case["kind"] in cases:
+                panels = ["image", "truth", *(METHODS[method] for method in result["methods"])]
+                about = {"run": name, "panels": panels, "methods": list(result["methods"])}
+                cases[case["kind"]].append({**case, **about, **_picture(folder, case, result["classes"])})
+    return cases
 
 
 def _picture(folder: Path, case: dict[str, Any], classes: Sequence[str]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def check_evaluation(path: Path, result: Mapping[str, Any]) -> None:
     cases = result.get("cases", [])
     _expect(path, "cases", isinstance(cases, list), "a list")
     for case in cases:
-        _expect(path, "cases", _is_case(case, len(classes)), "an id, kind, accuracy and labels of each")
+        _expect(path, "cases", _is_case(case, methods, len(classes)), "an id, kind, metrics and labels of each")
 
 
 def check_tuning(path: Path, result: Mapping[str, Any]) -> None:
@@ -68,13 +68,13 @@ def _is_summary(summary: Any, num_classes: int) -> bool:
         return False
 
 
-def _is_case(case: Any, num_classes: int) -> bool:
+def _is_case(case: Any, methods: Mapping[str, Any], num_classes: int) -> bool:
     try:
         labels = case["labels"]
         return bool(
             isinstance(case["id"], str)
             and isinstance(case["kind"], str)
-            and all(_is_number(case["accuracy"][method]) for method in METHODS)
+            and all(_is_number(case[metric][method]) for metric in ("mean_iou", "pixel_accuracy") for method in methods)
             and all(type(label) is int and 0 <= label < num_classes for label in labels)
         )
     except (KeyError, TypeError):

@@ -42,6 +42,20 @@ def check_sources(scores: Path, data: Path | None, split: str | None, probabilit
     read_first([files[name] for name in images_with_scores(scores, files, ids)], None, probabilities)
 
 
+def split_list(splits: str | None) -> list[str | None]:
+    """The splits in a list such as "train,val"; None for the default split.
+
+    >>> split_list("train, val"), split_list(None)
+    (['train', 'val'], [None])
+    """
+    if splits is None:
+        return [None]
+    names = [name.strip() for name in splits.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise InputError(f"split is {splits!r}, expected a name, or different names such as train,val.")
+    return [*names]
+
+
 def names_score_files(scores: Path, probabilities: bool) -> bool:
     """Whether the path is a folder of score files; raises if it is neither that nor a run or checkpoint."""
     if scores.is_dir() and not (scores / CHECKPOINTS).is_dir():
