@@ -8,7 +8,7 @@ the edge, the weight of colours, and the widths and weights of both kernels. Eac
 roughness. Scores of a network: the same for the weight of colours and the kernels, on the network's own photos. Each
 epoch gives candidates. Of these and the initial values, the one with the
 highest mean IoU is written: for masks on other photos of the train split; for scores, whose mean IoU hardly depends on
-the kernels, the one with the highest accuracy near edges among those of equal mean IoU to one digit.
+the kernels, the one with the highest sum of mean IoU and accuracy near edges.
 """
 
 from __future__ import annotations
@@ -284,8 +284,8 @@ def learn_scores(start: ScoreParameters, epochs: int) -> Iterator[ScoreParameter
             yield replace(found, **weights, **colours)
 
 
-def value_of_scores(parameters: ScoreParameters, chosen: Sequence[Photo]) -> tuple[float, float]:
-    """Return the mean IoU over kinds and photos, to one digit, and the accuracy near edges."""
+def value_of_scores(parameters: ScoreParameters, chosen: Sequence[Photo]) -> float:
+    """Return the mean IoU over kinds and photos plus the accuracy near edges, in percent."""
     crf = CRF(kernels_for_scores(parameters, 1.0), threads=THREADS)
     values = []
     for photo in chosen:
@@ -295,8 +295,7 @@ def value_of_scores(parameters: ScoreParameters, chosen: Sequence[Photo]) -> tup
             q = crf.marginals_of(with_colours(problem, photo.image, crf.options, weight=parameters.colour_weight))
             found = Judge(photo.truth)(scores.expand(q).argmax(axis=0))
             values.append((found["iou"], found["edge"]))
-    iou, edge = 100 * np.nanmean(values, axis=0)
-    return round(float(iou), 1), float(edge)
+    return 100 * float(np.nanmean(values, axis=0).sum())
 
 
 def best(candidates: Iterator[Any], value: Callable[[Any], Any]) -> Any:
@@ -304,7 +303,7 @@ def best(candidates: Iterator[Any], value: Callable[[Any], Any]) -> Any:
     found = []
     for candidate in candidates:
         found.append((value(candidate), candidate))
-        print(f"mean IoU {found[-1][0]}", file=sys.stderr)
+        print(f"value {found[-1][0]:.3f}", file=sys.stderr)
     return max(found, key=lambda each: each[0])[1]
 
 
