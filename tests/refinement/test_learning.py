@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from densefield import Custom
 from densefield.crf.label_mask import label_mask
 from densefield.refinement.parameters import MaskParameters, learnt
 from densefield.refinement.rough_mask import EdgeBand, Model, edge_band, mask_edges
@@ -127,7 +128,13 @@ def test_gradients_of_scores_equal_finite_differences(learning, name, group):
 @pytest.mark.parametrize("group", ["logs", "powers"])
 @pytest.mark.parametrize("part", ["scores", "kernels"])
 def test_gradients_of_marginals_equal_finite_differences(learning, part, group):
-    sample, model = sample_of(learning, "two labels"), learning.MaskModel(learnt().mask)
+    sample, model = sample_of(learning, "two labels"), learning.MaskModel(learnt().mask).double()
+    names = ("margins", "likelihoods", "features")
+    sample = replace(sample, **{each: getattr(sample, each).double() for each in names})
+    from densefield import DenseCRF  # needs torch
+
+    kernels = [Custom("place", sigma=[1.0] * 2), Custom("pixel", sigma=[1.0] * 5)]
+    model.crfs[2] = DenseCRF(2, kernels, method="exact").double()  # a lattice moves with the widths of kernels
 
     def loss() -> Any:
         return learning.log_likelihood_loss(model(sample), sample.truth)
@@ -139,6 +146,5 @@ def test_gradients_of_marginals_equal_finite_differences(learning, part, group):
     direction[here] = parameter.grad[here]
     length = float(direction.norm())
     assert length > 1e-4
-    # Truncation of order step², rounding of losses of 1e-7/step; and the lattice moves with the widths of kernels.
-    step, tolerance = (0.02, 1e-3) if part == "scores" else (0.05, 1e-2)
-    assert slope(loss, parameter, direction / length, step) == pytest.approx(length, rel=tolerance)
+    # Truncation of order step², rounding of losses of 1e-16/step.
+    assert slope(loss, parameter, direction / length, 1e-4) == pytest.approx(length, rel=1e-5)
