@@ -271,7 +271,36 @@ def test_each_item_of_a_list_may_have_its_own_spacing():
         assert torch.equal(one, crf(f[None], image[None], spacing=each)[0])
     for one, f, image in zip(crf(scores, images, spacing=(2, 1)), scores, images, strict=True):
         assert torch.equal(one, crf(f[None], image[None], spacing=(2, 1))[0])
-    with pytest.raises(InputError, match="a list of 2, but spacing is a list of 1: expected as many"):
+    with pytest.raises(InputError, match="there are 2 images, but spacing is a list of 1: expected as many"):
         crf(scores, images, spacing=[(1.0, 1.0)])
     with pytest.raises(InputError, match=r"spacing is .*expected 2 numbers above 0"):
         crf(scores, images, spacing=[(1.0, 1.0), (0.0, 1.0)])
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "exact"}, {"exclude_self": True}])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_each_image_of_a_batch_may_have_its_own_spacing(dtype, options):
+    """Marginals and all gradients are those of each image alone, with and without ignored pixels."""
+    generator = torch.Generator().manual_seed(7019)
+    scores = torch.randn(3, 2, 7, 8, generator=generator, dtype=dtype)
+    images = torch.randint(256, (3, 3, 7, 8), dtype=torch.uint8, generator=generator)
+    cotangent = torch.randn(3, 2, 7, 8, generator=generator, dtype=dtype)
+    spacing = [(2.0, 1.0), (0.5, 4.0), (1.0, 1.0)]
+    ignore = torch.zeros(3, 7, 8, dtype=torch.bool)
+    ignore[1, :, 5:] = True
+    for masks in (None, ignore):
+        together, alone = (DenseCRF(2, [Spatial(2), Bilateral(9, 60)], **options).to(dtype) for _ in range(2))
+        f = scores.clone().requires_grad_()
+        log_q = together(f, images, spacing=spacing, ignore=masks)
+        log_q.backward(cotangent)
+        for number, each in enumerate(spacing):
+            here = slice(number, number + 1)
+            g = scores[here].clone().requires_grad_()
+            one = alone(g, images[here], spacing=each, ignore=None if masks is None else masks[here])
+            one.backward(cotangent[here])
+            torch.testing.assert_close(log_q[here], one, rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(f.grad[here], g.grad, rtol=1e-5, atol=1e-6)
+        for a, b in zip(together.parameters(), alone.parameters(), strict=True):
+            torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-6)  # float32 sums of lattices
+    with pytest.raises(InputError, match="there are 3 images, but spacing is a list of 2"):
+        together(scores, images, spacing=spacing[:2])

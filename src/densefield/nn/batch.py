@@ -68,7 +68,7 @@ class BatchTerms:
         shapes: Sequence[Tensor],
         weights: Sequence[Tensor],
         present: Tensor | None,
-        spacing: Sequence[float] | None,
+        spacing: Sequence[float] | None,  # of each axis; or of each axis of each image
         settings: OpOptions,
         cached: bool,  # whether filters of positions are cached for the next image
     ) -> None:
@@ -81,16 +81,17 @@ class BatchTerms:
         self.workers = max(1, min(self.all_threads, images))
         self.threads = max(1, self.all_threads // self.workers)
         self.order = pixel_order(tuple(grid))
-        self._grid = PixelGrid(
-            tuple(grid), None if spacing is None else tuple(spacing), settings.options.axis_order, self.order
-        )
+        axes = len(grid)
+        steps = [None] if spacing is None else [tuple(spacing[n : n + axes]) for n in range(0, len(spacing), axes)]
+        self._grids = [PixelGrid(tuple(grid), each, settings.options.axis_order, self.order) for each in steps]
         self._parts = {name: part.detach().flatten(2).numpy() for name, part in zip(settings.names, parts, strict=True)}
         self._shapes = [shape.detach().double().numpy() for shape in shapes]
         self._weights = [weight.detach().numpy() for weight in weights]
         self._present = self._masks(present, images)
         self._shared: dict[int, Pairwise[Array]] = {}
         for m, kernel in enumerate(settings.kernels):
-            if all(name == "position" or len(self._parts[name]) == 1 for name in kernel.parts):
+            same = all(name == "position" or len(self._parts[name]) == 1 for name in kernel.parts)
+            if same and not ("position" in kernel.parts and len(self._grids) > 1):
                 self._shared[m] = self._bind(m, 0, None)
         self.items = self.each(self._bind_item)
 
@@ -130,15 +131,18 @@ class BatchTerms:
             elif present is None:
                 terms.append(self._shared[m])
             else:
-                terms.append(self._grid.masked(self._shared[m], kernel.normalization, present))
+                terms.append(self._grid(item).masked(self._shared[m], kernel.normalization, present))
         return terms
+
+    def _grid(self, item: int) -> PixelGrid:
+        return self._grids[item if len(self._grids) > 1 else 0]
 
     def _bind(self, m: int, item: int, present: Array | None) -> Pairwise[Array]:
         kernel, parts = self.settings.kernels[m], {}
         for name in kernel.parts:
             if name != "position":
                 parts[name] = self._parts[name][item if len(self._parts[name]) > 1 else 0].T
-        return self._grid.bind(
+        return self._grid(item).bind(
             kernel.parts,
             parts,
             self._shapes[m],

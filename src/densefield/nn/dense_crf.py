@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 import torch
 from torch import Tensor, nn
 
-from densefield.crf.features import checked_spacing
 from densefield.crf.kernels import Kernel
 from densefield.crf.model import CRF, PHOTO_KERNELS, checked_kernels
 from densefield.crf.options import CRFOptions, check_attribute, checked_options
@@ -24,6 +23,7 @@ from densefield.nn.inputs import (
     check_finite_scores,
     checked_parts,
     checked_scores,
+    checked_spacings,
     explained_failure,
     items_of_lists,
     kernel_features,
@@ -207,7 +207,7 @@ class DenseCRF(nn.Module):
             image: Tensor | None = ...,
             *,
             features: Mapping[str, Tensor] | None = ...,
-            spacing: Sequence[float] | None = ...,
+            spacing: Sequence[float] | Sequence[Sequence[float]] | None = ...,
             ignore: Tensor | None = ...,
         ) -> Tensor: ...
 
@@ -246,7 +246,7 @@ class DenseCRF(nn.Module):
         features
             Features of Custom kernels by name, (B, d, …) or (1, d, …).
         spacing
-            Size of a pixel along x, y(, z), by default 1; for a list of scores also a list with one for each item.
+            Size of a pixel along x, y(, z), by default 1; or a list with one for each image.
         ignore
             (B, …), boolean: True for pixels that neither send nor receive messages, and may hold any values.
         """
@@ -259,7 +259,7 @@ class DenseCRF(nn.Module):
         kernels = self._kernel_parameters()
         check_devices(kernels, f.device)
         if spacing is not None:
-            spacing = checked_spacing(spacing, f.ndim - 2)
+            spacing = checked_spacings(spacing, f.ndim - 2, len(f))
         dtype = torch.float64 if f.dtype == torch.float64 else torch.float32
         image = without_alpha(image, self.channels)
         parts = checked_parts(self._dimensions, f, dtype, image, features or {})
@@ -291,11 +291,12 @@ class DenseCRF(nn.Module):
                 raise explained_failure(error, names, every, shapes) from None
 
     def _with_positions(
-        self, parts: Mapping[str, Tensor], scores: Tensor, dtype: torch.dtype, spacing: Sequence[float] | None
+        self, parts: Mapping[str, Tensor], scores: Tensor, dtype: torch.dtype, spacing: Sequence[Any] | None
     ) -> Mapping[str, Tensor]:
         if "position" not in self._dimensions:
             return parts
-        positions = grid_positions(tuple(scores.shape[2:]), spacing, self.options.axis_order)
+        shape, order = tuple(scores.shape[2:]), self.options.axis_order
+        positions = torch.cat([grid_positions(shape, each, order) for each in spacing or [None]])
         return {"position": positions.to(scores.device, dtype), **parts}
 
     def _warn_once(self, scores: Tensor, image: Tensor | None, ignore: Tensor | None) -> None:

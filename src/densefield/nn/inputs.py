@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from densefield import _core
+from densefield.crf.features import checked_spacing
 from densefield.crf.image_range import range_problem, warn_of_range
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.autograd import torch_threads
@@ -180,18 +181,30 @@ def items_of_lists(
         }
 
 
+def checked_spacings(spacing: Any, axes: int, images: int) -> list[tuple[float, ...]]:
+    """The size of a pixel along x, y(, z): one for the whole batch, or one for each image.
+
+    >>> checked_spacings((2, 1), axes=2, images=3), checked_spacings([(1, 1), (2, 2)], axes=2, images=2)
+    ([(2.0, 1.0)], [(1.0, 1.0), (2.0, 2.0)])
+    """
+    each = spacings_of_items(spacing, images) if _is_nested(spacing) else [spacing]
+    return [checked_spacing(one, axes) for one in each]
+
+
+def _is_nested(spacing: Any) -> bool:
+    return isinstance(spacing, list | tuple) and all(isinstance(each, list | tuple) for each in spacing)
+
+
 def spacings_of_items(spacing: Any, count: int) -> list[Any]:
-    """The spacing of each item of a list: one for all, or one for each.
+    """The spacing of each image: one for all, or one for each.
 
     >>> spacings_of_items((2.0, 1.0), 2), spacings_of_items([(1.0, 1.0), (2.0, 2.0)], 2)
     ([(2.0, 1.0), (2.0, 1.0)], [(1.0, 1.0), (2.0, 2.0)])
     """
-    if not isinstance(spacing, list | tuple) or not all(isinstance(each, list | tuple) for each in spacing):
+    if not _is_nested(spacing):
         return [spacing] * count
     if len(spacing) != count:
-        raise InputError(
-            f"the scores are a list of {count}, but spacing is a list of {len(spacing)}: expected as many."
-        )
+        raise InputError(f"there are {count} images, but spacing is a list of {len(spacing)}: expected as many.")
     return list(spacing)
 
 

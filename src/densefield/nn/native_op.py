@@ -24,7 +24,7 @@ def native_op(
     shapes: Sequence[Tensor],  # per kernel: widths (d,), or the matrix W (d, d) of features W p
     weights: Sequence[Tensor],  # per kernel μ: (), (L,) or (L, L)
     present: Tensor | None,  # (B, N): 0 for ignored pixels, 1 for others
-    spacing: Sequence[float] | None,
+    spacing: Sequence[Sequence[float]] | None,  # one for all images, or one for each
     options: str,  # OpOptions.encode()
     adjoint: Adjoint = "store",
 ) -> Tensor:  # (B, L, …)
@@ -41,7 +41,7 @@ def native_op(
         list(shapes),
         list(weights),
         present,
-        None if spacing is None else list(spacing),
+        None if spacing is None else [step for each in spacing for step in each],
         options,
         differentiates and adjoint == "store",
         not widths_change,

@@ -70,17 +70,6 @@ class Segmenter(nn.Module):
             )
         return self.network([normalize(each).to(dtype) for each in image])
 
-    @overload
-    def forward(self, image: Tensor, ignore: Tensor | None = ...) -> Tensor: ...
-
-    @overload
-    def forward(
-        self,
-        image: Tensor | Sequence[Tensor],
-        ignore: Tensor | Sequence[Tensor] | None = ...,
-        spacing: Sequence[Sequence[float]] | None = ...,
-    ) -> Tensor | list[Tensor]: ...
-
     def forward(self, image: Any, ignore: Any = None, spacing: Sequence[Sequence[float]] | None = None) -> Any:
         """Log marginals (B, L, H, W); those of ignored pixels are the log-softmax of their scores.
 
@@ -92,13 +81,12 @@ class Segmenter(nn.Module):
             (B, H, W), boolean: True for pixels that the CRF neither sends messages to nor receives from.
         spacing
             Size of a pixel of each image along x and y, such as (2, 2) for an image at half its size; by default 1.
-            With it, the result is a list.
         """
         scores = self.scores(image)  # 1. forward pass: the scores f
         # 2. T mean-field iterations by filtering: the marginals
-        if isinstance(scores, Tensor) and spacing is None:
-            return log_marginals(scores, image, self.crf, ignore)
-        return log_marginals_of_list(list(scores), list(image), self.crf, ignore, spacing)
+        if isinstance(scores, Tensor):
+            return log_marginals(scores, image, self.crf, ignore, spacing)
+        return _log_marginals_of_list(scores, image, self.crf, ignore, spacing)
 
 
 def log_marginals(
@@ -106,27 +94,26 @@ def log_marginals(
     image: Tensor,  # (B, 3, H, W), colours 0…255
     crf: DenseCRF | None,
     ignore: Tensor | None = None,  # (B, H, W) bool
+    spacing: Sequence[Sequence[float]] | None = None,  # x, y of each image
 ) -> Tensor:  # (B, L, H, W)
     """Log marginals of the CRF on the scores; without a CRF, the log-softmax of the scores."""
     if crf is not None:
-        return crf(scores, image, ignore=ignore)
+        return crf(scores, image, ignore=ignore, spacing=spacing)
     return torch.log_softmax(scores if scores.dtype == torch.float64 else scores.float(), dim=1)
 
 
-def log_marginals_of_list(
+def _log_marginals_of_list(
     scores: Sequence[Tensor],  # (L, H, W) each
     images: Sequence[Tensor],  # (3, H, W) each
     crf: DenseCRF | None,
-    ignore: Sequence[Tensor] | Tensor | None = None,  # (H, W) each
-    spacing: Sequence[Sequence[float]] | None = None,  # x, y of each
+    ignore: Sequence[Tensor] | None,  # (H, W) each
+    spacing: Sequence[Sequence[float]] | None,  # x, y of each
 ) -> list[Tensor]:
     """Log marginals (L, H, W) of each image.
 
-    Images of the same size are computed together, unless each has its own spacing: the CRF of a batch runs one image on
-    each thread, which is faster than all threads on one image.
+    Images of the same size are computed together: the CRF of a batch runs one image on each thread, which is faster
+    than all threads on one image.
     """
-    if crf is not None and spacing is not None:
-        return crf(scores, images, ignore=None if ignore is None else list(ignore), spacing=spacing)
     groups: dict[torch.Size, list[int]] = {}
     for number, each in enumerate(scores):
         groups.setdefault(each.shape, []).append(number)
@@ -134,5 +121,6 @@ def log_marginals_of_list(
     for numbers in groups.values():
         f, colours = (torch.stack([values[number] for number in numbers]) for values in (scores, images))
         ignored = None if ignore is None else torch.stack([ignore[number] for number in numbers])
-        found.update(zip(numbers, log_marginals(f, colours, crf, ignored).unbind(), strict=True))
+        steps = None if spacing is None else [spacing[number] for number in numbers]
+        found.update(zip(numbers, log_marginals(f, colours, crf, ignored, steps).unbind(), strict=True))
     return [found[number] for number in range(len(scores))]
