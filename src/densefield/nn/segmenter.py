@@ -86,7 +86,7 @@ class Segmenter(nn.Module):
         # 2. T mean-field iterations by filtering: the marginals
         if isinstance(scores, Tensor):
             return log_marginals(scores, image, self.crf, ignore, spacing)
-        return _log_marginals_of_list(scores, image, self.crf, ignore, spacing)
+        return log_marginals_of_list(scores, image, self.crf, ignore, spacing)
 
 
 def log_marginals(
@@ -102,7 +102,7 @@ def log_marginals(
     return torch.log_softmax(scores if scores.dtype == torch.float64 else scores.float(), dim=1)
 
 
-def _log_marginals_of_list(
+def log_marginals_of_list(
     scores: Sequence[Tensor],  # (L, H, W) each
     images: Sequence[Tensor],  # (3, H, W) each
     crf: DenseCRF | None,
