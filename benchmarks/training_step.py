@@ -2,10 +2,10 @@
 
     python benchmarks/training_step.py [FOLDER]
 
-The first training batch of PASCAL VOC 2012 in a folder, or without one photos of scikit-image in sizes that are common in
-VOC: 375×500, 333×500 and 500×375. 21 classes, 5 iterations, nine learnt parameters of the CRF; networks, sizes of their
-input, optimisers and kernels as in configs/. Each row is measured in its own process: the minimum time of each part over
-several steps, in ms per image, and the peak memory of the process beyond that before the network was built.
+The images are the first training batch of PASCAL VOC 2012 in a folder, or without one photos of scikit-image in sizes
+of VOC: 375×500, 333×500 and 500×375. 21 classes, 5 iterations, nine learnt parameters of the CRF; networks, sizes of
+their input, optimisers and kernels as in configs/. Each row is measured in its own process: the minimum time of each
+part over several steps, in ms per image, and the peak memory of the process beyond that before the network was built.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def test_settings_that_learn_nothing_are_rejected(tiny, changes, message):
 
 
 def test_a_frozen_network_in_stage_1_is_rejected_before_anything_is_written(tiny, tmp_path):
-    with pytest.raises(InputError, match=r"network\.frozen is true in stage 1.*--stage 2"):
+    with pytest.raises(InputError, match=r"network\.frozen is true in stage 1.*set training\.stage=2"):
         train(read_config(tiny, ["network.frozen=true"]), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

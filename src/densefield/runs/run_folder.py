@@ -67,7 +67,7 @@ def check_start(config: Config) -> None:
         checkpoint_file(config.training.start_from)
     if config.training.stage == 1 and config.network.frozen:
         raise InputError(
-            "network.frozen is true in stage 1, where nothing else is learnt: set it for stage 2, with --stage 2 or in "
+            "network.frozen is true in stage 1, where nothing else is learnt: set training.stage=2, or freeze the network in "
             "[stage2.network]."
         )
     if config.training.start_from is None and config.training.stage == 2:
