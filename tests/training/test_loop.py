@@ -304,6 +304,15 @@ class TestErrors:
         with pytest.raises(Diverged, match="Nothing was learnt yet: check the CRF's widths"):
             train(read_config(tiny, settings), tmp_path / "two")
 
+    def test_a_network_that_diverged_is_found_in_validation(self, tiny, tmp_path, monkeypatch):
+        def diverge(fabric, model, *_):
+            model.module.network.top.bias.data.fill_(math.nan)
+            return 1.0
+
+        monkeypatch.setattr(loop, "training_step", diverge)
+        with pytest.raises(Diverged, match=r"training stopped at step 3: the log marginals hold NaN.*\nThe last good"):
+            train(read_config(tiny), tmp_path / "run")
+
     def test_a_crf_that_fails_in_validation_stops_the_run_as_in_a_step(self, tiny, tmp_path, monkeypatch):
         train(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
 

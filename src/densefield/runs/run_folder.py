@@ -67,8 +67,8 @@ def check_start(config: Config) -> None:
         checkpoint_file(config.training.start_from)
     if config.training.stage == 1 and config.network.frozen:
         raise InputError(
-            "network.frozen is true in stage 1, where nothing else is learnt: set training.stage=2, or freeze the network "
-            "in [stage2.network]."
+            "network.frozen is true in stage 1, where nothing else is learnt: set training.stage=2, or freeze "
+            "the network in [stage2.network]."
         )
     if config.training.start_from is None and config.training.stage == 2:
         raise InputError("stage 2 starts from the weights of stage 1: name its run with training.start_from.")

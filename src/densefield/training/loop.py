@@ -225,8 +225,9 @@ def validate(fabric: Fabric, segmenter: Segmenter, dataset: Dataset, config: Con
             with fabric.autocast():
                 log_q = _marginals(segmenter, part)
             for q, label in _pairs(log_q, part):
+                with _naming_divergence():
+                    loss += log_likelihood_loss(q, label, reduction="sum")
                 counts += confusion_matrix(q, label)
-                loss += log_likelihood_loss(q, label, reduction="sum")
     set_iterations(crf, config.crf.iterations)
     segmenter.train()
     segmenter.network.train(learns_network)
@@ -258,12 +259,19 @@ def _split(batch: Batch, parts: int, device: torch.device) -> Iterator[Batch]:
 
 
 def _marginals(model: Any, batch: Batch) -> Tensor | list[Tensor]:
-    """Log marginals; an InputError of the CRF, such as for scores that are not finite, means divergence."""
-    try:
+    """Log marginals of the whole batch, or of each image of a list."""
+    with _naming_divergence():
         log_q: Tensor | list[Tensor] = model(batch.image, batch.padding, batch.spacing)
+    return log_q
+
+
+@contextmanager
+def _naming_divergence() -> Iterator[None]:
+    """An InputError of the CRF or the loss, such as for scores that are not finite, means divergence."""
+    try:
+        yield
     except InputError as error:
         raise Diverged(str(error)) from error
-    return log_q
 
 
 def _pairs(log_q: Tensor | list[Tensor], batch: Batch) -> Iterator[tuple[Tensor, Tensor]]:
