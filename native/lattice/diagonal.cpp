@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "lattice/filter.hpp"
+#include "lattice/simplex_products.hpp"
 
 namespace densefield {
 
@@ -148,8 +149,11 @@ void LatticeFilter::diagonal_of(float* out, float magnitude, int threads) const 
 
 void LatticeFilter::diagonal(float* out, float magnitude, int threads) const {
   if (lattice_.points == 0) return;
-  if (lattice_.corners() <= 4) return diagonal_of<4>(out, magnitude, threads);
-  if (lattice_.corners() <= 6) return diagonal_of<6>(out, magnitude, threads);
+  if (SimplexProducts::supports(passes_, lattice_.corners())) {
+    const SimplexProducts products(lattice_, passes_, threads);
+    return parallel_for(threads, lattice_.chunks(),
+                        [&](std::int64_t chunk, int) { products.squares(chunk, magnitude, out); });
+  }
   return diagonal_of<max_corners>(out, magnitude, threads);
 }
 

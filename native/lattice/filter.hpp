@@ -62,7 +62,7 @@ class LatticeFilter {
   // The factor that makes K·1 equal the exact Gaussian sum on average.
   float calibrated_magnitude(int threads) const;
 
-  // out[i] = K(i,i); far slower than apply().
+  // out[i] = K(i,i); in more than six dimensions far slower than apply().
   void diagonal(float* out, float magnitude, int threads) const;
 
  private:

@@ -238,7 +238,7 @@ class Backward {
     corners(m, first, points).slice(sending_[m].rows(), coupling.before, 1, nullptr, at.rows);
     kernels_.to_planes(at.rows, tiling_.num_classes, false, at.one);
     double* to_mu = wanted(m).mu ? mu_[m].data() + unit * mu_count(m) : nullptr;
-    const bool dots_are_mu = to_mu && coupling.is_potts();
+    const bool dots_are_mu = to_mu && coupling.is_potts() && !coupling.own;
     if (with_shape(m) || dots_are_mu) {
       float sums[kTile] = {};
       kernels_.dot(at.one, mixed(m, q, at), tiling_.num_classes, sums);

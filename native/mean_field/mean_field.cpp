@@ -44,6 +44,9 @@ class GeneralUpdates final : public Updates {
     float *z, *message, *rows;
   };
 
+  // Whether the message is a multiple of what the lattice has, which is added to z in rows.
+  static bool is_plain(const Coupling& coupling) { return coupling.is_potts() && !coupling.own; }
+
   static bool has_own(const std::vector<Coupling>& couplings) {
     return std::any_of(couplings.begin(), couplings.end(), [](const Coupling& each) { return each.own != nullptr; });
   }
@@ -80,7 +83,7 @@ class GeneralUpdates final : public Updates {
     bool plain = false;
     for (std::size_t m = 0; m < couplings_.size(); ++m) {
       const Coupling& coupling = couplings_[m];
-      if (!coupling.is_potts()) continue;
+      if (!is_plain(coupling)) continue;
       corners(m, first, points)
           .slice(fields_[m].rows(), coupling.after, coupling.mu[0], plain ? at.rows : nullptr, at.rows);
       plain = true;
@@ -88,7 +91,7 @@ class GeneralUpdates final : public Updates {
     if (plain) kernels_.to_planes(at.rows, tiling_.num_classes, true, at.z);
     for (std::size_t m = 0; m < couplings_.size(); ++m) {
       const Coupling& coupling = couplings_[m];
-      if (coupling.is_potts()) continue;
+      if (is_plain(coupling)) continue;
       corners(m, first, points).slice(fields_[m].rows(), coupling.after, 1, nullptr, at.rows);
       kernels_.to_planes(at.rows, tiling_.num_classes, false, at.message);
       if (coupling.own) kernels_.subtract_own(coupling.own + first, last, tiling_.num_classes, points, at.message);

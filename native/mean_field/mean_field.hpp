@@ -21,7 +21,7 @@ struct Coupling {
   const float* mu;      // 1, L or L² floats
   int rank;             // of μ: 0, 1 or 2
 
-  bool is_potts() const { return rank == 0 && !own; }
+  bool is_potts() const { return rank == 0; }
 };
 
 // Division of the points into tiles, and of tiles into units, which are the tasks of workers.

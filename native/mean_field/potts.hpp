@@ -2,7 +2,8 @@
 // to all classes, so messages may be relative to the last class: with δ_l = q_l - q_L the update z_l = f_l + Σ_m μ_m
 // K̂_m δ_l, z_L = f_L has the same marginals, whatever they sum to. This saves 18 % of the time for 21 classes.
 //
-// A tile stays in rows from one lattice to the next, without transposition.
+// A tile stays in rows from one lattice to the next, without transposition. Where pixels send nothing to themselves, the
+// scores of the next iteration start from f_l - Σ_m μ_m own_m δ_l, which is computed while δ is in the cache.
 #pragma once
 
 #include "mean_field/updates.hpp"
@@ -18,6 +19,7 @@ class PottsUpdates final : public Updates {
         tiling_(tiling),
         score_rows_(static_cast<std::size_t>(channels.tiles() * kTile * channels.width)),
         last_scores_(static_cast<std::size_t>(tiling.tiles() * kTile)),
+        reduced_scores_(has_own(couplings) ? score_rows_.size() : 0),
         out_of_range_(static_cast<std::size_t>(tiling.tiles()), 0),
         last_q_(tiling, shows_changes()) {
     for (int worker = 0; worker < threads; ++worker) {
@@ -51,8 +53,20 @@ class PottsUpdates final : public Updates {
     prefetch_scores(first + 2 * kTile, 0);
     softmax_in_rows(pass, first, points, z, at, exponentials);
     const float change = store_marginals(pass, first, points, at, exponentials);
-    if (pass < task_.iterations) send(first, points, at.rows, exponentials);
+    if (pass < task_.iterations) {
+      if (reduced_scores_.size() > 0) subtract_own(first, points, at.rows, exponentials);
+      send(first, points, at.rows, exponentials);
+    }
     return change;
+  }
+
+  static bool has_own(const std::vector<Coupling>& couplings) {
+    return std::any_of(couplings.begin(), couplings.end(), [](const Coupling& each) { return each.own != nullptr; });
+  }
+
+  // Scores from which the sum of messages starts.
+  const float* scores_of(int pass, std::int64_t first) const {
+    return (pass > 0 && reduced_scores_.size() > 0 ? reduced_scores_ : score_rows_).data() + first * channels_.width;
   }
 
   void store_scores(std::int64_t first, int points, float* z) {
@@ -77,7 +91,7 @@ class PottsUpdates final : public Updates {
 
   // f + Σ_m K̂_m δ μ_m of all classes but the last, in `rows` or in score_rows_
   const float* scores_and_messages(int pass, std::int64_t first, int points, float* rows) {
-    const float* sum = score_rows_.data() + first * channels_.width;
+    const float* sum = scores_of(pass, first);
     for (std::size_t m = 0; pass > 0 && m < couplings_.size(); ++m) {
       corners(m, first, points).slice(fields_[m].rows(), couplings_[m].after, couplings_[m].mu[0], sum, rows);
       sum = rows;
@@ -148,6 +162,21 @@ class PottsUpdates final : public Updates {
     return last_q_.replace(kernels_, tiling_, pass, first, points, q);
   }
 
+  // reduced scores = f - Σ_m μ_m own_m δ
+  void subtract_own(std::int64_t first, int points, const float* rows, const Exponentials& exponentials) {
+    float own[kTile] = {}, factor[kTile], shift[kTile];
+    for (const Coupling& coupling : couplings_)
+      for (int p = 0; coupling.own && p < points; ++p) own[p] -= coupling.mu[0] * coupling.own[first + p];
+    kernels_.weigh(own, exponentials.inverse, exponentials.last, points, factor, shift);
+    const std::int64_t at = first * channels_.width;
+    for (int block = 0; block < channels_.blocks(); ++block) {
+      const std::int64_t here = block * max_row * kTile;
+      kernels_.add_scaled[row_kind(channels_.block_row(block))](
+          Columns<const float>::of(score_rows_.data() + at + here, kTile), Columns<const float>::of(rows + here, kTile),
+          factor, shift, points, Columns<float>::of(reduced_scores_.data() + at + here, kTile));
+    }
+  }
+
   // Splats δ to all lattices.
   void send(std::int64_t first, int points, const float* rows, const Exponentials& exponentials) {
     float factor[kTile], shift[kTile];
@@ -164,11 +193,13 @@ class PottsUpdates final : public Updates {
     if (first >= tiling_.points) return;
     const int floats = kTile * channels_.width / 4;
     prefetch(score_rows_.data() + first * channels_.width + part * floats, floats);
+    if (reduced_scores_.size() > 0) prefetch(reduced_scores_.data() + first * channels_.width + part * floats, floats);
   }
 
   const Tiling& tiling_;
   // Scores minus the largest of each point: tiles in rows of all classes but the last, and (tiles, kTile) of the last.
   Buffer<float> score_rows_, last_scores_;
+  Buffer<float> reduced_scores_;            // like score_rows_, without the messages of pixels to themselves
   std::vector<std::uint8_t> out_of_range_;  // (tiles): whether exponentials exceeded their range in some pass
   LastMarginals last_q_;
   std::deque<Buffer<float>> tiles_;

@@ -30,6 +30,15 @@ void splat_tile(const Chunk& chunk, std::int64_t first, int points, Columns<cons
 }
 
 template <int V>
+void add_scaled(Columns<const float> base, Columns<const float> rows, const float* factor, const float* shift,
+                int points, Columns<float> out) {
+  for (int p = 0; p < points; ++p) {
+    const Row<V> sum = load_row<V>(base, p) + Row<V>::filled(shift[p]);
+    store_row<V>(sum.plus(Factor(factor[p]), load_row<V>(rows, p)), out, p);
+  }
+}
+
+template <int V>
 void add_rows(Columns<const float> rows, int points, float* sums) {
   int p = 0;
   if constexpr (V >= 4)
@@ -75,6 +84,7 @@ void slice_slopes(const Chunk& chunk, std::int64_t first, int points, Columns<co
 inline constexpr TileKernels tile_kernels{.slice_tile = DENSEFIELD_ROWS(slice_tile),
                                           .splat_tile = DENSEFIELD_ROWS(splat_tile),
                                           .slice_slopes = DENSEFIELD_ROWS(slice_slopes),
+                                          .add_scaled = DENSEFIELD_ROWS(add_scaled),
                                           .add_rows = DENSEFIELD_ROWS(add_rows),
                                           .exponentials = exponentials,
                                           .weigh = weigh,

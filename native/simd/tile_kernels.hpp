@@ -44,6 +44,9 @@ struct TileKernels {
   void (*slice_slopes[row_kinds])(const Chunk&, std::int64_t first, int points, Columns<const float> source,
                                   std::int64_t stride, const float* factor, float scale, Columns<const float> rows,
                                   int dimension, float* slope);
+  // out[p] = base[p] + factor_p · rows[p] + shift_p
+  void (*add_scaled[row_kinds])(Columns<const float> base, Columns<const float> rows, const float* factor,
+                                const float* shift, int points, Columns<float> out);
   // sums[p] += Σ_c rows[p, c]
   void (*add_rows[row_kinds])(Columns<const float> rows, int points, float* sums);
   // out = exp(z) for numbers from min_exponent to max_exponent, zero for others; returns the largest z

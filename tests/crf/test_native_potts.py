@@ -47,6 +47,19 @@ def test_the_last_class_may_be_certain_or_impossible(favour: float) -> None:
     assert np.abs(log_q - expected.log_q.T).max() <= ROUNDING + 4 * np.spacing(np.float32(abs(favour)))
 
 
+@pytest.mark.parametrize("labels", [2, 3, 21, 40])
+@pytest.mark.parametrize("points", [1, 63, 300])
+@pytest.mark.parametrize("scale", [1.0, 60.0])  # the larger scores exceed the range of exponentials without a maximum
+def test_pixels_that_send_nothing_to_themselves_equal_the_reference(points: int, labels: int, scale: float) -> None:
+    bounds, scores = potts(points, labels, exclude_self=True), np.float32(scale) * random(labels, points, seed=56)
+    expected = list(islice(mean_field_steps(np.ascontiguousarray(scores.T), bounds), 6))[-1]
+    log_q = np.empty_like(scores)
+    residuals = np.empty(5, np.float32)
+    q = infer(bounds, scores, 5, log_marginals=log_q, residuals=residuals)
+    assert np.abs(q - expected.q.T).max() <= ROUNDING * max(1.0, scale / 4)  # scores are rounded in proportion
+    assert abs(residuals[-1] - expected.residual) <= ROUNDING * max(1.0, scale / 4)
+
+
 @pytest.mark.parametrize("labels", [3, 21])
 def test_the_start_need_not_sum_to_one(labels: int) -> None:
     bounds, scores = potts(400, labels), random(labels, 400, seed=54)

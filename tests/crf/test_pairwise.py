@@ -118,6 +118,10 @@ def test_the_in_place_normalization_gives_the_same_bits(normalization, dtype):
     )
     assert here.before.dtype == dtype and here.is_symmetric == there.is_symmetric and here.own is None
     assert np.array_equal(ones, np.ones((40, 1)))
+    diagonal = np.diagonal(matrix).copy()
+    here = _normalized_in_place(matrix.__matmul__, normalization, mu, ones, None, diagonal)
+    there = normalized(matrix.__matmul__, normalization, mu, ones, diagonal)
+    assert np.array_equal(here.own, there.own) and np.array_equal(here.diagonal, there.diagonal)
 
 
 def test_the_cache_drops_the_least_recently_used_and_obeys_its_limits(monkeypatch):

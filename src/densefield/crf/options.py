@@ -40,7 +40,7 @@ class CRFOptions:
     iterations
         Number of mean-field iterations T.
     exclude_self
-        Whether pixels send no message to themselves, the paper's j ≠ i. Slow on a lattice.
+        Whether pixels send no message to themselves, the paper's j ≠ i.
     method
         "lattice" filters in O(N); "exact" sums over all pairs, in float64 if the scores are float64.
     operator
