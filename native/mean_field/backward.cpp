@@ -1,9 +1,12 @@
-// Gradients of mean field (paper, Learning): g^(t-1) = q^(t-1) ⊙ (h - Σ_l q^(t-1) h) with h = Σ_m K̂_mᵀ g^t μ_m.
+// Gradients of mean field (paper, Learning): g^(t-1) = q^(t-1) ⊙ (h - Σ_l q^(t-1) h) with h = Σ_m K̂_mᵀ g^t μ_m. In
+// convergent inference K̂ has its diagonal, and from g^T to g^1 the adjoint of softmax is that of the programs, whose
+// D = Σ_m own_m μ_m adds -own_m g^t·(q^t μ) to the loss' derivative.
 #include <deque>
 #include <memory>
 #include <optional>
 
 #include "lattice/vertex_moments.hpp"
+#include "mean_field/convergent.hpp"
 #include "mean_field/mean_field.hpp"
 #include "mean_field/tiles.hpp"
 
@@ -20,6 +23,8 @@ class Backward {
         task_(task),
         kernels_(kernels),
         units_(tiling.units(), threads),
+        programs_(couplings, tiling, kernels, threads),
+        minimises_(task.convergent && programs_.any()),
         g_(static_cast<std::size_t>(tiling.state_floats())) {
     for (std::size_t m = 0; m < couplings.size(); ++m) {
       sending_.emplace_back(couplings[m], tiling, arrays(m));
@@ -130,7 +135,13 @@ class Backward {
     for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
       load_tile(kernels_, tiling_, task_.order, task_.cotangent, first, points, at.one);
       load_tile(kernels_, tiling_, task_.order, task_.log_marginals, first, points, at.two);
-      kernels_.log_softmax_adjoint(at.one, at.two, tiling_.num_classes, at.g);
+      if (minimises_ && task_.iterations > 0) {
+        kernels_.softmax(at.two, tiling_.num_classes);
+        programs_.adjoint(worker, first, points, at.one, false, at.two, at.g);
+        add_own_gradients(unit, first, points, at.two, at);
+      } else {
+        kernels_.log_softmax_adjoint(at.one, at.two, tiling_.num_classes, at.g);
+      }
       store_tile(kernels_, tiling_, task_.order, at.g, first, points, task_.scores);
       if (task_.iterations > 0) send(at, first, points);
     });
@@ -224,11 +235,38 @@ class Backward {
         if (with_shape(m)) add_shape_gradients(m, first, points, q, g, at);
       }
       if (any_shape_) prefetch_next(g, first);
-      kernels_.softmax_adjoint(at.h, q, tiling_.num_classes, at.g);
+      if (minimises_ && t > 1) {
+        programs_.adjoint(worker, first, points, at.h, true, q, at.g);
+        add_own_gradients(unit, first, points, q, at);
+      } else {
+        kernels_.softmax_adjoint(at.h, q, tiling_.num_classes, at.g);
+      }
       prefetch_planes(task_.scores, tiling_, task_.order, first + kTile);
       add_tile(kernels_, tiling_, task_.order, at.g, first, points, task_.scores);
       if (t > 1) send(at, first, points);
     });
+  }
+
+  // The gradients through D of a program with the solution q, whose g is in at.g.
+  void add_own_gradients(std::int64_t unit, std::int64_t first, int points, const float* q, const Tile& at) {
+    for (std::size_t m = 0; m < couplings_.size(); ++m) {
+      const Coupling& coupling = couplings_[m];
+      if (!coupling.own) continue;
+      if (wanted(m).mu) {
+        std::memset(at.one, 0, plane_bytes());
+        kernels_.subtract_own(coupling.own + first, at.g, tiling_.num_classes, points, at.one);
+        kernels_.couple(at.one, q, coupling.rank, tiling_.num_classes, points, mu_[m].data() + unit * mu_count(m));
+      }
+      if (with_shape(m)) add_to_own(m, first, points, q, at.g, at);
+    }
+  }
+
+  // own_i g_i·(q_i μᵀ)
+  void add_to_own(std::size_t m, std::int64_t first, int points, const float* q, const float* g, const Tile& at) {
+    float sums[kTile] = {};
+    kernels_.dot(g, mixed(m, q, at), tiling_.num_classes, sums);
+    for (int p = 0; p < points; ++p)
+      wanted(m).own[first + p] += weight(m) * couplings_[m].own[first + p] * sums[p];
   }
 
   // h += K̂ᵀ g μ, and the gradients that follow from it.
@@ -238,7 +276,7 @@ class Backward {
     corners(m, first, points).slice(sending_[m].rows(), coupling.before, 1, nullptr, at.rows);
     kernels_.to_planes(at.rows, tiling_.num_classes, false, at.one);
     double* to_mu = wanted(m).mu ? mu_[m].data() + unit * mu_count(m) : nullptr;
-    const bool dots_are_mu = to_mu && coupling.is_potts() && !coupling.own;
+    const bool dots_are_mu = to_mu && coupling.is_potts() && (!coupling.own || minimises_);
     if (with_shape(m) || dots_are_mu) {
       float sums[kTile] = {};
       kernels_.dot(at.one, mixed(m, q, at), tiling_.num_classes, sums);
@@ -247,7 +285,8 @@ class Backward {
       if (dots_are_mu)
         for (int p = 0; p < points; ++p) *to_mu += sums[p];
     }
-    if (coupling.own) kernels_.subtract_own(coupling.own + first, g, tiling_.num_classes, points, at.one);
+    if (coupling.own && !minimises_)
+      kernels_.subtract_own(coupling.own + first, g, tiling_.num_classes, points, at.one);
     if (to_mu && !dots_are_mu) kernels_.couple(at.one, q, coupling.rank, tiling_.num_classes, points, to_mu);
     kernels_.mix(at.one, coupling.mu, coupling.rank, true, tiling_.num_classes, at.h);
   }
@@ -261,11 +300,7 @@ class Backward {
     Field& receiving = shapes_[m]->receiving;
     const std::int64_t stride = receiving.rows_stride();
     here.slice_slopes(receiving.rows(), stride, 1, coupling.after, 1, at.other_rows, gradients.sent + first);
-    if (coupling.own) {
-      float sums[kTile] = {};
-      kernels_.dot(g, mixed(m, q, at), tiling_.num_classes, sums);
-      for (int p = 0; p < points; ++p) gradients.own[first + p] += weight(m) * coupling.own[first + p] * sums[p];
-    }
+    if (coupling.own && !minimises_) add_to_own(m, first, points, q, g, at);
     if (!gradients.slopes) return;
     const int d = dimension(m);
     float* slopes = gradients.slopes + first * d;
@@ -285,6 +320,8 @@ class Backward {
   const BackwardTask& task_;
   const TileKernels& kernels_;
   PassQueues units_;
+  SimplexPrograms programs_;
+  bool minimises_;
   Buffer<float> g_;  // tiles in planes
   std::deque<Field> sending_;
   std::deque<ChunkSums> chunk_sums_;

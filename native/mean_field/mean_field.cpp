@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "base/stream_copy.hpp"
+#include "mean_field/convergent.hpp"
 #include "mean_field/potts.hpp"
 
 namespace densefield {
@@ -30,7 +31,8 @@ class GeneralUpdates final : public Updates {
       : Updates(couplings, tiling, task, kernels, threads),
         tiling_(tiling),
         remembers_(shows_changes() || has_own(couplings)),
-        last_q_(tiling, remembers_) {
+        last_q_(tiling, remembers_),
+        programs_(couplings, tiling, kernels, threads) {
     for (int worker = 0; worker < threads; ++worker) {
       tiles_.emplace_back(static_cast<std::size_t>(2 * tiling.plane_floats() + kTile * tiling.width));
       // Points beyond the last are computed too, from any finite numbers.
@@ -45,7 +47,7 @@ class GeneralUpdates final : public Updates {
   };
 
   // Whether the message is a multiple of what the lattice has, which is added to z in rows.
-  static bool is_plain(const Coupling& coupling) { return coupling.is_potts() && !coupling.own; }
+  bool is_plain(const Coupling& coupling) const { return coupling.is_potts() && (!coupling.own || task_.convergent); }
 
   static bool has_own(const std::vector<Coupling>& couplings) {
     return std::any_of(couplings.begin(), couplings.end(), [](const Coupling& each) { return each.own != nullptr; });
@@ -57,6 +59,10 @@ class GeneralUpdates final : public Updates {
     load_tile(kernels_, tiling_, task_.order, task_.scores, first, points, at.z);
     prefetch_planes(task_.scores, tiling_, task_.order, first + kTile);
     if (pass > 0) receive(first, points, last_q_.of(tiling_, first), at);
+    if (pass > 0 && minimises()) {
+      programs_.solve(worker, first, points, at.z, last_q_.of(tiling_, first), at.message);
+      std::memcpy(at.z, at.message, tiling_.plane_floats() * sizeof(float));
+    }
     if (task_.log_marginals && may_be_last(pass)) {
       std::memcpy(at.message, at.z, tiling_.plane_floats() * sizeof(float));
       kernels_.log_softmax(at.message, tiling_.num_classes);
@@ -78,7 +84,10 @@ class GeneralUpdates final : public Updates {
     return change;
   }
 
-  // z += Σ_m K̂_m q μ_mᵀ, with q in `last` if needed
+  // Whether a step is more than the ordinary update.
+  bool minimises() const { return task_.convergent && programs_.any(); }
+
+  // z += Σ_m K̂_m q μ_mᵀ, with q in `last` if needed; convergent inference keeps the diagonal of K̂
   void receive(std::int64_t first, int points, const float* last, const Tile& at) {
     bool plain = false;
     for (std::size_t m = 0; m < couplings_.size(); ++m) {
@@ -94,7 +103,8 @@ class GeneralUpdates final : public Updates {
       if (is_plain(coupling)) continue;
       corners(m, first, points).slice(fields_[m].rows(), coupling.after, 1, nullptr, at.rows);
       kernels_.to_planes(at.rows, tiling_.num_classes, false, at.message);
-      if (coupling.own) kernels_.subtract_own(coupling.own + first, last, tiling_.num_classes, points, at.message);
+      if (coupling.own && !task_.convergent)
+        kernels_.subtract_own(coupling.own + first, last, tiling_.num_classes, points, at.message);
       kernels_.mix(at.message, coupling.mu, coupling.rank, false, tiling_.num_classes, at.z);
     }
   }
@@ -102,6 +112,7 @@ class GeneralUpdates final : public Updates {
   const Tiling& tiling_;
   bool remembers_;
   LastMarginals last_q_;
+  SimplexPrograms programs_;
   std::deque<Buffer<float>> tiles_;
 };
 
@@ -116,7 +127,8 @@ int mean_field(const std::vector<Coupling>& couplings, const Tiling& tiling, con
                const TileKernels& kernels, int threads) {
   if (tiling.points == 0) return 0;
   threads = tiling.useful_threads(threads);
-  const bool potts = all_potts(couplings, tiling);
+  const bool own = std::any_of(couplings.begin(), couplings.end(), [](const Coupling& each) { return each.own; });
+  const bool potts = all_potts(couplings, tiling) && !(task.convergent && own);
   const Tiling all_but_last(couplings, tiling.points, std::max(tiling.num_classes - 1, 1));
   std::unique_ptr<Updates> updates;
   if (potts)

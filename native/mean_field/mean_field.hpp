@@ -49,6 +49,7 @@ struct Inference {
   const float* scores;           // (classes, points)
   const float* start = nullptr;  // (classes, points): q⁰; null for the softmax of the scores
   int iterations;
+  bool convergent = false;         // minimise the convex part of the free energy in every iteration
   float tolerance = -1;            // stop when no marginal changes by more; negative: never
   float* marginals = nullptr;      // (classes, points), or null
   float* log_marginals = nullptr;  // (classes, points), or null
@@ -80,6 +81,7 @@ struct BackwardTask {
   const float* log_marginals;  // (classes, points): log q^T
   const float* states;         // (iterations, state_floats): q⁰ … q^(T-1)
   int iterations;
+  bool convergent = false;            // as in Inference
   float* scores;                      // (classes, points): ∂loss/∂f
   const PixelOrder* order = nullptr;  // as in Inference
   std::vector<CouplingGradients> gradients{};

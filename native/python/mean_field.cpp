@@ -75,7 +75,7 @@ void require_state(const Array& states, int iterations, const Tiling& tiling) {
 }
 
 int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes& scores, std::optional<Planes> start,
-                   int iterations, std::optional<PlanesOut> marginals, std::optional<PlanesOut> log_marginals,
+                   int iterations, bool convergent, std::optional<PlanesOut> marginals, std::optional<PlanesOut> log_marginals,
                    std::optional<PlanesOut> states, std::optional<VectorOut> residuals, double tolerance,
                    const PixelOrder* order, int threads, const std::string& simd) {
   const Sizes sizes = sizes_of(scores, iterations, threads);
@@ -90,6 +90,7 @@ int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes&
   const Inference task{.scores = scores.data(),
                        .start = start ? start->data() : nullptr,
                        .iterations = iterations,
+                       .convergent = convergent,
                        .tolerance = static_cast<float>(tolerance),
                        .marginals = marginals ? marginals->data() : nullptr,
                        .log_marginals = log_marginals ? log_marginals->data() : nullptr,
@@ -140,7 +141,7 @@ CouplingGradients checked(const BoundGradients& given, const Coupling& coupling,
 }
 
 void run_backward(const std::vector<const BoundCoupling*>& bound, const Planes& cotangent, const Planes& log_marginals,
-                  const Planes& states, int iterations, const PlanesOut& to_scores,
+                  const Planes& states, int iterations, bool convergent, const PlanesOut& to_scores,
                   const std::vector<const BoundGradients*>& wanted, const PixelOrder* order, int threads,
                   const std::string& simd) {
   const Sizes sizes = sizes_of(cotangent, iterations, threads);
@@ -155,6 +156,7 @@ void run_backward(const std::vector<const BoundCoupling*>& bound, const Planes& 
                     .log_marginals = log_marginals.data(),
                     .states = states.data(),
                     .iterations = iterations,
+                    .convergent = convergent,
                     .scores = to_scores.data(),
                     .order = order};
   for (std::size_t m = 0; m < couplings.size(); ++m)
@@ -180,12 +182,12 @@ void bind_mean_field(nb::module_& module) {
       [](std::int64_t points, int num_classes) { return (points + kTile - 1) / kTile * kTile * num_classes; },
       nb::arg("points"), nb::arg("num_classes"));
   module.def("mean_field", &run_mean_field, nb::arg("couplings"), array_arg("scores"), array_arg("start").none(),
-             nb::arg("iterations"), array_arg("marginals").none(), array_arg("log_marginals").none(),
+             nb::arg("iterations"), nb::arg("convergent"), array_arg("marginals").none(), array_arg("log_marginals").none(),
              array_arg("states").none(), array_arg("residuals").none(), nb::arg("tolerance"), nb::arg("order").none(),
              nb::arg("threads"), nb::arg("simd"));
   module.def("mean_field_backward", &run_backward, nb::arg("couplings"), array_arg("cotangent"),
-             array_arg("log_marginals"), array_arg("states"), nb::arg("iterations"), array_arg("scores"),
-             nb::arg("gradients"), nb::arg("order").none(), nb::arg("threads"), nb::arg("simd"));
+             array_arg("log_marginals"), array_arg("states"), nb::arg("iterations"), nb::arg("convergent"),
+             array_arg("scores"), nb::arg("gradients"), nb::arg("order").none(), nb::arg("threads"), nb::arg("simd"));
 }
 
 }  // namespace densefield

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "simd/planes.hpp"
+#include "simd/programs.hpp"
 #include "simd/splat_blur_slice.hpp"
 #include "simd/tile_kernels.hpp"
 #include "simd/transpose.hpp"
@@ -100,6 +101,8 @@ inline constexpr TileKernels tile_kernels{.slice_tile = DENSEFIELD_ROWS(slice_ti
                                           .log_softmax = log_softmax,
                                           .subtract_own = subtract_own,
                                           .mix = mix,
+                                          .solve_programs = solve_programs,
+                                          .program_adjoint = program_adjoint,
                                           .log_softmax_adjoint = log_softmax_adjoint,
                                           .softmax_adjoint = softmax_adjoint,
                                           .dot = dot_planes,

@@ -18,6 +18,10 @@ inline constexpr int kTile = 64;
 inline constexpr float min_exponent = -50, max_exponent = 30;
 inline constexpr float min_sum = 1e-12f;  // of a point's exponentials; exp(min_exponent) is negligible beside it
 
+// Programs of convergent inference are solved when no marginal changes by more than this in a step of Newton's method,
+// whose error is the square of the last change.
+inline constexpr float program_change = 2e-4f;
+
 // Floats of a row of all classes.
 inline constexpr int row_width(int num_classes) { return padded_row(num_classes); }
 
@@ -71,6 +75,13 @@ struct TileKernels {
   void (*subtract_own)(const float* own, const float* q, int num_classes, int points, float* message);
   // planes_l += Σ_l′ μ(l, l′) · message_l′, or μ(l′, l) if transposed; μ has 1, L or L² numbers
   void (*mix)(const float* message, const float* mu, int rank, bool transposed, int num_classes, float* planes);
+
+  // log q with log q_l + d_l q_l = c_l - ν and Σ q = 1 by some steps of Newton's method from softmax(c - d · last), and the
+  // last change of each point's marginals; the largest c is 0
+  void (*solve_programs)(const float* c, const float* d, const float* last, int num_classes, float* log_q,
+                         float* change);
+  // g = x - y · Σ_l x_l / Σ_l y_l with x = v / (1 + d q), y = q / (1 + d q); v is multiplied by q if `by_marginals`
+  void (*program_adjoint)(const float* v, bool by_marginals, const float* q, const float* d, int num_classes, float* g);
 
   // g = c - q · Σ_l c_l, with log q in `log_q`
   void (*log_softmax_adjoint)(const float* cotangent, const float* log_q, int num_classes, float* g);

@@ -148,7 +148,10 @@ def test_values_that_were_not_learnt_are_written_unchanged():
         (SPATIAL + "covariance = [[1, 2], [2, 1]]", r"kernels\.0\.covariance: .*not positive definite"),
         ("[[kernels]]\nkind = 'custom'", r"kernels\.0\.feature: feature is '', expected a name"),
         ("[[kernels]]\nkind = 'custom'\nfeature = 'position'", r"kernels\.0\.feature: .*a name that is taken"),
-        ("steps = 5\n" + SPATIAL, "steps: unknown key, expected iterations, exclude_self, operator, halo, axis_order"),
+        (
+            "steps = 5\n" + SPATIAL,
+            "steps: unknown key, expected iterations, inference, exclude_self, operator, halo, axis_order",
+        ),
         ("iteration = 5\n" + SPATIAL, r"iteration: unknown key; did you mean iterations\?"),
         ("data_range = 1.0\n" + SPATIAL, "data_range: unknown key"),
         ("exclude_self = 'no'\n" + SPATIAL, "exclude_self: is 'no', expected true or false"),

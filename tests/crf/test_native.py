@@ -273,7 +273,7 @@ def test_results_do_not_depend_on_the_number_of_threads(points: int, labels: int
 def test_it_equals_the_reference_on_every_instruction_set(labels: int, kinds: list[str], simd: str) -> None:
     bounds, scores = bind_random(300, labels, kinds=kinds, dimensions=(2, 5, 3)), scores_of(labels, 300)
     couplings, q, log_q = [native_term(bound) for bound in bounds], np.empty_like(scores), np.empty_like(scores)
-    assert _core.mean_field(couplings, scores, None, 4, q, log_q, None, None, -1.0, None, 2, simd) == 4
+    assert _core.mean_field(couplings, scores, None, 4, False, q, log_q, None, None, -1.0, None, 2, simd) == 4
     expected = reference(bounds, scores, 4)
     assert np.abs(log_q - expected).max() <= ROUNDING * max(1, np.abs(expected).max())
     assert np.abs(q - np.exp(expected)).max() <= MARGINAL_ROUNDING

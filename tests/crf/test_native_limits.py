@@ -37,6 +37,7 @@ def test_mean_field_writes_to_its_output_arrays_or_raises():
                 problem.scores,
                 None,
                 2,
+                False,
                 *arguments.values(),
                 tolerance=-1.0,
                 order=None,
@@ -47,16 +48,17 @@ def test_mean_field_writes_to_its_output_arrays_or_raises():
 
 @pytest.mark.parametrize("weight", [1.0, [1.0, 2.0], [[1.0, 0.5], [0.5, 1.0]]])
 @pytest.mark.parametrize("labels", [2, 3])
-def test_nan_does_not_count_as_converged(weight, labels):
+@pytest.mark.parametrize("convergent", [False, True])
+def test_nan_does_not_count_as_converged(convergent, weight, labels):
     # Python rejects NaN, so the core is called directly.
     weight = weight if labels == 2 or np.ndim(weight) == 0 else np.eye(3)
     scores = np.zeros((labels, 8, 8), np.float32)
-    problem = CRF([Spatial(2, weight=weight)]).problem(scores)
+    problem = CRF([Spatial(2, weight=weight)], exclude_self=convergent).problem(scores)
     couplings = [native_term(term) for term in problem.pairwise]
     bad = problem.scores.copy()
     bad[0, 5] = np.nan
     q, residuals = np.empty_like(bad), np.zeros(4, np.float32)
-    steps = _core.mean_field(couplings, bad, None, 4, q, None, None, residuals, 1e-3, None, 1, "auto")
+    steps = _core.mean_field(couplings, bad, None, 4, convergent, q, None, None, residuals, 1e-3, None, 1, "auto")
     assert steps == 4 and np.isnan(residuals).all()
 
 
@@ -71,7 +73,7 @@ def test_a_compatibility_of_more_than_32_bits_is_indexed_correctly():
     ones = np.ones(2, np.float32)
     coupling = _core.Coupling(k.native, 0.5, ones, ones, None, mu)
     q = np.empty_like(scores)
-    _core.mean_field([coupling], scores, None, 1, q, None, None, None, -1.0, None, 1, "auto")
+    _core.mean_field([coupling], scores, None, 1, False, q, None, None, None, -1.0, None, 1, "auto")
     other = q[-2, 0]
     assert np.isfinite(q).all() and np.log(q[-1, 0] / other) > 9.0  # the last label got its message
 

@@ -37,6 +37,9 @@ def reference(
     *,
     normalizations: Sequence[Any],
     present: Any = None,
+    adjoint: Any = "store",
     **options: Any,
 ) -> Any:
-    return reference_mean_field(scores, features, shapes, weights, normalizations, CRFOptions(**options), present)
+    return reference_mean_field(
+        scores, features, shapes, weights, normalizations, CRFOptions(**options), present, adjoint
+    )

@@ -47,7 +47,7 @@ def convergent_steps(
     >>> [next(steps).q[:, 0].round(3).tolist() for _ in range(3)]
     [[0.55, 0.475], [0.535, 0.505], [0.544, 0.514]]
     """
-    _check(pairwise)
+    check_convergent(pairwise)
     return _descend(scores, pairwise)
 
 
@@ -57,12 +57,12 @@ def _descend(scores: Array, pairwise: Sequence[Pairwise[Array]]) -> Iterator[Ste
     yield Step(q, log_q, float("inf"))
     with_diagonal = [replace(term, own=None) for term in pairwise]  # A has its diagonal
     while True:
-        log_q = _minimise(update(scores, with_diagonal, q), pairwise, q)
+        log_q = minimise(update(scores, with_diagonal, q), pairwise, q)
         last, q = q, np.exp(log_q)
         yield Step(q, log_q, largest_change(q, last))
 
 
-def _minimise(c: Array, pairwise: Sequence[Pairwise[Array]], q: Array) -> Array:
+def minimise(c: Array, pairwise: Sequence[Pairwise[Array]], q: Array) -> Array:
     """log q of the least Σ_l q_l log q_l - q·c + ½ qᵀ D q at every pixel, D = Σ_m μ_m K̂_m(i,i); q is where to start."""
     own = [(term.own, term.mu) for term in pairwise if term.own is not None]
     if not own:
@@ -77,10 +77,14 @@ def _minimise(c: Array, pairwise: Sequence[Pairwise[Array]], q: Array) -> Array:
     return solve_matrix(c, np.concatenate([k for k, _ in own], axis=1), matrices, q)
 
 
-def _check(pairwise: Sequence[Pairwise[Array]]) -> None:
+def check_convergent(pairwise: Sequence[Pairwise[Array]]) -> None:
+    """Raises unless all kernels are symmetric and all weights positive semi-definite."""
     for number, term in enumerate(pairwise, start=1):
         which = f"kernel {number} of {len(pairwise)}"
-        instead = "Or leave convergent out and use damping=, which calms oscillation but does not promise descent."
+        instead = (
+            "Or leave convergent inference out and use CRF.solve(damping=…), which calms oscillation but does not "
+            "promise descent."
+        )
         if not term.is_symmetric:
             raise InputError(
                 f"convergent inference expects symmetric kernel matrices, but {which} is normalised on one side only. "

@@ -24,6 +24,7 @@ def crf_to_toml(crf: CRF) -> str:
     >>> from densefield import Spatial
     >>> print(crf_to_toml(CRF([Spatial([2.5, 3], weight=2)])))
     iterations = 5
+    inference = "parallel"
     exclude_self = false
     operator = "symmetric"
     halo = 0

@@ -26,7 +26,7 @@ Table = Mapping[str, Any]
 Compatibility = Literal["potts", "per_label", "matrix"]
 
 KERNELS = "kernels"
-OPTIONS = ("iterations", "exclude_self", "operator", "halo", "axis_order")
+OPTIONS = ("iterations", "inference", "exclude_self", "operator", "halo", "axis_order")
 KINDS: dict[str, type[Kernel]] = {"spatial": Spatial, "bilateral": Bilateral, "custom": Custom}
 _FIELDS = {
     "spatial": ("weight", "compatibility", "normalization", "sigma", "covariance"),
@@ -42,6 +42,11 @@ def crf_to_tables(crf: CRF) -> dict[str, Any]:
     >>> crf_to_tables(CRF([Spatial(3, weight=2)]))["kernels"]
     [{'kind': 'spatial', 'weight': 2.0, 'normalization': 'symmetric', 'sigma': 3.0}]
     """
+    if crf.options.inference == "sequential":
+        raise InputError(
+            "inference is 'sequential', which needs method='exact', and files have no method. "
+            "Use crf.replace(inference='convergent') to save it."
+        )
     tables: dict[str, Any] = {name: getattr(crf.options, name) for name in OPTIONS}
     tables[KERNELS] = [kernel_to_table(kernel) for kernel in crf.kernels]
     return tables

@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield.crf.arrays import checked_ignore, image_array
-from densefield.crf.convergent import convergent_steps
+from densefield.crf.convergent import check_convergent, convergent_steps
 from densefield.crf.image_range import warn_of_image
 from densefield.crf.kernels import Bilateral, Kernel, Spatial
 from densefield.crf.mean_field import Step, free_energy, mean_field_steps
 from densefield.crf.native import native_mean_field, new_array
-from densefield.crf.options import check_attribute, checked_options
+from densefield.crf.options import Inference, check_attribute, check_inference, checked_options
 from densefield.crf.problem import Problem, Solution, build_problem
+from densefield.crf.sequential import sequential_steps
 from densefield.crf.unary import warn_of_scores
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.threads import check_threads
@@ -47,7 +48,7 @@ class CRF:
     kernels
         Any number of Spatial, Bilateral and Custom kernels.
     **options
-        The fields of `densefield.crf.CRFOptions`: iterations, exclude_self, method, operator, halo, threads,
+        The fields of `densefield.crf.CRFOptions`: iterations, inference, exclude_self, method, operator, halo, threads,
         data_range and axis_order. They are found again in ``crf.options``.
 
     >>> import numpy as np
@@ -142,7 +143,8 @@ class CRF:
         damping
             From 0 to below 1: the weight of the last log marginals in the next ones.
         convergent
-            Lower the free energy in every iteration. Kernels must be symmetric and weights positive semi-definite.
+            Lower the free energy in every iteration, as the option ``inference="convergent"`` does for all calls.
+            Kernels must be symmetric and weights positive semi-definite.
         energies
             Compute the free energy of every iteration.
         """
@@ -150,12 +152,12 @@ class CRF:
             raise InputError(
                 f"tolerance is {tolerance!r}, expected a finite number above 0, or None for all iterations."
             )
-        self._check_updates(damping, convergent)
+        inference = self._checked_inference(damping, convergent)
         problem = self.problem_with_warnings(scores, image, features=features, spacing=spacing, ignore=ignore)
-        if self.options.method == "lattice" and not (damping or convergent or energies):
-            return self._solve_natively(problem, tolerance)
+        if self.options.method == "lattice" and problem.scores.size and not (damping or energies):
+            return self._solve_natively(problem, inference, tolerance)
         solution = None
-        steps = self._steps(problem, damping, convergent, energies, tolerance)
+        steps = self._steps(problem, inference, damping, energies, tolerance)
         for solution in islice(steps, self.options.iterations + 1):
             if solution.converged:
                 break
@@ -176,9 +178,9 @@ class CRF:
 
         The parameters are those of solve().
         """
-        self._check_updates(damping, convergent)
+        inference = self._checked_inference(damping, convergent)
         problem = self.problem_with_warnings(scores, image, **inputs)
-        return self._steps(problem, damping, convergent, energies, None)
+        return self._steps(problem, inference, damping, energies, None)
 
     def marginals(
         self, scores: Array, image: npt.NDArray[np.generic] | None = None, **options: Any
@@ -196,12 +198,17 @@ class CRF:
         """The marginals (L, …) of a `problem`."""
         options = self.options
         if options.method != "lattice":
-            *_, last = islice(mean_field_steps(problem.rows, problem.pairwise), options.iterations + 1)
+            *_, last = islice(_updates(problem, options.inference), options.iterations + 1)
             return problem.unflatten(last.q).astype(np.float32, copy=False)
         q = new_array(*problem.scores.shape)
-        threads = check_threads(options.threads)
         native_mean_field(
-            problem.pairwise, problem.scores, options.iterations, threads, marginals=q, order=problem.order
+            problem.pairwise,
+            problem.scores,
+            options.iterations,
+            check_threads(options.threads),
+            convergent=_is_convergent(problem, options.inference),
+            marginals=q,
+            order=problem.order,
         )
         return q.reshape(len(q), *problem.shape)
 
@@ -216,7 +223,7 @@ class CRF:
             warn_of_image(pixels if ignore is None else pixels[~ignore], channels, self.kernels)
         return problem
 
-    def _solve_natively(self, problem: Problem, tolerance: float | None) -> Solution:
+    def _solve_natively(self, problem: Problem, inference: Inference, tolerance: float | None) -> Solution:
         f = problem.scores
         q, log_q = new_array(*f.shape), new_array(*f.shape)
         residuals = np.zeros(self.options.iterations, np.float32)
@@ -225,6 +232,7 @@ class CRF:
             f,
             self.options.iterations,
             check_threads(self.options.threads),
+            convergent=_is_convergent(problem, inference),
             marginals=q,
             log_marginals=log_q,
             residuals=residuals,
@@ -236,27 +244,40 @@ class CRF:
         converged = None if tolerance is None else bool(changes and changes[-1] <= tolerance)
         return Solution(q.reshape(shape), log_q.reshape(shape), iterations, changes, None, converged)
 
-    def _check_updates(self, damping: float, convergent: bool) -> None:
+    def _checked_inference(self, damping: float, convergent: bool) -> Inference:
+        """The inference of one call."""
+        inference: Inference = "convergent" if convergent else self.options.inference
         if not (_is_number(damping) and 0 <= damping < 1):
             raise InputError(f"damping is {damping!r}, expected a number from 0 (no damping) to below 1.")
-        if not convergent:
-            return
-        if damping:
-            raise InputError(f"damping is {damping} with convergent=True, which needs none: leave one of them out.")
-        if self.options.method == "lattice" and self.options.operator != "symmetric":
-            raise InputError(
-                f"convergent inference expects symmetric kernel matrices, but operator is {self.options.operator!r}. "
-                "Use operator='symmetric' or method='exact'."
-            )
+        if damping and inference != "parallel":
+            which = "convergent=True" if convergent else f"inference={inference!r}"
+            raise InputError(f"damping is {damping} with {which}, which needs none: leave one of them out.")
+        if convergent and self.options.inference == "sequential":
+            raise InputError("convergent is True, but inference is 'sequential': leave one of them out.")
+        check_inference(inference, self.options)
+        return inference
 
     def _steps(
-        self, problem: Problem, damping: float, convergent: bool, energies: bool, tolerance: float | None
+        self, problem: Problem, inference: Inference, damping: float, energies: bool, tolerance: float | None
     ) -> Iterator[Solution]:
-        f, pairwise = problem.rows, problem.pairwise
-        steps: Iterator[Step[Array]] = (
-            convergent_steps(f, pairwise) if convergent else mean_field_steps(f, pairwise, damping)
-        )
-        return _solutions(problem, steps, energies, tolerance)
+        return _solutions(problem, _updates(problem, inference, damping), energies, tolerance)
+
+
+def _updates(problem: Problem, inference: Inference, damping: float = 0.0) -> Iterator[Step[Array]]:
+    """q⁰, q¹, q², … in NumPy."""
+    if inference == "convergent":
+        return convergent_steps(problem.rows, problem.pairwise)
+    if inference == "sequential":
+        return sequential_steps(problem.rows, problem.pairwise)
+    return mean_field_steps(problem.rows, problem.pairwise, damping)
+
+
+def _is_convergent(problem: Problem, inference: Inference) -> bool:
+    """Whether native code solves a program per pixel; raises if the terms do not allow it."""
+    if inference != "convergent":
+        return False
+    check_convergent(problem.pairwise)
+    return True
 
 
 def _solutions(

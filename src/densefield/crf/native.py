@@ -25,6 +25,7 @@ def native_mean_field(
     iterations: int,
     threads: int,
     *,
+    convergent: bool = False,  # steps of convergent_steps() instead of ordinary updates
     marginals: Float32 | None = None,  # (L, N), filled if given
     log_marginals: Float32 | None = None,  # (L, N), filled if given
     states: Float32 | None = None,  # (T, state_floats), filled with q⁰ … q^(T-1) if given
@@ -33,12 +34,16 @@ def native_mean_field(
     start: Float32 | None = None,  # (L, N): q⁰, by default the softmax of the scores
     order: PixelOrder | None = None,  # of the pixels in the pairwise terms, if not that of the other arrays
 ) -> int:
-    """Up to T iterations (paper, Eq. 5), equal to mean_field() up to rounding; returns the number of iterations."""
+    """Up to T iterations (paper, Eq. 5), equal to mean_field() up to rounding; returns the number of iterations.
+
+    Convergent ones equal those of convergent_steps() up to rounding; check_convergent() must hold.
+    """
     return _core.mean_field(
         [native_term(term) for term in pairwise],
         scores,
         start,
         iterations,
+        convergent,
         marginals,
         log_marginals,
         states,
@@ -91,6 +96,7 @@ def native_back_track(
     log_marginals: Float32,  # (L, N)
     states: Float32,  # (T, state_floats)
     threads: int,
+    convergent: bool = False,  # as in native_mean_field()
     out: Float32 | None = None,  # (L, N), for the gradient with respect to the scores
     order: PixelOrder | None = None,  # of the pixels in the pairwise terms, if not that of the other arrays
 ) -> tuple[Float32, list[KernelGradient]]:
@@ -103,6 +109,7 @@ def native_back_track(
         log_marginals,
         states,
         len(states),
+        convergent,
         to_scores,
         [each.native for each in sums],
         None if order is None else order.native,

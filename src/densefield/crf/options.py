@@ -14,6 +14,7 @@ from densefield.filters.operator import Method
 from densefield.filters.threads import check_threads
 
 AxisOrder = Literal["xy", "yx"]
+Inference = Literal["parallel", "convergent", "sequential"]
 
 MOST_ITERATIONS = 1 << 20
 
@@ -22,6 +23,7 @@ class OptionArguments(TypedDict, total=False):
     """CRFOptions as keyword arguments, for type checkers and editors."""
 
     iterations: int
+    inference: Inference
     exclude_self: bool
     method: Method
     operator: Operator
@@ -39,6 +41,10 @@ class CRFOptions:
     ----------
     iterations
         Number of mean-field iterations T.
+    inference
+        "parallel" updates all pixels at once. "convergent" lowers the free energy in every iteration; kernels must be
+        normalised by "symmetric" or "none", and weights positive semi-definite. "sequential" updates pixel after pixel,
+        for exact filters with exclude_self in CRF: a yardstick for small images.
     exclude_self
         Whether pixels send no message to themselves, the paper's j ≠ i.
     method
@@ -61,6 +67,7 @@ class CRFOptions:
     """
 
     iterations: int = 5
+    inference: Inference = "parallel"
     exclude_self: bool = False
     method: Method = "lattice"
     operator: Operator = "symmetric"
@@ -73,13 +80,18 @@ class CRFOptions:
         object.__setattr__(self, "iterations", _checked_iterations(self.iterations))
         object.__setattr__(self, "exclude_self", bool(self.exclude_self))
         object.__setattr__(self, "data_range", _checked_data_range(self.data_range))
-        for name, choices in (("method", get_args(Method)), ("axis_order", get_args(AxisOrder))):
+        for name, choices in (
+            ("inference", get_args(Inference)),
+            ("method", get_args(Method)),
+            ("axis_order", get_args(AxisOrder)),
+        ):
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(choices)}.")
         check_lattice_options(self.operator, self.halo)
         object.__setattr__(self, "halo", index(self.halo))  # a NumPy integer becomes an int
         if self.threads is not None:
             object.__setattr__(self, "threads", check_threads(self.threads))
+        check_inference(self.inference, self)
 
     def changed(self) -> dict[str, Any]:
         """The options that differ from their defaults.
@@ -96,6 +108,25 @@ class CRFOptions:
         {'iterations': 3}
         """
         return checked_options({**asdict(self), **changes})
+
+
+def check_inference(inference: Inference, options: CRFOptions) -> None:
+    """Raises if the other `options` do not allow this kind of inference."""
+    if inference == "convergent" and options.method == "lattice" and options.operator != "symmetric":
+        raise InputError(
+            f"convergent inference expects symmetric kernel matrices, but operator is {options.operator!r}. "
+            "Use operator='symmetric' or method='exact'."
+        )
+    if inference == "sequential" and options.method != "exact":
+        raise InputError(
+            f"sequential inference expects method='exact', but method is {options.method!r}. "
+            "Use inference='convergent' on a lattice."
+        )
+    if inference == "sequential" and not options.exclude_self:
+        raise InputError(
+            "sequential inference is for pixels that send nothing to themselves, but exclude_self is False. "
+            "Use exclude_self=True."
+        )
 
 
 def checked_options(arguments: Any) -> CRFOptions:

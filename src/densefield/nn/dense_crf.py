@@ -19,6 +19,7 @@ from densefield.diagnose.result import Finding
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.torch_modes import check_torch_mode
 from densefield.nn.batch import KernelSpec, OpOptions
+from densefield.nn.inference import Adjoint
 from densefield.nn.inputs import (
     check_finite_scores,
     checked_parts,
@@ -34,7 +35,7 @@ from densefield.nn.inputs import (
     without_ignored,
 )
 from densefield.nn.kernel_parameters import Array, KernelParameters, kernel_dimensions
-from densefield.nn.native_op import Adjoint, native_op
+from densefield.nn.native_op import native_op
 from densefield.nn.parameter_checks import check_devices, check_parameters, checked_size, matching_parameters
 from densefield.nn.reference import grid_positions, reference_mean_field
 
@@ -65,7 +66,8 @@ class DenseCRF(nn.Module):
         one, which compares one feature per width.
     adjoint
         "store" the marginals of every iteration for the backward pass, or "recompute" them. Float64, exact filters and
-        devices other than the CPU always store them.
+        devices other than the CPU store them in both cases. "implicit" differentiates the fixed point, in memory that
+        does not depend on `iterations`, which must suffice to reach it: inference stops there.
     channels
         Number of channels of the images.
     axes
@@ -105,7 +107,7 @@ class DenseCRF(nn.Module):
         if adjoint not in get_args(Adjoint):
             raise InputError(f"adjoint is {adjoint!r}, expected one of {', '.join(get_args(Adjoint))}.")
         self.adjoint = adjoint
-        self._options = checked_options(options)
+        self._options = _with_gradients(checked_options(options))
         self._range_checked = self.options.data_range is not None
         self._scores_checked = False
         self._specs: list[KernelSpec] = []
@@ -131,7 +133,7 @@ class DenseCRF(nn.Module):
                 "data_range is part of the parameters' units and cannot be changed: use "
                 "DenseCRF.from_numpy(crf.to_numpy().replace(data_range=…), num_classes)."
             )
-        self._options = options
+        self._options = _with_gradients(options)
         names = tuple(name for name in self._dimensions if name != "position")
         self._op_options = OpOptions(tuple(self._specs), names, options).encode()
 
@@ -282,7 +284,14 @@ class DenseCRF(nn.Module):
                 columns = [kernel_features([every[name] for name in spec.parts]) for spec in self._specs]
                 normalizations = [spec.normalization for spec in self._specs]
                 log_q = _reference(
-                    f.to(dtype).flatten(2), columns, shapes, weights, normalizations, self.options, present
+                    f.to(dtype).flatten(2),
+                    columns,
+                    shapes,
+                    weights,
+                    normalizations,
+                    self.options,
+                    present,
+                    self.adjoint,
                 )
                 return log_q.reshape(f.shape)
             except InputError as error:
@@ -397,3 +406,9 @@ class DenseCRF(nn.Module):
 
     def _kernel_parameters(self) -> dict[str, KernelParameters]:
         return {name: getattr(self, name) for name in self._names}
+
+
+def _with_gradients(options: CRFOptions) -> CRFOptions:
+    if options.inference == "sequential":
+        raise InputError("inference is 'sequential', which has no gradients: use 'parallel' or 'convergent'.")
+    return options

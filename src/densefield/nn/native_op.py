@@ -5,17 +5,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from densefield.crf.convergent import check_convergent
+from densefield.crf.implicit import STOP_CHANGE, native_implicit_back_track, warn_of_change
 from densefield.crf.native import KernelGradient, Wanted, native_back_track, native_mean_field, new_array, state_floats
 from densefield.filters.torch_modes import SECOND_DERIVATIVES, is_transformed
 from densefield.nn.batch import BatchTerms, OpOptions, live, ticket_of
-
-Adjoint = Literal["store", "recompute"]
+from densefield.nn.inference import Adjoint
 
 
 def native_op(
@@ -31,7 +32,8 @@ def native_op(
     """log q^T by the native loop, with every gradient (paper, Eq. 5 and Learning).
 
     Back-tracking needs q⁰ … q^(T-1). "store" keeps them from the forward pass, T·B·N·L numbers; "recompute" repeats the
-    forward pass of one image at a time, which is slower and stores T·N·L.
+    forward pass of one image at a time, which is slower and stores T·N·L. "implicit" needs q^T alone, which must be a
+    fixed point.
     """
     differentiates = torch.is_grad_enabled() and any(each.requires_grad for each in (scores, *parts, *shapes, *weights))
     widths_change = torch.is_grad_enabled() and any(each.requires_grad for each in shapes)
@@ -45,6 +47,7 @@ def native_op(
         options,
         differentiates and adjoint == "store",
         not widths_change,
+        adjoint == "implicit",
     )[0]
     return log_q
 
@@ -59,26 +62,45 @@ def _forward(
     options: str,
     stores: bool,
     cached: bool,
+    implicit: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     settings = OpOptions.decode(options)
     batch = BatchTerms(scores, parts, shapes, weights, present, spacing, settings, cached)
     f = scores.detach().contiguous().flatten(2).numpy()
     images, num_classes, points = f.shape
-    iterations = settings.options.iterations
+    iterations, convergent = settings.options.iterations, _is_convergent(batch)
     log_q = new_array(*f.shape)
     states = new_array(images if stores else 0, iterations, state_floats(points, num_classes))
-    batch.each(
-        lambda item: native_mean_field(
+
+    def infer(item: int) -> float:
+        changes = np.zeros(iterations, np.float32) if implicit else None
+        done = native_mean_field(
             batch.items[item],
             f[item],
             iterations,
             batch.threads,
+            convergent=convergent,
             log_marginals=log_q[item],
             states=states[item] if stores else None,
+            residuals=changes,
+            tolerance=STOP_CHANGE[f.dtype] if implicit else None,
             order=batch.order,
         )
-    )
+        return float(changes[done - 1]) if changes is not None and done else 0.0
+
+    change = max(batch.each(infer), default=0.0)
+    if implicit:
+        warn_of_change(change, iterations)
     return torch.from_numpy(log_q.reshape(scores.shape)), torch.from_numpy(states), ticket_of(batch)
+
+
+def _is_convergent(batch: BatchTerms) -> bool:
+    """Whether programs are solved; raises if the terms do not allow it."""
+    if batch.settings.options.inference != "convergent":
+        return False
+    for terms in batch.items[:1]:  # weights and normalizations are those of all items
+        check_convergent(terms)
+    return True
 
 
 def _backward(
@@ -93,6 +115,7 @@ def _backward(
     present: Tensor | None,
     spacing: list[float] | None,
     options: str,
+    implicit: bool,
     wanted: list[bool],  # of all parts, then of all shapes, then of all weights
 ) -> list[Tensor]:
     settings = OpOptions.decode(options)
@@ -109,25 +132,35 @@ def _backward(
     ]
     c, log_marginals = (each.contiguous().flatten(2).numpy() for each in (cotangent, log_q))
     to_scores = new_array(*c.shape)
+    convergent = settings.options.inference == "convergent"
+    normalizations = [kernel.normalization for kernel in kernels]
     # Recomputed states exist for one image at a time, which then has all threads.
     recomputes = len(states) == 0
     threads = batch.all_threads if recomputes else batch.threads
     f = scores.detach().contiguous().flatten(2).numpy() if recomputes else None
 
     def track(item: int) -> list[KernelGradient]:
+        terms = batch.items[item]
+        if implicit and iterations:
+            return native_implicit_back_track(
+                terms, normalizations, wants, c[item], log_marginals[item], threads, to_scores[item], batch.order
+            )
         if f is None:
             stored = states[item].numpy()
         else:
             stored = new_array(iterations, state_floats(c.shape[2], c.shape[1]))
-            native_mean_field(batch.items[item], f[item], iterations, threads, states=stored, order=batch.order)
+            native_mean_field(
+                terms, f[item], iterations, threads, convergent=convergent, states=stored, order=batch.order
+            )
         return native_back_track(
-            batch.items[item],
-            [kernel.normalization for kernel in kernels],
+            terms,
+            normalizations,
             wants,
             c[item],
             log_marginals[item],
             stored,
             threads,
+            convergent=convergent,
             out=to_scores[item],
             order=batch.order,
         )[1]
@@ -197,7 +230,7 @@ _backward_op = torch.library.custom_op("densefield::back_track", _backward, muta
 
 @_forward_op.register_fake
 def _(scores: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-    *_, options, stores, _ = arguments
+    *_, options, stores, _, _ = arguments
     images, num_classes, *grid = scores.shape
     iterations = OpOptions.decode(options).options.iterations
     states = scores.new_empty(images if stores else 0, iterations, state_floats(math.prod(grid), num_classes))
@@ -219,7 +252,7 @@ def _(cotangent: Tensor, *arguments: Any) -> list[Tensor]:
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    scores, parts, shapes, weights, present, ctx.spacing, ctx.options, *_ = inputs
+    scores, parts, shapes, weights, present, ctx.spacing, ctx.options, _, _, ctx.implicit = inputs
     log_q, states, ticket = output
     ctx.mark_non_differentiable(states, ticket)
     ctx.set_materialize_grads(False)
@@ -228,7 +261,7 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
 
 
 def _differentiate(ctx: Any, cotangent: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
-    rest = (None,) * 5
+    rest = (None,) * 6
     if cotangent is None:
         return (None, *([None] * count for count in ctx.counts), *rest)
     if not torch.compiler.is_compiling() and is_transformed(cotangent):
@@ -240,7 +273,7 @@ def _differentiate(ctx: Any, cotangent: Tensor | None, *_: Tensor | None) -> tup
     groups = _split(tensors, ctx.counts)
     wanted = [bool(need) for group in ctx.needs_input_grad[1:4] for need in group]
     to_scores, *slopes = _backward_op(
-        cotangent, log_q, states, ticket, scores, *groups, present, ctx.spacing, ctx.options, wanted
+        cotangent, log_q, states, ticket, scores, *groups, present, ctx.spacing, ctx.options, ctx.implicit, wanted
     )
     found = [slope if want else None for slope, want in zip(slopes, wanted, strict=True)]
     return (to_scores, *_split(found, ctx.counts), *rest)

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from densefield.crf.features import checked_spacing
 from densefield.crf.kernels import Normalization
-from densefield.crf.mean_field import mean_field
 from densefield.crf.options import AxisOrder, CRFOptions
 from densefield.crf.pairwise import Pairwise, normalized
 from densefield.filters.autograd import apply_filter
 from densefield.filters.exact import ExactFilter
 from densefield.filters.lattice_torch import TorchLatticeFilter
 from densefield.filters.operator import GaussianFilter
+from densefield.nn.inference import Adjoint, infer
 
 
 def reference_mean_field(
@@ -31,6 +31,7 @@ def reference_mean_field(
     normalizations: Sequence[Normalization],
     options: CRFOptions,
     present: Tensor | None = None,  # (B, N): 0 for ignored pixels, 1 for others
+    adjoint: Adjoint = "store",  # "recompute" is the same as "store" here
 ) -> Tensor:
     """log q^T of T iterations, (B, L, N), with gradients to scores, features, shapes and weights (paper, Eq. 5).
 
@@ -57,7 +58,7 @@ def reference_mean_field(
     for index, (row, mask) in enumerate(zip(f, here, strict=True)):
         # A kernel with the same features for all items is built once.
         pairwise = [built[index if len(built) > 1 else 0].pairwise(mask) for built in kernels]
-        items.append(mean_field(row, pairwise, options.iterations))
+        items.append(infer(row, pairwise, options, adjoint))
     return torch.stack(items).transpose(1, 2).contiguous()  # some losses require it
 
 

@@ -141,6 +141,7 @@ class CRFConfig(_Section):
     freeze: tuple[str, ...] = ()  # names of parameters that are not learnt, such as "*.log_sigma"
     iterations: int = Field(default=5, ge=1, le=MOST_ITERATIONS)
     test_iterations: int | None = Field(default=None, ge=1, le=MOST_ITERATIONS)  # in validation, eval and predict
+    inference: Literal["parallel", "convergent"] = "parallel"
     exclude_self: bool = False
     operator: Operator = "symmetric"
     halo: int = Field(default=0, ge=0, le=MAX_HALO)

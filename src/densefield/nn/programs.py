@@ -1,0 +1,116 @@
+"""The convex programs of convergent inference in torch, differentiated by their stationarity condition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from densefield.crf.convergent import check_convergent, solve_diagonal, solve_matrix
+from densefield.crf.mean_field import log_softmax, update
+from densefield.crf.pairwise import Pairwise
+from densefield.filters.torch_modes import forbid_second_derivatives
+
+_BATCH = 1 << 20  # numbers in the matrices that are solved together
+
+
+def convergent_mean_field(scores: Tensor, pairwise: Sequence[Pairwise[Tensor]], iterations: int) -> Tensor:
+    """log q^T of T steps of convergent inference, (N, L), with gradients (paper, Inference, CCCP).
+
+    The twin of densefield.crf.convergent.convergent_steps for tensors. The programs are solved on the CPU.
+    """
+    check_convergent_terms(pairwise)
+    log_q = scores.log_softmax(-1)
+    for _ in range(iterations):
+        log_q = convergent_step(scores, pairwise, log_q)
+    return log_q
+
+
+def check_convergent_terms(pairwise: Sequence[Pairwise[Tensor]]) -> None:
+    """check_convergent() for tensors."""
+    terms: Any = pairwise
+    check_convergent([replace(term, mu=_to_numpy(term.mu)) for term in terms])
+
+
+def convergent_step(scores: Tensor, pairwise: Sequence[Pairwise[Tensor]], log_q: Tensor) -> Tensor:
+    """The next log q, (N, L): the minimum of the free energy with its concave part linearised at q."""
+    q = log_q.exp()
+    c = update(scores, [replace(term, own=None) for term in pairwise], q)
+    own = [(term.own, term.mu) for term in pairwise if term.own is not None]
+    if not own:
+        return log_softmax(c)
+    if all(mu.ndim < 2 for _, mu in own):
+        d = torch.zeros_like(c)
+        for k, mu in own:
+            d = d + k * mu
+        return _DiagonalProgram.apply(c, d)  # type: ignore[no-any-return, no-untyped-call]
+    labels = torch.eye(c.shape[1], dtype=c.dtype, device=c.device)
+    matrices = torch.stack([mu if mu.ndim == 2 else labels * mu for _, mu in own])
+    factors = torch.cat([k for k, _ in own], dim=1)
+    return _MatrixProgram.apply(c, factors, matrices, q.detach())  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _DiagonalProgram(torch.autograd.Function):
+    """log q (N, L) with log q + d q = c - ν and Σ q = 1, for c and d (N, L).
+
+    With s = 1/(1 + d q) and the cotangent v: ∂c = v s - q s Σ(v s)/Σ(q s), ∂d = -q ∂c.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, c: Tensor, d: Tensor) -> Tensor:
+        log_q = _from_numpy(solve_diagonal(_to_numpy(c), _to_numpy(d)), c)
+        ctx.save_for_backward(c, d, log_q)
+        return log_q
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, ...]:
+        c, d, log_q = ctx.saved_tensors
+        v, q = cotangent.detach(), log_q.detach().exp()
+        share = 1 / (1 + d.detach() * q)
+        x, y = v * share, q * share
+        g = x - y * (x.sum(1, keepdim=True) / y.sum(1, keepdim=True))
+        return forbid_second_derivatives((g, -q * g), cotangent, c, d)
+
+
+class _MatrixProgram(torch.autograd.Function):
+    """log q (N, L) with log q + D_i q = c - ν, Σ q = 1 and D_i = Σ_m s_im M_m.
+
+    Factors s are (N, M), and matrices M_m (L, L).
+    With Q = diag q, x = (I + Q D)⁻¹ v and y = (I + Q D)⁻¹ q: ∂c = g = x - y Σx/Σy, ∂s_im = -gᵀ M_m q,
+    ∂M_m = -Σ_i s_im g qᵀ.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, c: Tensor, factors: Tensor, matrices: Tensor, start: Tensor) -> Tensor:
+        solved = solve_matrix(_to_numpy(c), _to_numpy(factors), _to_numpy(matrices), _to_numpy(start))
+        log_q = _from_numpy(solved, c)
+        ctx.save_for_backward(c, factors, matrices, log_q)
+        return log_q
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, ...]:
+        c, factors, matrices, log_q = ctx.saved_tensors
+        v, q = cotangent.detach(), log_q.detach().exp()
+        s, m = factors.detach(), matrices.detach()
+        unit = torch.eye(c.shape[1], dtype=c.dtype, device=c.device)
+        g = torch.empty_like(v)
+        rows = max(1, _BATCH // max(1, c.shape[1] ** 2))
+        for first in range(0, len(c), rows):
+            here = slice(first, first + rows)
+            system = unit + q[here, :, None] * torch.tensordot(s[here], m, dims=1)
+            x, y = torch.linalg.solve(system, torch.stack([v[here], q[here]], dim=2)).unbind(2)
+            g[here] = x - y * (x.sum(1, keepdim=True) / y.sum(1, keepdim=True))
+        to_factors = -torch.stack([(g * (q @ matrix.T)).sum(1) for matrix in m], dim=1)
+        to_matrices = -torch.stack([(column[:, None] * g).T @ q for column in s.T])
+        return *forbid_second_derivatives((g, to_factors, to_matrices), cotangent, c, factors, matrices), None
+
+
+def _to_numpy(tensor: Tensor) -> Any:
+    return tensor.detach().cpu().numpy()
+
+
+def _from_numpy(array: Any, like: Tensor) -> Tensor:
+    return torch.from_numpy(array).to(like)
