@@ -22,7 +22,11 @@ from photos import NAMES, photo
 from densefield import CRF, DenseCRF
 
 HEIGHT, WIDTH, CLASSES = 375, 500, 21
-OPTIONS: dict[str, dict[str, Any]] = {"ordinary": {}, "exclude_self": {"exclude_self": True}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "ordinary": {},
+    "exclude_self": {"exclude_self": True},
+    "convergent": {"exclude_self": True, "inference": "convergent"},
+}
 
 
 def report(what: str, calls: Mapping[str, Callable[[], object]], repeats: int) -> None:
