@@ -3,7 +3,7 @@
     python benchmarks/position_kernels.py
 
 A grid of 375×500 pixels, 20 channels. For each width:
-  error     of the normalised filter D^-½ K D^-½ of marginals in patches: mean and largest, as parts of the largest value
+  error     of the normalised filter D^-½ K D^-½ of marginals in patches: mean and largest, over the largest value
   gradient  of five iterations of mean field with this kernel by log σ in x and y: cosine and relative length
   ms        of one application to all channels on all CPUs: the native lattice; the exact filter by two dense matrices;
             and by convolutions truncated at four widths, whose sums lack 6e-5
