@@ -60,7 +60,7 @@ def to_features(keys: torch.Tensor) -> Floats:
 def grow_patch(keys: torch.Tensor, rings: int = 9) -> torch.Tensor:
     """The vertices and some rings of neighbours: more than the blur reaches, so that none is missing."""
     for _ in range(rings):
-        keys = add_neighbours(keys)
+        keys = add_neighbours(keys, axis_steps(keys.shape[1] - 1, keys.device))
     return keys
 
 

@@ -11,6 +11,7 @@ Indices = npt.NDArray[np.int64]
 
 _MAX_SAMPLES = 512
 _CHECK_EVERY = 8  # every eighth sample is summed over points too
+_MAX_DIFFERENCES = 1 << 21  # at a time
 
 
 def calibrated_magnitude(
@@ -28,23 +29,32 @@ def calibrated_magnitude(
     exp(-½ r²/(1-s²)) / (1-s²)^(d/2) in units of widths. Samples with both sums give the remaining factor.
     """
     dimension = features.shape[1]
-    samples = calibration_samples(features.detach().cpu().numpy()).tolist()
+    samples = torch.from_numpy(calibration_samples(features.detach().cpu().numpy())).to(features.device)
     step = _CHECK_EVERY if len(features) > _MAX_SAMPLES else 1
-    vertices = keys.to(elevated.dtype) / width
     narrow = 1 - (dimension + 1) ** 2 / (12 * width**2)
-
-    def vertex_sum(point: int) -> Tensor:
-        squared = ((vertices - elevated[point] / width) ** 2).sum(1)
-        return (torch.exp(-0.5 * squared / narrow) * mass.to(elevated.dtype)).sum() * float(narrow ** (-dimension / 2))
-
-    def point_sum(point: int) -> Tensor:
-        return torch.exp(-0.5 * ((features - features[point]) ** 2).sum(1)).sum()
-
-    over_vertices = torch.stack([vertex_sum(point) for point in samples])
-    over_points = torch.stack([point_sum(point) for point in samples[::step]])
+    vertices, mass = keys.to(elevated.dtype) / width, mass.to(elevated.dtype)
+    over_vertices = _gaussian_sums(elevated[samples] / width, vertices, mass, narrow) * float(
+        narrow ** (-dimension / 2)
+    )
+    over_points = _gaussian_sums(features[samples[::step]], features, torch.ones_like(features[:, 0]), 1.0)
     filtered_over_vertices = (filtered[samples] / over_vertices).mean()
     vertices_over_points = (over_vertices[::step] / over_points).mean()
     return 1 / (float(filtered_over_vertices) * float(vertices_over_points))
+
+
+def _gaussian_sums(
+    samples: Tensor,  # (S, k)
+    points: Tensor,  # (P, k)
+    mass: Tensor,  # (P,)
+    variance: float,
+) -> Tensor:
+    """Σ_j m_j exp(-½‖s_i - p_j‖²/variance), (S,)."""
+    together = max(1, _MAX_DIFFERENCES // points.numel())
+    sums = []
+    for first in range(0, len(samples), together):
+        squared = ((samples[first : first + together, None] - points) ** 2).sum(2)
+        sums.append(torch.exp(-0.5 / variance * squared) @ mass)
+    return torch.cat(sums)
 
 
 def calibration_samples(features: npt.NDArray[np.float32] | npt.NDArray[np.float64]) -> Indices:

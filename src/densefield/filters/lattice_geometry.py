@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from densefield.errors import InputError
 
 _MAX_CELLS = {torch.float64: 2.0**29, torch.float32: 2.0**20}  # rounding to cells is exact up to here
+_MAX_CODE = 2**62
 
 
 def elevate(features: Tensor, scale: Tensor) -> Tensor:
@@ -75,6 +78,37 @@ def corner_keys(cells: Tensor, rank: Tensor) -> Tensor:
     return torch.stack([corners * (cells - (rank > corners - 1 - k).long()) + k for k in range(corners)], dim=1)
 
 
+def corner_codes(cells: Tensor, rank: Tensor, image: Tensor, images: int) -> Tensor:
+    """Number the corners of each point's simplex, (N, d+1): equal numbers for the same vertex of the same image.
+
+    The digits of a number are the image, the first d coordinates over d+1, and the remainder. From corner k to k+1 the
+    coordinate of rank d-k decreases by one cell.
+    """
+    corners = cells.shape[1]
+    if len(cells) == 0:
+        return cells
+    low = cells.amin(0) - 1
+    sizes = [images, *(cells.amax(0) - low + 1).tolist()[:-1], corners]  # the last coordinate follows from the others
+    if math.prod(sizes) > _MAX_CODE:
+        keys = corner_keys(cells, rank)
+        return row_codes(torch.cat([image[:, None, None].expand(-1, corners, 1), keys], 2).flatten(0, 1)).view_as(rank)
+    strides = [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
+    of_coordinates = cells.new_tensor([*strides[1:-1], 0])
+    first = image * strides[0] + ((cells - low) * of_coordinates).sum(1)
+    moved = of_coordinates[torch.argsort(rank, dim=1, descending=True)].cumsum(1)  # all together: d+1 coordinates
+    codes: Tensor = first[:, None] + torch.arange(corners, device=cells.device)
+    codes[:, 1:] -= moved[:, :-1]
+    return codes
+
+
+def corners_at(cells: Tensor, rank: Tensor, image: Tensor, places: Tensor) -> Tensor:
+    """Return the image and the key, (R, 1 + d+1), of the corners at some places of the flattened corner_codes."""
+    corners = cells.shape[1]
+    point, k = places // corners, (places % corners)[:, None]
+    keys = corners * (cells[point] - (rank[point] > corners - 1 - k).long()) + k
+    return torch.cat([image[point, None], keys], 1)
+
+
 def axis_steps(dimension: int, device: torch.device) -> Tensor:
     """Return one step along each of the d+1 axes, (d+1, d+1): +1 in every coordinate, -d in the axis's own."""
     ones = torch.ones(dimension + 1, dimension + 1, dtype=torch.int64, device=device)
@@ -83,39 +117,57 @@ def axis_steps(dimension: int, device: torch.device) -> Tensor:
 
 def row_codes(rows: Tensor) -> Tensor:
     """Return equal numbers for equal rows and different ones for different rows, (R,)."""
-    code = rows.new_zeros(len(rows))
-    for column in rows.T[:-1]:  # the last coordinate follows from the others
-        column = column - column.min()
-        # The code is made dense before each step, so it stays below R · range, far from overflow.
-        code = torch.unique(code * (column.max() + 1) + column, return_inverse=True)[1]
+    code, size = rows.new_zeros(len(rows)), 1
+    if len(rows) == 0:
+        return code
+    low = rows.amin(0)
+    spans = (rows.amax(0) - low + 1).tolist()
+    for column, least, span in zip(
+        rows.T[:-1], low, spans, strict=False
+    ):  # the last coordinate follows from the others
+        if size * span > _MAX_CODE:
+            code = torch.unique(code, return_inverse=True)[1]
+            size = len(rows)
+        code = code * span + (column - least)
+        size *= span
     return code
 
 
 def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Number the distinct rows; return the number of each row, and the distinct rows."""
-    if len(rows) == 0:
-        return rows.new_zeros(0), rows
-    number = row_codes(rows)
-    distinct = rows.new_empty(int(number.max()) + 1, rows.shape[1])
-    distinct[number] = rows
-    return number, distinct
+    distinct, number = torch.unique(row_codes(rows), return_inverse=True)
+    example = torch.zeros_like(distinct)
+    example[number] = torch.arange(len(rows), device=rows.device)
+    return number, rows[example]
 
 
 def find_rows(wanted: Tensor, rows: Tensor) -> Tensor:
     """Return the index of each wanted row in the distinct `rows`, or len(rows) if it is missing."""
     if len(rows) == 0:
-        return rows.new_zeros(0)
+        return rows.new_zeros(len(wanted))
     code = row_codes(torch.cat([rows, wanted]))
-    index = rows.new_full((int(code.max()) + 1,), len(rows))
-    index[code[: len(rows)]] = torch.arange(len(rows), device=rows.device)
-    return index[code[len(rows) :]]
+    known, order = code[: len(rows)].sort()
+    sought = code[len(rows) :]
+    place = torch.searchsorted(known, sought).clamp(max=len(rows) - 1)
+    return order[place].where(known[place] == sought, len(rows))
 
 
-def add_neighbours(keys: Tensor) -> Tensor:
+def next_vertices(keys: Tensor, steps: Tensor) -> Tensor:
+    """Return the index of the next vertex along each axis, (d+1, M); M if it is missing."""
+    around = (keys + steps[:, None]).flatten(0, 1)
+    return find_rows(around, keys).reshape(len(steps), len(keys))
+
+
+def previous_vertices(following: Tensor) -> Tensor:
+    """Return the inverse of next_vertices: the index of the previous vertex along each axis, (d+1, M)."""
+    axes, vertices = following.shape
+    place = torch.arange(vertices, device=following.device).expand(axes, vertices)
+    previous = following.new_full((axes, vertices + 1), vertices)  # the last column takes what is missing
+    return previous.scatter_(1, following, place)[:, :vertices]
+
+
+def add_neighbours(keys: Tensor, steps: Tensor) -> Tensor:
     """Append the direct neighbours of the vertices that are not among them."""
-    if len(keys) == 0:
-        return keys
-    steps = axis_steps(keys.shape[1] - 1, keys.device)
     around = torch.cat([keys + step for step in steps] + [keys - step for step in steps])
     around = distinct_rows(around)[1]
     return torch.cat([keys, around[find_rows(around, keys) == len(keys)]])

@@ -11,6 +11,7 @@ from torch import Tensor
 from densefield.errors import InputTypeError
 from densefield.filters.calibration import calibrated_magnitude
 from densefield.filters.lattice_design import Operator, design_lattice
+from densefield.filters.lattice_diagonal import lattice_diagonal
 from densefield.filters.lattice_geometry import (
     add_neighbours,
     axis_steps,
@@ -18,7 +19,8 @@ from densefield.filters.lattice_geometry import (
     corner_keys,
     distinct_rows,
     elevate,
-    find_rows,
+    next_vertices,
+    previous_vertices,
     pull_back,
     round_to_lattice,
     vertex_features,
@@ -82,13 +84,14 @@ class TorchLatticeFilter(GaussianFilter[Tensor]):
         corners = corner_keys(cells, self._rank)  # (N, d+1, d+1)
         self._vertex, keys = distinct_rows(corners.reshape(-1, dimension + 1))
         self._vertex = self._vertex.reshape(-1, dimension + 1)  # (N, d+1): which vertex each corner is
+        steps = axis_steps(dimension, keys.device)
         for _ in range(halo):
-            keys = add_neighbours(keys)
-        self._num_vertices = len(keys)
+            keys = add_neighbours(keys, steps)
+        self._keys, self._num_vertices = keys, len(keys)
         at = vertex_features(keys, self._scale)
         self._centred = at - at.mean(0) if len(at) else at  # (M, d) on the CPU, centred against rounding errors
-        self._next = [find_rows(keys + step, keys) for step in axis_steps(dimension, keys.device)]
-        self._previous = [find_rows(keys - step, keys) for step in axis_steps(dimension, keys.device)]
+        self._next = next_vertices(keys, steps)  # (d+1, M)
+        self._previous = previous_vertices(self._next)
 
         self._magnitude = design.magnitude
         if calibrate and operator != "pydensecrf" and self.num_points > 0:
@@ -168,12 +171,8 @@ class TorchLatticeFilter(GaussianFilter[Tensor]):
         return self._magnitude * (p.T @ (diagonal[:, None] * p) - cross - cross.T)
 
     def diagonal(self) -> Tensor:
-        """Return k(i,i) of this approximation, (N,), computed column by column in O(N²)."""
-        blocks = [
-            self.apply(self.identity(first, min(first + 256, self.num_points)))[first : first + 256].diagonal()
-            for first in range(0, self.num_points, 256)
-        ]
-        return torch.cat(blocks) if blocks else self._weights.new_empty(0)
+        """Return k(i,i) of this approximation, (N,)."""
+        return self._magnitude * lattice_diagonal(self._vertex, self._weights, self._next, self._keys, self._passes)
 
     def _filter(self, values: Tensor, out: Tensor | None, *, adjoint: bool) -> Tensor:
         columns = self._columns(values)
