@@ -1,4 +1,7 @@
-"""The native operator and its torch twin with the same arguments: features (B, N, d) or (1, N, d) per kernel."""
+"""Native mean field, that of whole batches in torch, and their readable twin, with the same arguments.
+
+Features are (B, N, d) or (1, N, d) per kernel.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from densefield.crf.options import CRFOptions
 from densefield.nn.batch import KernelSpec, OpOptions
 from densefield.nn.native_op import native_op
 from densefield.nn.reference import reference_mean_field
+from densefield.nn.torch_mean_field import torch_mean_field
 
 
 def native(
@@ -43,3 +47,18 @@ def reference(
     return reference_mean_field(
         scores, features, shapes, weights, normalizations, CRFOptions(**options), present, adjoint
     )
+
+
+def batched(
+    scores: Any,
+    features: Sequence[Any],
+    shapes: Sequence[Any],
+    weights: Sequence[Any],
+    *,
+    normalizations: Sequence[Any],
+    present: Any = None,
+    adjoint: Any = "store",
+    **options: Any,
+) -> Any:
+    fixed = CRFOptions(**options)
+    return torch_mean_field(scores, features, shapes, weights, normalizations, fixed, present, adjoint)

@@ -1,7 +1,8 @@
 """The dense CRF in torch: a module with learnable parameters, the segmenter around it, and the loss.
 
-`dense_crf` owns the parameters and checks inputs; `native_op` is the operator for the CPU, `reference` its twin in
-torch operations for any device.
+`dense_crf` owns the parameters and checks inputs. `native_op` is the operator on the CPU, to which `hand_over` copies
+tensors of other devices; `torch_mean_field` computes whole batches by torch operations on any device. `reference` is
+the readable twin of both, and computes exact filters.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from densefield.diagnose.result import Finding
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.torch_modes import check_torch_mode
 from densefield.nn.batch import KernelSpec, OpOptions
+from densefield.nn.hand_over import on_cpu, without_autocast
 from densefield.nn.inference import Adjoint
 from densefield.nn.inputs import (
     check_finite_scores,
@@ -38,6 +40,7 @@ from densefield.nn.kernel_parameters import Array, KernelParameters, kernel_dime
 from densefield.nn.native_op import native_op
 from densefield.nn.parameter_checks import check_devices, check_parameters, checked_size, matching_parameters
 from densefield.nn.reference import grid_positions, reference_mean_field
+from densefield.nn.torch_mean_field import torch_mean_field
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -46,8 +49,11 @@ if TYPE_CHECKING:
 
 Self = TypeVar("Self", bound="DenseCRF")
 
-# Filters are built by NumPy and native code, which a compiler cannot trace.
+Backend = Literal["native", "torch"]
+
+# The number of vertices depends on the values, which a compiler cannot trace.
 _reference: Callable[..., Tensor] = torch.compiler.disable(reference_mean_field)  # type: ignore[no-untyped-call]
+_batched: Callable[..., Tensor] = torch.compiler.disable(torch_mean_field)  # type: ignore[no-untyped-call]
 
 
 class DenseCRF(nn.Module):
@@ -65,9 +71,12 @@ class DenseCRF(nn.Module):
         names ``spatial``, ``bilateral``, ``spatial2`` for a second spatial one, and the feature's name for a Custom
         one, which compares one feature per width.
     adjoint
-        "store" the marginals of every iteration for the backward pass, or "recompute" them. Float64, exact filters and
-        devices other than the CPU store them in both cases. "implicit" differentiates the fixed point, in memory that
-        does not depend on `iterations`, which must suffice to reach it: inference stops there.
+        "store" the marginals of every iteration for the backward pass, or "recompute" them. Exact filters store them in
+        both cases. "implicit" differentiates the fixed point, in memory that does not depend on `iterations`, which
+        must suffice to reach it: inference stops there.
+    backend
+        "native" code on the CPU, which tensors of other devices are copied to, or "torch" operations on the device of
+        the tensors. Float64 and exact filters always use torch operations.
     channels
         Number of channels of the images.
     axes
@@ -96,6 +105,7 @@ class DenseCRF(nn.Module):
         kernels: Sequence[Kernel] = PHOTO_KERNELS,
         *,
         adjoint: Adjoint = "store",
+        backend: Backend = "native",
         channels: int = 3,
         axes: int = 2,
         **options: Unpack[OptionArguments],
@@ -107,6 +117,9 @@ class DenseCRF(nn.Module):
         if adjoint not in get_args(Adjoint):
             raise InputError(f"adjoint is {adjoint!r}, expected one of {', '.join(get_args(Adjoint))}.")
         self.adjoint = adjoint
+        if backend not in get_args(Backend):
+            raise InputError(f"backend is {backend!r}, expected one of {', '.join(get_args(Backend))}.")
+        self.backend = backend
         self._options = _with_gradients(checked_options(options))
         self._range_checked = self.options.data_range is not None
         self._scores_checked = False
@@ -158,7 +171,14 @@ class DenseCRF(nn.Module):
 
     @classmethod
     def from_numpy(
-        cls: type[Self], crf: CRF, num_classes: int, *, adjoint: Adjoint = "store", channels: int = 3, axes: int = 2
+        cls: type[Self],
+        crf: CRF,
+        num_classes: int,
+        *,
+        adjoint: Adjoint = "store",
+        backend: Backend = "native",
+        channels: int = 3,
+        axes: int = 2,
     ) -> Self:
         """The module with the kernels and options of a CRF for NumPy, the inverse of to_numpy().
 
@@ -166,7 +186,7 @@ class DenseCRF(nn.Module):
         ----------
         crf
             The CRF.
-        num_classes, adjoint, channels, axes
+        num_classes, adjoint, backend, channels, axes
             Those of DenseCRF.
 
         >>> DenseCRF.from_numpy(CRF(iterations=7), num_classes=21).options.iterations
@@ -174,7 +194,8 @@ class DenseCRF(nn.Module):
         """
         if not isinstance(crf, CRF):
             raise InputTypeError(f"crf is a {type(crf).__name__}, expected a densefield.CRF.")
-        return cls(num_classes, crf.kernels, **asdict(crf.options), adjoint=adjoint, channels=channels, axes=axes)
+        own: Any = {"adjoint": adjoint, "backend": backend, "channels": channels, "axes": axes}
+        return cls(num_classes, crf.kernels, **asdict(crf.options), **own)
 
     @classmethod
     def load(cls: type[Self], path: str | PathLike[str], num_classes: int, **options: Any) -> Self:
@@ -187,7 +208,7 @@ class DenseCRF(nn.Module):
         num_classes
             Number of classes L; the file has one weight for all classes, or weights for L classes.
         **options
-            adjoint, channels, axes, threads and data_range, which are not in the file.
+            adjoint, backend, channels, axes, threads and data_range, which are not in the file.
         """
         from densefield.crf.crf_file import read_crf
 
@@ -268,22 +289,27 @@ class DenseCRF(nn.Module):
         present = present_pixels(ignore, f, dtype)
         if present is not None:
             parts = without_ignored(parts, present)
-        with torch.autocast(f.device.type, enabled=False):
-            # As exact as those of to_numpy(); features are divided in the precision of the computation.
-            shapes = [each.shape(torch.float64 if f.device.type == "cpu" else dtype) for each in kernels.values()]
+        with without_autocast(f.device):
+            # As exact as those of to_numpy(), where the device has float64.
+            precise = torch.float32 if f.device.type == "mps" else torch.float64
+            shapes = [each.shape(precise) for each in kernels.values()]
             weights = [each.weight(dtype) for each in kernels.values()]
             if not torch.compiler.is_compiling():
                 check_finite_scores(f)
                 check_parameters(kernels, shapes, weights, dtype)
                 self._warn_once(f, image, ignore)
+            is_lattice = self.options.method == "lattice"
             try:
-                if self.options.method == "lattice" and f.device.type == "cpu" and dtype == torch.float32:
+                if is_lattice and dtype == torch.float32 and self.backend == "native":
+                    op = native_op if f.device.type == "cpu" else partial(on_cpu, native_op)
                     tensors = list(parts.values()), shapes, weights
-                    return native_op(f.to(dtype), *tensors, present, spacing, self._op_options, self.adjoint)
+                    return op(f.to(dtype), *tensors, present, spacing, self._op_options, self.adjoint)
                 every = self._with_positions(parts, f, dtype, spacing)
                 columns = [kernel_features([every[name] for name in spec.parts]) for spec in self._specs]
                 normalizations = [spec.normalization for spec in self._specs]
-                log_q = _reference(
+                is_unrolled = self.options.inference == "parallel" and self.adjoint != "implicit"
+                mean_field = _batched if is_lattice and is_unrolled else _reference
+                log_q = mean_field(
                     f.to(dtype).flatten(2),
                     columns,
                     shapes,
@@ -383,7 +409,7 @@ class DenseCRF(nn.Module):
 
     def __repr__(self) -> str:
         """Number of classes, iterations, options that differ from their defaults, and a line for each kernel."""
-        default = {"adjoint": "store", "channels": 3, "axes": 2}
+        default = {"adjoint": "store", "backend": "native", "channels": 3, "axes": 2}
         own = {name: getattr(self, name) for name in default if getattr(self, name) != default[name]}
         shown = {
             "num_classes": self.num_classes,

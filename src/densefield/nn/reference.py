@@ -1,6 +1,7 @@
-"""Mean field in plain torch operations: every gradient, on any device, in either precision.
+"""Mean field in plain torch operations, image by image, with gradients by autograd.
 
-It is the readable twin of the native operator, forward and backward.
+It is the readable twin of the native operator and of `torch_mean_field`, forward and backward, and computes exact
+filters.
 """
 
 from __future__ import annotations
