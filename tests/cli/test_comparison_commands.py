@@ -17,11 +17,13 @@ pytest.importorskip("pydantic", reason="the verbs need it")
 pytest.importorskip("jinja2", reason="the verbs need it")
 pytest.importorskip("matplotlib", reason="the verbs need it")
 
+import torch
 from PIL import Image
 from typer.testing import CliRunner
 
 from densefield.cli.app import app
 from densefield.scenes.scene import draw_scene
+from tests.support.pretend_device import DEVICE, PretendDevice
 from tests.support.tiny_run import write_tiny_run
 
 
@@ -209,3 +211,38 @@ def test_tuning_runs_in_one_process(run, tmp_path, monkeypatch):
     answer = command("tune", run, "-o", tmp_path / "tune")
     assert answer.exit_code == 2 and "tuning runs on one process" in answer.stderr
     assert not (tmp_path / "tune").exists()
+
+
+@pytest.mark.skipif(torch.cuda.device_count() > 7, reason="cuda:7 is there")
+@pytest.mark.parametrize("verb", ["eval", "tune", "predict"])
+def test_a_device_that_is_not_there_is_an_error_before_anything_starts(run, verb, tmp_path, monkeypatch):
+    def never(*_):
+        raise AssertionError("a checkpoint was read")
+
+    monkeypatch.setattr("densefield.runs.checkpoint.read_checkpoint", never)
+    Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "photo.png")
+    images = [tmp_path / "photo.png"] if verb == "predict" else []
+    answer = command(verb, run, *images, "-o", tmp_path / "out", "--device", "cuda:7")
+    assert answer.exit_code == 2 and not (tmp_path / "out").exists()
+    assert "device is cuda:7, but torch" in answer.stderr and "finds cpu" in answer.stderr
+    assert "as --device" in " ".join(answer.stderr.split())
+
+
+def test_the_network_runs_on_the_device_and_results_are_the_same(run, tmp_path, monkeypatch):
+    """The pretended device refuses to mix its tensors with those of the CPU."""
+    scene = np.random.default_rng(5).integers(0, 256, (40, 56, 3), dtype=np.uint8)
+    Image.fromarray(scene).save(tmp_path / "scene.png")
+    expected, found = tmp_path / "cpu", tmp_path / "device"
+    assert command("predict", run, tmp_path / "scene.png", "-o", expected, "--device", "cpu").exit_code == 0
+    used = []
+
+    def chosen(name):
+        used.append(name)
+        return DEVICE
+
+    monkeypatch.setattr("densefield.runs.devices.choose_device", chosen)
+    with PretendDevice():
+        answer = command("predict", run, tmp_path / "scene.png", "-o", found)
+    assert answer.exit_code == 0 and used == ["auto"], answer.output
+    with Image.open(expected / "scene.png") as one, Image.open(found / "scene.png") as other:
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))

@@ -139,6 +139,16 @@ def test_bytes_and_half_precision_on_another_device(backend: Any) -> None:
     assert values(half.grad).dtype == torch.bfloat16
 
 
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_autocast_changes_neither_marginals_nor_gradients(backend: Any) -> None:
+    """Products with matrices of weights would be rounded to bfloat16, in the backward pass too."""
+    scores, image, _ = images()
+    plain = run(DenseCRF(L, KERNELS["covariance, matrix"], backend=backend), scores, image)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = run(DenseCRF(L, KERNELS["covariance, matrix"], backend=backend), scores, image)
+    assert_close(cast, plain)
+
+
 def test_double_precision_on_another_device_is_computed_there() -> None:
     scores, image, _ = images()
     crf = DenseCRF(L)

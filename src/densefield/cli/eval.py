@@ -14,7 +14,7 @@ from densefield.cli.messages import (
     print_result,
     printing_warnings,
 )
-from densefield.cli.options import CRFFile, Data, Out, Probabilities, Scores, Splits
+from densefield.cli.options import CRFFile, Data, Device, Out, Probabilities, Scores, Splits
 from densefield.cli.progress import Bar
 
 
@@ -24,6 +24,7 @@ def eval_verb(
     data: Data = None,
     split: Splits = None,
     probabilities: Probabilities = False,
+    device: Device = "auto",
     crf: CRFFile = None,
     method: Annotated[
         Literal["network", "crf", "both"] | None,
@@ -43,10 +44,12 @@ def eval_verb(
 
     with ending_on_errors(FLAGS, needs="evaluation"):
         from densefield.io.folders import path_inside
+        from densefield.runs.devices import check_device_name
         from densefield.runs.run_folder import check_result_folder, read_photo_crf
         from densefield.runs.score_files import check_sources, names_score_files, split_list
 
         # All checks that need no torch come before it is loaded.
+        check_device_name(device)
         splits = split_list(split)
         for each in splits:
             check_sources(scores, data, each, probabilities)
@@ -62,7 +65,7 @@ def eval_verb(
         from densefield.runs.scored_images import open_scores
 
         with printing_warnings(FLAGS):
-            every = [open_scores(scores, data, each, probabilities=probabilities) for each in splits]
+            every = [open_scores(scores, data, each, probabilities=probabilities, device=device) for each in splits]
             for note in dict.fromkeys(note for opened in every for note in opened.notes):
                 print_message(f"skipped: {note}")
             opened = every[0]

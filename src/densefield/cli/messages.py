@@ -19,6 +19,7 @@ FLAGS = {
     "probabilities=True": "--probabilities",
     'methods=("network",)': "--method network",
     "crf=": "--crf ",
+    "device=": "--device ",
     "split=None": "no --split",
     "resume=True": "--resume",
     "training.start_from": "--from",

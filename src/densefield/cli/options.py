@@ -44,6 +44,13 @@ CRFFile = Annotated[
     Path | None,
     typer.Option("--crf", help="A CRF file such as `densefield tune` writes; by default the CRF of the run."),
 ]
+Device = Annotated[
+    str,
+    typer.Option(
+        help="Device of the network: auto, cpu, cuda, cuda:1, xpu or mps; auto is a CUDA GPU if there is one. The CRF "
+        "computes on the CPU."
+    ),
+]
 Threads = Annotated[int | None, typer.Option(min=1, help="Number of threads; all processors by default.")]
 SkipExisting = Annotated[
     bool, typer.Option("--skip-existing", help="Keep existing results, to resume an interrupted run.")

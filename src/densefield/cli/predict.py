@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from densefield.cli.messages import FLAGS, ending_on_errors, print_message, printing_warnings
-from densefield.cli.options import CRFFile, Out, SkipExisting
+from densefield.cli.options import CRFFile, Device, Out, SkipExisting
 from densefield.cli.progress import Bar
 
 
@@ -22,6 +22,7 @@ def predict_verb(
     ],
     out: Out,
     crf: CRFFile = None,
+    device: Device = "auto",
     method: Annotated[
         Literal["network", "crf"] | None,
         typer.Option(help="The network alone, or with the CRF; with the CRF if there is one.", show_default=False),
@@ -41,9 +42,11 @@ def predict_verb(
 
     with ending_on_errors(FLAGS, needs="prediction"):
         from densefield.images.pairs import find_images
+        from densefield.runs.devices import check_device_name, choose_device, network_on
         from densefield.runs.run_folder import check_result_folder, checkpoint_file, read_photo_crf
 
         # All checks that need no torch come before it is loaded.
+        check_device_name(device)
         checkpoint_file(run)
         find_images(images)
         if crf is not None:
@@ -54,12 +57,14 @@ def predict_verb(
         from densefield.runs.checkpoint import load_segmenter
         from densefield.runs.distributed import exit_together, gather
 
+        place = choose_device(device)
         segmenter, config = load_segmenter(run)
         num_classes = config.network.num_classes
         chosen = segmenter.crf if crf is None else DenseCRF.from_numpy(read_photo_crf(crf, num_classes), num_classes)
         if method == "crf" and chosen is None:
             raise InputError(f"{run} has no CRF: pass crf=.")
-        predictor = Predictor(segmenter.scores, None if method == "network" else chosen, config.data.longest_side)
+        network = network_on(segmenter, place)
+        predictor = Predictor(network, None if method == "network" else chosen, config.data.longest_side)
         with printing_warnings(FLAGS), Bar("predict") as bar:
             predicted = predict_files(
                 predictor,

@@ -14,7 +14,7 @@ from densefield.cli.messages import (
     print_result,
     printing_warnings,
 )
-from densefield.cli.options import Data, Out, Probabilities, Scores, Split
+from densefield.cli.options import Data, Device, Out, Probabilities, Scores, Split
 from densefield.cli.progress import Stages
 
 CRITERIA: dict[str, Any] = {
@@ -30,6 +30,7 @@ def tune_verb(
     data: Data = None,
     split: Split = None,
     probabilities: Probabilities = False,
+    device: Device = "auto",
     search: Annotated[
         Literal["random", "grid", "none"],
         typer.Option(help="Settings to try: at random, on a grid, or only the default."),
@@ -66,6 +67,7 @@ def tune_verb(
     from densefield.errors import InputError
 
     with ending_on_errors(FLAGS, needs="tuning"):
+        from densefield.runs.devices import check_device_name
         from densefield.runs.distributed import rank_and_world_size
         from densefield.runs.run_folder import check_result_folder
         from densefield.runs.score_files import check_sources
@@ -85,6 +87,7 @@ def tune_verb(
             images=images,
             seed=seed,
         )
+        check_device_name(device)
         check_sources(scores, data, split, probabilities)
         check_result_folder(out)
         from densefield.cli.tables import print_comparison
@@ -92,7 +95,7 @@ def tune_verb(
         from densefield.tuning.tune import tune_crf
 
         with printing_warnings(FLAGS):
-            opened = open_scores(scores, data, split, probabilities=probabilities)
+            opened = open_scores(scores, data, split, probabilities=probabilities, device=device)
             for note in opened.notes:
                 print_message(f"skipped: {note}")
             with Stages() as stages:

@@ -16,6 +16,7 @@ from torch import Tensor
 from densefield.crf.kernels import Normalization
 from densefield.crf.options import CRFOptions
 from densefield.filters.torch_modes import forbid_second_derivatives, is_transformed
+from densefield.nn.hand_over import without_autocast
 from densefield.nn.inference import Adjoint
 from densefield.nn.torch_terms import BatchTerm, KernelSums, bind_batch
 
@@ -185,10 +186,11 @@ class _MeanField(torch.autograd.Function):
         log_q, scores, *saved = ctx.saved_tensors
         tensors, states = saved[: len(wanted)], saved[len(wanted) :]
         problem, c = _problem(scores, tensors, *ctx.fixed), cotangent.detach()
-        if ctx.terms is None:
-            found = recomputed_back_track(problem, log_q, c, wanted)
-        else:
-            found = back_track(problem, ctx.terms, states, log_q, c, wanted)
+        with without_autocast(c.device):  # which may be active again in the backward pass
+            if ctx.terms is None:
+                found = recomputed_back_track(problem, log_q, c, wanted)
+            else:
+                found = back_track(problem, ctx.terms, states, log_q, c, wanted)
         slopes = tuple(
             None if slope is None else slope.to(like) for slope, like in zip(found, (scores, *tensors), strict=True)
         )

@@ -22,6 +22,7 @@ from densefield.io.folders import list_files
 from densefield.io.messages import first_names
 from densefield.nn.dense_crf import DenseCRF
 from densefield.nn.segmenter import log_marginals
+from densefield.runs.devices import AUTO, choose_device, network_on
 from densefield.runs.score_files import (
     SUFFIXES,
     check_sources,
@@ -88,7 +89,12 @@ class OpenedScores(NamedTuple):
 
 
 def open_scores(
-    scores: Path, data: Path | None = None, split: str | None = None, *, probabilities: bool = False
+    scores: Path,
+    data: Path | None = None,
+    split: str | None = None,
+    *,
+    probabilities: bool = False,
+    device: str = AUTO,
 ) -> OpenedScores:
     """Scored images of a run, a checkpoint, or a folder of score files.
 
@@ -102,8 +108,11 @@ def open_scores(
         The split; by default that of the run's settings, or "val", or all images of a folder without split lists.
     probabilities
         The files hold probabilities rather than logits.
+    device
+        The device of the network, as in `choose_device`; files of scores need none. Scored images are on the CPU.
     """
     check_sources(scores, data, split, probabilities)
+    place = choose_device(device)
     about = {"scores": str(scores.resolve())}
     if data is not None:
         about["data"] = str(data.resolve())
@@ -138,7 +147,7 @@ def open_scores(
         about["network size"] = str(config.data.network_size)
     values = segmenter.state_dict().values()
     about["weights"] = blake2b(b"".join(value.numpy().tobytes() for value in values), digest_size=8).hexdigest()
-    return OpenedScores(NetworkScores(segmenter.scores, dataset), segmenter.crf, about, notes)
+    return OpenedScores(NetworkScores(network_on(segmenter, place), dataset), segmenter.crf, about, notes)
 
 
 def identity(about: Mapping[str, str]) -> dict[str, str]:
