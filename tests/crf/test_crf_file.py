@@ -44,6 +44,7 @@ def test_a_saved_crf_is_loaded_unchanged(tmp_path):
             Bilateral([50, 40], [9, 8, 7], weight=[0.1, 2], normalization="after"),
             Custom("depth", sigma=0.2, weight=[[1.0, -0.7], [-0.7, 2.0]], normalization="none"),
             Spatial(covariance=[[4, 1], [1, 9.5]]),
+            Custom("height", sigma=[0.2, 1], sigma_xy=7.5),
         ],
         iterations=3,
         exclude_self=True,

@@ -17,6 +17,7 @@ DIMENSIONS = {"position": 2, "channel": 3, "depth": 1}
         (Spatial(4), "spatial", ["position"]),
         (Bilateral(40, 8), "bilateral", ["position", "channel"]),
         (Custom("depth", 0.5), "depth", ["depth"]),
+        (Custom("depth", 0.5, sigma_xy=9), "depth", ["position", "depth"]),
     ],
 )
 def test_a_kernel_has_a_name_and_parts(kernel, name, parts):
@@ -36,6 +37,23 @@ def test_every_axis_may_have_its_own_width():
     assert Spatial([4, 5]).shape(DIMENSIONS).tolist() == [4, 5]
     assert Bilateral((40, 50), np.array([8.0, 9.0, 10.0])).shape(DIMENSIONS).tolist() == [40, 50, 8, 9, 10]
     assert Bilateral(40, (8, 9, 10)).shape(DIMENSIONS).tolist() == [40, 40, 8, 9, 10]
+
+
+def test_a_custom_kernel_with_positions_is_that_of_positions_and_feature_together():
+    random = np.random.default_rng(7_919)
+    scores, depth = random.normal(size=(3, 6, 7)), random.normal(size=(6, 7, 2))
+    rows, columns = np.indices((6, 7))
+    place = np.stack([columns, rows], axis=-1)
+    both = Custom("depth", [0.5, 0.7], sigma_xy=[2, 3], weight=1.5)
+    one = Custom("all", [2, 3, 0.5, 0.7], weight=1.5)
+    found = CRF([both], method="exact").marginals(scores, features={"depth": depth})
+    expected = CRF([one], method="exact").marginals(scores, features={"all": np.concatenate([place, depth], axis=-1)})
+    assert np.allclose(found, expected, rtol=1e-12)
+    assert both.describe() == "sigma_xy (2, 3), sigma (0.5, 0.7), weight 1.5, symmetric"
+    with pytest.raises(InputError, match="covariance and sigma_xy are both given"):
+        Custom("depth", sigma_xy=3, covariance=np.eye(3))
+    with pytest.raises(InputError, match=r"sigma_xy is -3\.0"):
+        Custom("depth", sigma_xy=-3)
 
 
 def test_the_default_weight_is_one():

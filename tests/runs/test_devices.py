@@ -71,7 +71,7 @@ def test_the_network_computes_on_the_device_between_images_and_scores_on_the_cpu
     segmenter, image = Segmenter(Network(3, 2, 1)), torch.arange(48, dtype=torch.uint8).reshape(1, 3, 4, 4)
     expected = segmenter.scores(image).detach()
     with PretendDevice(), torch.no_grad():
-        scores = network_on(segmenter, DEVICE)(image)
+        scores, _ = network_on(segmenter, DEVICE)(image)
     assert seen == [torch.Tensor, PretendTensor]
     assert all(isinstance(each.data, PretendTensor) for each in segmenter.network.parameters())
     assert scores.device.type == "cpu" and torch.equal(scores, expected)

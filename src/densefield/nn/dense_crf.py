@@ -150,6 +150,11 @@ class DenseCRF(nn.Module):
         names = tuple(name for name in self._dimensions if name != "position")
         self._op_options = OpOptions(tuple(self._specs), names, options).encode()
 
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features of Custom kernels, which forward() needs as features=."""
+        return tuple(name for name in self._dimensions if name not in ("position", "channel"))
+
     def _add(self, kernel: Kernel) -> None:
         dimensions = kernel_dimensions(kernel, self.axes, self.channels)
         parameters = KernelParameters(kernel, dimensions, self.num_classes, self.options.data_range)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from densefield.errors import InputError, InputTypeError
 from densefield.nn.dense_crf import DenseCRF
+from densefield.nn.network_features import features_at_size, outputs_of
 
 
 class Segmenter(nn.Module):
@@ -19,9 +20,12 @@ class Segmenter(nn.Module):
     ----------
     network
         Normalised image (B, 3, H, W) → scores (B, L, H, W). Its attribute ``normalization``, if it has one, is applied
-        to the image first; without one, the network gets the colours 0…255 as floating point numbers.
+        to the image first; without one, the network gets the colours 0…255 as floating point numbers. It may also
+        return scores and features (B, d, H, W), or smaller ones, which are upsampled.
     crf
         The CRF, which gets the scores and the colours 0…255. Without one, pixels are independent: q = softmax(scores).
+    feature
+        Name of the Custom kernel that compares the features of the network.
 
     Examples
     --------
@@ -29,9 +33,18 @@ class Segmenter(nn.Module):
     >>> segmenter = Segmenter(nn.Conv2d(3, 2, 1), DenseCRF(num_classes=2))
     >>> segmenter(torch.randint(256, (1, 3, 4, 6), dtype=torch.uint8)).shape
     torch.Size([1, 2, 4, 6])
+
+    A network that learns which pixels are similar:
+
+    >>> from densefield import Custom
+    >>> from densefield.networks import small_network
+    >>> network = small_network(num_classes=2, embedding=4)
+    >>> segmenter = Segmenter(network, DenseCRF(2, [Custom("embedding", sigma=[0.5] * 4, sigma_xy=20)]))
+    >>> segmenter(torch.randint(256, (1, 3, 24, 32), dtype=torch.uint8)).shape
+    torch.Size([1, 2, 24, 32])
     """
 
-    def __init__(self, network: nn.Module, crf: DenseCRF | None = None) -> None:
+    def __init__(self, network: nn.Module, crf: DenseCRF | None = None, *, feature: str = "embedding") -> None:
         super().__init__()
         if not isinstance(network, nn.Module):
             raise InputTypeError(f"network is {network!r}, expected a torch.nn.Module.")
@@ -44,6 +57,7 @@ class Segmenter(nn.Module):
             )
         self.network = network
         self.crf = crf
+        self.feature = feature
 
     @overload
     def scores(self, image: Tensor) -> Tensor: ...
@@ -59,16 +73,30 @@ class Segmenter(nn.Module):
         image
             (B, 3, H, W), colours 0…255; or a list of (3, H, W) of any sizes, for networks of `densefield.networks`.
         """
+        return self.outputs(image)[0]
+
+    def outputs(self, image: Any) -> tuple[Any, dict[str, Any]]:
+        """The scores, and by name the features that the network returns besides, if any.
+
+        Parameters
+        ----------
+        image
+            That of scores().
+        """
         normalize = getattr(self.network, "normalization", Tensor.float)
         dtype = next((each.dtype for each in self.network.parameters() if each.is_floating_point()), torch.float32)
         if isinstance(image, Tensor):
-            return self.network(normalize(image).to(dtype))
+            return self._named(self.network(normalize(image).to(dtype)))
         if not hasattr(self.network, "input_size"):
             raise InputTypeError(
                 f"the images are a list, but {type(self.network).__name__} takes a tensor: wrap it with "
                 "densefield.networks.as_network, or pass one image at a time."
             )
-        return self.network([normalize(each).to(dtype) for each in image])
+        return self._named(self.network([normalize(each).to(dtype) for each in image]))
+
+    def _named(self, output: Any) -> tuple[Any, dict[str, Any]]:
+        scores, features = outputs_of(output)
+        return scores, {} if features is None else {self.feature: features_at_size(features, scores)}
 
     def forward(self, image: Any, ignore: Any = None, spacing: Sequence[Sequence[float]] | None = None) -> Any:
         """Log marginals (B, L, H, W); those of ignored pixels are the log-softmax of their scores.
@@ -82,11 +110,17 @@ class Segmenter(nn.Module):
         spacing
             Size of a pixel of each image along x and y, such as (2, 2) for an image at half its size; by default 1.
         """
-        scores = self.scores(image)  # 1. forward pass: the scores f
+        scores, features = self.outputs(image)  # 1. forward pass: the scores f
+        if self.crf is not None and set(self.crf.feature_names) != set(features):
+            compared, given = (", ".join(map(repr, names)) or "none" for names in (self.crf.feature_names, features))
+            raise InputError(
+                f"the CRF's Custom kernels compare {compared} of the network's features, but the network returns "
+                f"{given}: use the same names, Custom(name, …) and Segmenter(…, feature=name)."
+            )
         # 2. T mean-field iterations by filtering: the marginals
         if isinstance(scores, Tensor):
-            return log_marginals(scores, image, self.crf, ignore, spacing)
-        return log_marginals_of_list(scores, image, self.crf, ignore, spacing)
+            return log_marginals(scores, image, self.crf, ignore, spacing, features)
+        return log_marginals_of_list(scores, image, self.crf, ignore, spacing, features)
 
 
 def log_marginals(
@@ -95,10 +129,11 @@ def log_marginals(
     crf: DenseCRF | None,
     ignore: Tensor | None = None,  # (B, H, W) bool
     spacing: Sequence[Sequence[float]] | None = None,  # x, y of each image
+    features: Mapping[str, Tensor] | None = None,  # (B, d, H, W) each; those that no kernel compares are not used
 ) -> Tensor:  # (B, L, H, W)
     """Log marginals of the CRF on the scores; without a CRF, the log-softmax of the scores."""
     if crf is not None:
-        return crf(scores, image, ignore=ignore, spacing=spacing)
+        return crf(scores, image, ignore=ignore, spacing=spacing, features=_compared(crf, features))
     return torch.log_softmax(scores if scores.dtype == torch.float64 else scores.float(), dim=1)
 
 
@@ -108,6 +143,7 @@ def log_marginals_of_list(
     crf: DenseCRF | None,
     ignore: Sequence[Tensor] | None,  # (H, W) each
     spacing: Sequence[Sequence[float]] | None,  # x, y of each
+    features: Mapping[str, Sequence[Tensor]] | None = None,  # (d, H, W) each
 ) -> list[Tensor]:
     """Log marginals (L, H, W) of each image.
 
@@ -122,5 +158,11 @@ def log_marginals_of_list(
         f, colours = (torch.stack([values[number] for number in numbers]) for values in (scores, images))
         ignored = None if ignore is None else torch.stack([ignore[number] for number in numbers])
         steps = None if spacing is None else [spacing[number] for number in numbers]
-        found.update(zip(numbers, log_marginals(f, colours, crf, ignored, steps).unbind(), strict=True))
+        here = {name: torch.stack([each[number] for number in numbers]) for name, each in (features or {}).items()}
+        found.update(zip(numbers, log_marginals(f, colours, crf, ignored, steps, here).unbind(), strict=True))
     return [found[number] for number in range(len(scores))]
+
+
+def _compared(crf: DenseCRF, features: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The features that a kernel of the CRF compares."""
+    return {name: each for name, each in (features or {}).items() if name in crf.feature_names}

@@ -36,13 +36,17 @@ def build_segmenter(config: Config) -> Segmenter:
     network = build_network(config.network)
     network.input_size = config.data.network_size
     network.requires_grad_(not config.network.frozen)
+    if config.network.embedding and not config.uses_crf:  # nothing compares it: without a gradient it is not learnt
+        network.embedding_head.requires_grad_(False)
     return Segmenter(network, build_crf(config.crf, config.network.num_classes) if config.uses_crf else None)
 
 
 def build_network(config: NetworkConfig) -> SegmentationNetwork:
     """The network with its initial weights."""
     start = "imagenet" if config.pretrained is True else config.pretrained or None
-    num_classes, options = config.num_classes, config.options
+    num_classes, options = config.num_classes, dict(config.options)
+    if config.embedding:
+        options["embedding"] = config.embedding
     network: SegmentationNetwork
     if config.name == "deeplab_vgg16":
         network = deeplab_vgg16(num_classes, weights=start, **options)  # type: ignore[arg-type]

@@ -26,6 +26,8 @@ from densefield.runs.distributed import gather
 from densefield.runs.run_folder import LAST, PREVIOUS, check_run_folder, check_start, checkpoint_file
 from densefield.runs.settings import config_from, differences
 
+EMBEDDING_HEAD = "embedding_head."  # begins the names of the weights of an embedding
+
 # Locations of files and the number of reading processes, which results do not depend on.
 _FREE = ("data.root", "data.sbd", "training.workers", "training.start_from")
 
@@ -182,8 +184,17 @@ def start_from(segmenter: Segmenter, path: str | PathLike[str]) -> str:
         if part is None or not state:  # read_checkpoint() has checked that there are weights of a network
             continue
         if name == "crf" and form(state) != form(part.state_dict()):
-            note = "; its CRF has another form, so the settings' own is used"
+            note += "; its CRF has another form, so the settings' own is used"
             continue
+        if name == "network" and not any(key.startswith(EMBEDDING_HEAD) for key in state):
+            new = {key: value for key, value in part.state_dict().items() if key.startswith(EMBEDDING_HEAD)}
+            if new and not any(parameter.requires_grad for parameter in part.parameters()):
+                raise InputError(
+                    f"{path} has no embedding, and network.frozen is true, so that it would stay random: start from a "
+                    "run that has learnt one."
+                )
+            state |= new
+            note = "; it has no embedding, which starts at random" if new else ""
         with _naming(checkpoint_file(path), f"model: {name}"):
             load_weights(part, state)
         loaded.append(name)

@@ -15,7 +15,7 @@ from densefield.crf.model import PHOTO_KERNELS
 from densefield.crf.options import MOST_ITERATIONS, AxisOrder
 from densefield.datasets.transforms import SCALES
 from densefield.errors import InputError
-from densefield.filters.lattice_design import MAX_HALO, Operator
+from densefield.filters.lattice_design import MAX_DIMENSION, MAX_HALO, Operator
 
 MAX_NUMBER = 1e30  # close to the largest number of single precision
 
@@ -27,6 +27,10 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 MIN_NETWORK_SIZE = 32  # two scores at a stride of 16: batch normalisation needs more than one
 
 CROP = (306, 306)  # the default of training on crops
+
+EMBEDDING = "embedding"  # the feature of custom kernels that networks give
+MAX_EMBEDDING = MAX_DIMENSION - 2  # channels, besides two of the position
+WITH_EMBEDDING = ("small_network", "deeplab_efficientnet_lite0")
 
 HELD_OUT = "held_out"  # the split of images removed from the training images
 
@@ -116,6 +120,7 @@ class NetworkConfig(_Section):
     num_classes: int = Field(default=21, ge=1, le=255)
     pretrained: bool | str = True
     options: dict[str, str | int] = {}
+    embedding: int = Field(default=0, ge=0, le=MAX_EMBEDDING)  # channels of an embedding that a custom kernel compares
     frozen: bool = False  # in stage 2: evaluation mode, no gradients, so that the CRF alone is learnt
 
     @model_validator(mode="after")
@@ -126,6 +131,10 @@ class NetworkConfig(_Section):
                 raise ValueError(f"options has {name!r}, but {self.name} has {', '.join(known) or 'none'}")
             if value not in known[name]:
                 raise ValueError(f"options.{name} is {value!r}, expected one of {', '.join(map(str, known[name]))}")
+        if self.embedding and self.name not in WITH_EMBEDDING:
+            raise ValueError(
+                f"embedding is {self.embedding}, but {self.name} has none: use {' or '.join(WITH_EMBEDDING)}"
+            )
         if self.name == "small_network" and self.pretrained is True:
             raise ValueError("pretrained is true, but there are no weights for small_network: set it to false")
         return self
@@ -176,11 +185,11 @@ def _training_problems(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if not tables:
         yield f"{KERNELS}: is empty, expected one kernel or more; enabled = false trains without a CRF"
     for place, (table, kernel) in enumerate(zip(tables, kernels_from_tables(tables), strict=True)):
-        if table["kind"] == "custom":
-            yield f"{KERNELS}.{place}: compares {kernel.name!r}, but training has positions and colours only"
+        if table["kind"] == "custom" and (problem := _custom_problem(table)):
+            yield f"{KERNELS}.{place}{problem}"
             continue
         try:
-            kernel.shape({"position": 2, "channel": 3})
+            kernel.shape({"position": 2, "channel": 3, EMBEDDING: np.size(table.get("sigma", 1.0))})
         except InputError as error:
             yield f"{KERNELS}.{place}: {error}"
         weight = np.asarray(kernel.weight, np.float64)
@@ -191,11 +200,25 @@ def _training_problems(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             )
 
 
+def _custom_problem(table: Mapping[str, Any]) -> str | None:
+    """Why a custom kernel cannot be used in training, which has no features but the embedding of the network."""
+    if table["feature"] != EMBEDDING:
+        return (
+            f": compares {table['feature']!r}, but training has positions, colours and the network's own embedding "
+            f'only: set feature = "{EMBEDDING}", and network.{EMBEDDING} to its number of channels'
+        )
+    if "covariance" in table:
+        return f".covariance: is given, but the {EMBEDDING} kernel has widths: use sigma and sigma_xy"
+    if "sigma_xy" not in table:
+        return ".sigma_xy: is missing, expected the kernel's width in pixels, since it compares positions too"
+    return None
+
+
 def _parameter_names(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The names of the parameters of these kernels in DenseCRF."""
     seen: Counter[str] = Counter()
     for table in tables:
-        kind = table["kind"]
+        kind = table["feature"] if table["kind"] == "custom" else table["kind"]
         seen[kind] += 1
         name = kind if seen[kind] == 1 else f"{kind}{seen[kind]}"
         shape = ("log_diagonal", "lower") if "covariance" in table else ("log_sigma",)
@@ -255,6 +278,33 @@ class Config(_Section):
         problems = kernel_problems(self.crf.kernels, self.network.num_classes)
         if problems:
             raise ValueError("\n".join(f"crf.{line}" for line in problems))
+        return self
+
+    @model_validator(mode="after")
+    def _the_embedding_is_compared(self) -> Config:
+        channels, kernels = self.network.embedding, list(self.crf.kernels)
+        custom = [place for place, table in enumerate(kernels) if table["kind"] == "custom"]
+        if channels and not custom:
+            raise ValueError(
+                f"network.{EMBEDDING} is {channels}, but no kernel compares it: set it to 0, or add a kernel with kind "
+                f'= "custom", feature = "{EMBEDDING}", sigma and sigma_xy to [[crf.{KERNELS}]]'
+            )
+        for place in custom:
+            widths = kernels[place]["sigma"]
+            if not channels:
+                raise ValueError(
+                    f"crf.{KERNELS}.{place}: compares the network's {EMBEDDING}, but network.{EMBEDDING} is 0: set it "
+                    "to a number of channels such as 4"
+                )
+            if np.ndim(widths) and len(widths) != channels:
+                raise ValueError(
+                    f"crf.{KERNELS}.{place}.sigma: has {len(widths)} widths, but network.{EMBEDDING} is {channels}: "
+                    "give one width, or one for each channel"
+                )
+            # One width for each channel, filled in here, so that RUN/config.toml shows them.
+            kernels[place] = {**kernels[place], "sigma": np.broadcast_to(widths, channels).tolist()}
+        if custom:
+            object.__setattr__(self, "crf", self.crf.model_copy(update={KERNELS: tuple(kernels)}))
         return self
 
     @model_validator(mode="after")

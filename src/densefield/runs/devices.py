@@ -61,11 +61,12 @@ def choose_device(name: str = AUTO) -> torch.device:
     return torch.device(kind, index)
 
 
-def network_on(segmenter: Segmenter, device: torch.device) -> Callable[[Tensor], Tensor]:
-    """Moves the network to the device; returns its function from images to scores, both on the CPU."""
+def network_on(segmenter: Segmenter, device: torch.device) -> Callable[[Tensor], tuple[Tensor, dict[str, Tensor]]]:
+    """Moves the network to the device; returns its function from images to scores and features, all on the CPU."""
     segmenter.network.to(device)
 
-    def scores(image: Tensor) -> Tensor:
-        return segmenter.scores(image.to(device)).float().cpu()
+    def outputs(image: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        scores, features = segmenter.outputs(image.to(device))
+        return scores.float().cpu(), {name: each.float().cpu() for name, each in features.items()}
 
-    return scores
+    return outputs

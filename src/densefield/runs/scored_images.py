@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -21,6 +21,7 @@ from densefield.errors import InputError
 from densefield.io.folders import list_files
 from densefield.io.messages import first_names
 from densefield.nn.dense_crf import DenseCRF
+from densefield.nn.network_features import outputs_of
 from densefield.nn.segmenter import log_marginals
 from densefield.runs.devices import AUTO, choose_device, network_on
 from densefield.runs.score_files import (
@@ -39,18 +40,20 @@ CACHE_BYTES = 2**30  # of scored images
 
 @dataclass(frozen=True)
 class ScoredImage:
-    """The `scores`, colours (`image`) and true `labels` of the image `id`."""
+    """The `scores`, colours (`image`) and true `labels` of the image `id`, and `features` of the network, if any."""
 
     scores: Tensor  # (L, H, W) float32
     image: Tensor  # (3, H, W) uint8, colours 0…255
     labels: Tensor  # (H, W) int64, 255 is void
     id: str
+    features: Mapping[str, Tensor] = field(default_factory=dict)  # (d, H, W) each: those of the network, by name
 
     def log_marginals(self, crf: DenseCRF | None) -> Tensor:
         """Log marginals (L, H, W) of the `crf`; without one, the log-softmax of the scores."""
         with torch.inference_mode():
             try:
-                return log_marginals(self.scores[None], self.image[None], crf)[0]
+                features = {name: each[None] for name, each in self.features.items()}
+                return log_marginals(self.scores[None], self.image[None], crf, features=features)[0]
             except InputError as error:
                 raise Uncomputable(f"{self.id}: {error}") from error
 
@@ -225,12 +228,13 @@ class NetworkScores:
     Parameters
     ----------
     network
-        Colours 0…255, uint8 (1, 3, H, W) → scores (1, L, H, W), such as `Segmenter.scores`.
+        Colours 0…255, uint8 (1, 3, H, W) → scores (1, L, H, W), such as `Segmenter.scores`; or scores and features by
+        name, such as `Segmenter.outputs`.
     dataset
         The images and true labels.
     """
 
-    def __init__(self, network: Callable[[Tensor], Tensor], dataset: Dataset) -> None:
+    def __init__(self, network: Callable[[Tensor], Any], dataset: Dataset) -> None:
         self._network, self._dataset = network, dataset
         self.classes, self.ids = dataset.classes, dataset.ids
 
@@ -241,10 +245,12 @@ class NetworkScores:
         sample = self._dataset[index]
         image = torch.from_numpy(np.ascontiguousarray(sample.image.transpose(2, 0, 1)))
         with torch.inference_mode():
-            scores = self._network(image[None])[0].float()
+            found, features = outputs_of(self._network(image[None]))
+            scores = found[0].float()
         if len(scores) != len(self.classes):
             raise InputError(f"the network scores {len(scores)} classes, but the dataset has {len(self.classes)}.")
-        return _scored(sample, scores.clone())
+        of_image = {name: each[0].float().clone() for name, each in (features or {}).items()}
+        return replace(_scored(sample, scores.clone()), features=of_image)
 
 
 class Shrunk:
@@ -268,7 +274,9 @@ class Shrunk:
         area: dict[str, Any] = {"size": size, "mode": "area"}
         image = interpolate(scored.image[None].float(), **area)[0].round().to(torch.uint8)
         labels = interpolate(scored.labels[None, None].float(), size, mode="nearest-exact")[0, 0].long()
-        return replace(scored, scores=interpolate(scored.scores[None], **area)[0], image=image, labels=labels)
+        features = {name: interpolate(each[None], **area)[0] for name, each in scored.features.items()}
+        scores = interpolate(scored.scores[None], **area)[0]
+        return replace(scored, scores=scores, image=image, labels=labels, features=features)
 
 
 class Cached:
@@ -286,7 +294,8 @@ class Cached:
         if index in self._cache:
             return self._cache[index]
         scored = self._source[index]
-        size = scored.scores.nbytes + scored.image.nbytes + scored.labels.nbytes
+        tensors = (scored.scores, scored.image, scored.labels, *scored.features.values())
+        size = sum(each.nbytes for each in tensors)
         if size <= self._room:
             self._room -= size
             self._cache[index] = scored
