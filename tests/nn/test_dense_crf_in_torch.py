@@ -96,10 +96,10 @@ def test_a_module_can_be_trained_after_inference() -> None:
 class Network(torch.nn.Module):
     """A convolution followed by a dense CRF."""
 
-    def __init__(self) -> None:
+    def __init__(self, backend: Any = "native") -> None:
         super().__init__()
         self.convolution = torch.nn.Conv2d(3, 3, 3, padding=1)
-        self.crf = DenseCRF(3, KERNELS, iterations=3)
+        self.crf = DenseCRF(3, KERNELS, iterations=3, backend=backend)
         with torch.no_grad():
             self.convolution.weight.copy_(random(3, 3, 3, 3) / 255)
             self.convolution.bias.copy_(random(3))
@@ -160,11 +160,11 @@ def test_the_module_compiles_to_one_graph(monkeypatch: pytest.MonkeyPatch) -> No
     assert torch.allclose(torch.compile(model, backend="aot_eager", fullgraph=True)(image), expected, rtol=1e-5)
 
 
-def work(rank: int, folder: str) -> None:
+def work(rank: int, folder: str, backend: str) -> None:
     """One of two processes, each with half of the batch."""
     meeting = (Path(folder) / "meeting").as_uri()
     torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
-    model = Network()
+    model = Network(backend)
     parallel = torch.nn.parallel.DistributedDataParallel(model)
     _, gradients = loss_and_gradients(parallel, model, colours(2, 3, 6, 7)[rank : rank + 1])
     torch.save(gradients, f"{folder}/gradients{rank}.pt")
@@ -173,10 +173,11 @@ def work(rank: int, folder: str) -> None:
     os._exit(0)
 
 
+@pytest.mark.parametrize("backend", ["native", "torch"])
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch was built without torch.distributed")
-def test_two_processes_give_the_gradients_of_one(tmp_path: Path) -> None:
-    torch.multiprocessing.spawn(work, args=(str(tmp_path),), nprocs=2)
-    model = Network()
+def test_two_processes_give_the_gradients_of_one(tmp_path: Path, backend: str) -> None:
+    torch.multiprocessing.spawn(work, args=(str(tmp_path), backend), nprocs=2)
+    model = Network(backend)
     _, expected = loss_and_gradients(model, model, colours(2, 3, 6, 7))
     for rank in range(2):
         for name, gradient in torch.load(tmp_path / f"gradients{rank}.pt").items():
