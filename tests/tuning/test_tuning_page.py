@@ -56,8 +56,11 @@ def test_the_settings_in_the_documentation_start_from_the_tuned_crf(tuned, tmp_p
 
 
 def test_the_kernels_in_the_documentation_of_training_are_valid_settings(tmp_path):
-    (text,) = (block for block in blocks("training.md", "toml") if "crf.kernels" in block)
-    (tmp_path / "settings.toml").write_text(text)
+    two, embedding = (block for block in blocks("training.md", "toml") if "crf.kernels" in block)
+    (tmp_path / "settings.toml").write_text(two)
     crf = read_config(tmp_path / "settings.toml", ["crf.kernels.0.weight=2"]).crf
     assert crf.iterations == 10 and [kernel["weight"] for kernel in crf.kernels] == [2.0, 5.0]
     assert crf.kernels[1]["compatibility"] == "matrix"
+    (tmp_path / "settings.toml").write_text(embedding)
+    config = read_config(tmp_path / "settings.toml")
+    assert config.network.embedding == 4 and config.crf.kernels[0]["sigma"] == [0.2] * 4

@@ -12,6 +12,7 @@ import typer
 
 from densefield.cli.data import data_app
 from densefield.cli.eval import eval_verb
+from densefield.cli.fit import fit_verb
 from densefield.cli.predict import predict_verb
 from densefield.cli.refine import refine_verb
 from densefield.cli.report import report_verb
@@ -41,6 +42,7 @@ def densefield(
 app.command("refine")(refine_verb)
 app.command("train")(train_verb)
 app.command("tune")(tune_verb)
+app.command("fit")(fit_verb)
 app.command("eval")(eval_verb)
 app.command("report")(report_verb)
 app.command("predict")(predict_verb)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,7 +15,11 @@ from densefield.cli.progress import Bar
 def predict_verb(
     run: Annotated[
         Path,
-        typer.Argument(metavar="RUN", help="A run or a checkpoint of `densefield train`.", show_default=False),
+        typer.Argument(
+            metavar="RUN",
+            help="A run or a checkpoint of `densefield train`, or a model of `densefield fit`.",
+            show_default=False,
+        ),
     ],
     images: Annotated[
         list[Path], typer.Argument(metavar="IMAGES…", help="Images, or folders of images.", show_default=False)
@@ -42,29 +46,28 @@ def predict_verb(
 
     with ending_on_errors(FLAGS, needs="prediction"):
         from densefield.images.pairs import find_images
-        from densefield.runs.devices import check_device_name, choose_device, network_on
+        from densefield.runs.devices import check_device_name, choose_device
         from densefield.runs.run_folder import check_result_folder, checkpoint_file, read_photo_crf
 
         # All checks that need no torch come before it is loaded.
         check_device_name(device)
-        checkpoint_file(run)
+        is_log_linear = (run / "unary.json").is_file()
+        if not is_log_linear:
+            checkpoint_file(run)
         find_images(images)
         if crf is not None:
             read_photo_crf(crf)
         check_result_folder(out)
         from densefield.evaluation.predict import Predictor, predict_files
         from densefield.nn.dense_crf import DenseCRF
-        from densefield.runs.checkpoint import load_segmenter
         from densefield.runs.distributed import exit_together, gather
 
         place = choose_device(device)
-        segmenter, config = load_segmenter(run)
-        num_classes = config.network.num_classes
-        chosen = segmenter.crf if crf is None else DenseCRF.from_numpy(read_photo_crf(crf, num_classes), num_classes)
+        outputs, own, num_classes, longest_side = _log_linear(run) if is_log_linear else _segmenter(run, place)
+        chosen = own if crf is None else DenseCRF.from_numpy(read_photo_crf(crf, num_classes), num_classes)
         if method == "crf" and chosen is None:
             raise InputError(f"{run} has no CRF: pass crf=.")
-        network = network_on(segmenter, place)
-        predictor = Predictor(network, None if method == "network" else chosen, config.data.longest_side)
+        predictor = Predictor(outputs, None if method == "network" else chosen, longest_side)
         with printing_warnings(FLAGS), Bar("predict") as bar:
             predicted = predict_files(
                 predictor,
@@ -86,3 +89,25 @@ def predict_verb(
         exit_together(status)
     if status:
         raise typer.Exit(status)
+
+
+def _segmenter(run: Path, device: Any) -> tuple[Any, Any, int, int]:
+    """The network on its device, the CRF, the number of classes and the longest side of a run."""
+    from densefield.runs.checkpoint import load_segmenter
+    from densefield.runs.devices import network_on
+
+    segmenter, config = load_segmenter(run)
+    return network_on(segmenter, device), segmenter.crf, config.network.num_classes, config.data.longest_side
+
+
+def _log_linear(folder: Path) -> tuple[Any, Any, int, int]:
+    """The same of a model of `densefield fit`."""
+    from densefield.errors import InputError
+    from densefield.tuning.log_linear import LogLinearModel
+
+    model = LogLinearModel.load(folder)
+    if model.features.arrays:
+        raise InputError(
+            f"{folder} needs an array for each image: use LogLinearModel.load(folder).predict(image, array) in Python."
+        )
+    return model.network, model.crf, len(model.classes), model.longest_side

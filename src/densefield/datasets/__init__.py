@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from densefield.datasets.download import download_voc2012 as download_voc2012
     from densefield.datasets.folder import FolderDataset as FolderDataset
     from densefield.datasets.folder import open_dataset as open_dataset
+    from densefield.datasets.foreground import ForegroundDataset as ForegroundDataset
     from densefield.datasets.loading import Batch as Batch
     from densefield.datasets.loading import evaluation_batches as evaluation_batches
     from densefield.datasets.loading import training_batches as training_batches
@@ -27,6 +28,7 @@ else:
             "check": ["check_data"],
             "download": ["download_voc2012"],
             "folder": ["FolderDataset", "open_dataset"],
+            "foreground": ["ForegroundDataset"],
             "loading": ["Batch", "evaluation_batches", "training_batches"],
             "sample": ["Dataset", "Sample"],
             "transforms": ["Augmentation", "ShrunkDataset", "augment"],

@@ -1,4 +1,4 @@
-"""The CRF's parameters learnt on the log-likelihood of fixed scores by L-BFGS (KK13)."""
+"""Parameters learnt on the log-likelihood of the marginals by L-BFGS (KK13): those of a CRF, or of unary and CRF."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call
 
 from densefield.errors import InputError
@@ -26,7 +26,7 @@ SCALE = 100.0  # of the loss for L-BFGS, whose first step has the length of the 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One evaluation of the loss: the mean over pixels, and the parameters."""
+    """One evaluation of the loss: the mean over pixels plus the penalty, and the parameters."""
 
     loss: float
     values: Mapping[str, float]
@@ -52,12 +52,36 @@ def learn_crf(
     watch
         Called after each evaluation.
     """
+    return learn(crf, source, evaluations=evaluations, watch=watch)
+
+
+def learn(
+    module: nn.Module,
+    source: ScoreSource,
+    *,
+    evaluations: int,
+    penalty: Callable[[Mapping[str, Tensor]], Tensor] | None = None,
+    watch: Callable[[Evaluation], None] | None = None,
+) -> float:
+    """Minimises the loss of a module (scores, image) → log marginals, in place; returns the lowest loss.
+
+    Parameters
+    ----------
+    module
+        A DenseCRF, or a module that computes the scores of one. Widths and weights of kernels stay within bounds.
+    source
+        The inputs of the module: scores, or what it computes scores from.
+    evaluations, watch
+        Those of `learn_crf`.
+    penalty
+        A function of the parameters, by name, that is added to the loss.
+    """
     if evaluations < 1:
         raise InputError(f"evaluations is {evaluations}, expected 1 or more.")
     pixels = sum(int((source[index].labels != VOID).sum()) for index in range(len(source)))
     if not pixels:
         raise InputError("no pixel of the learning images has a true label: there is nothing to learn from.")
-    learnt = {name: parameter for name, parameter in crf.named_parameters() if parameter.requires_grad}
+    learnt = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
     best_loss, best = math.inf, {name: parameter.detach().clone() for name, parameter in learnt.items()}
     done = 0
     optimiser = torch.optim.LBFGS(
@@ -75,7 +99,11 @@ def learn_crf(
             raise _EnoughError
         optimiser.zero_grad()
         within = {name: _bounded(name, parameter) for name, parameter in learnt.items()}
-        loss = _accumulate(crf, source, within, pixels)
+        loss = _accumulate(module, source, within, pixels)
+        if penalty is not None:
+            added = penalty(learnt)
+            (SCALE * added).backward()  # type: ignore[no-untyped-call]
+            loss += float(added.detach())
         excess = _excess(learnt, within)
         (SCALE * excess).backward()  # type: ignore[no-untyped-call]
         done += 1
@@ -112,13 +140,13 @@ class _EnoughError(Exception):
     """The maximum number of evaluations is reached."""
 
 
-def _accumulate(crf: DenseCRF, source: ScoreSource, parameters: Mapping[str, Tensor], pixels: int) -> float:
+def _accumulate(module: nn.Module, source: ScoreSource, parameters: Mapping[str, Tensor], pixels: int) -> float:
     """The loss of all images; SCALE times its gradients are back-propagated through the parameters."""
     leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
     total = 0.0
     for index in range(len(source)):
         scored = source[index]
-        log_q = functional_call(crf, leaves, (scored.scores[None], scored.image[None]))
+        log_q = functional_call(module, leaves, (scored.scores[None], scored.image[None]))
         loss = log_likelihood_loss(log_q, scored.labels[None], reduction="sum") / pixels
         loss.backward()  # type: ignore[no-untyped-call]
         total += float(loss.detach())
