@@ -122,6 +122,25 @@ def test_no_iterations_are_a_softmax() -> None:
     assert scores.grad is not None and bool(scores.grad.isfinite().all())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("inference", ["parallel", "convergent"])
+@pytest.mark.parametrize(
+    ("kernels", "shape"),
+    [([], (1, 3, 4, 5)), ([Spatial(2)], (0, 3, 4, 5)), ([Spatial(2)], (1, 3, 0, 5)), ([Spatial(2)], (2, 1, 4, 5))],
+    ids=["no kernels", "no images", "no pixels", "one class"],
+)
+def test_empty_problems_have_gradients_too(kernels: Any, shape: Any, inference: Any, dtype: str) -> None:
+    scores = random(*shape, seed=8).to(getattr(torch, dtype)).requires_grad_()
+    options = {"iterations": 50, "adjoint": "implicit", "inference": inference, "exclude_self": True}
+    log_q = DenseCRF(shape[1], kernels, **options).to(scores.dtype)(scores)
+    cotangent = random(*shape, seed=9).to(scores.dtype)
+    (slope,) = torch.autograd.grad(log_q, scores, cotangent)
+    assert slope.shape == scores.shape and bool(slope.isfinite().all())
+    if not kernels:  # that of log softmax
+        truth = cotangent - scores.softmax(1).detach() * cotangent.sum(1, keepdim=True)
+        assert torch.allclose(slope, truth, atol=1e-6)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_linear_solver_solves_random_systems(seed: int) -> None:
     rng = np.random.default_rng(9000 + seed)

@@ -20,7 +20,7 @@ Adjoint = Literal["store", "recompute", "implicit"]
 
 def infer(scores: Tensor, pairwise: Sequence[Pairwise[Tensor]], options: CRFOptions, adjoint: Adjoint) -> Tensor:
     """log q^T, (N, L), with gradients (paper, Eq. 5 and Learning)."""
-    if adjoint == "implicit" and options.iterations > 0:
+    if adjoint == "implicit" and options.iterations > 0 and pairwise:  # without kernels there is nothing to solve
         return implicit_mean_field(scores, pairwise, options)
     if options.inference == "convergent":
         return convergent_mean_field(scores, pairwise, options.iterations)
