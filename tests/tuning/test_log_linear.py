@@ -146,9 +146,11 @@ def test_the_joint_model_recovers_the_discs_better_than_its_parts():
 def test_l2_is_chosen_by_the_loss_on_held_out_images():
     options = FitOptions(("colour",), evaluations=6)
     fit = fit_log_linear(feature_images(Discs(4), options), options)
-    assert set(fit.held_out_losses) == set(L2) and fit.l2 == min(L2, key=lambda l2: fit.held_out_losses[l2])
+    for losses, chosen in ((fit.logistic_losses, fit.logistic_l2), (fit.joint_losses, fit.joint_l2)):
+        assert set(losses) == set(L2) and losses[chosen] == min(losses.values()) < max(losses.values())
+    assert fit.logistic_losses != fit.joint_losses
     given = fit_log_linear(feature_images(Discs(2), options), FitOptions(("colour",), l2=10.0, evaluations=6))
-    assert given.l2 == 10.0 and not given.held_out_losses
+    assert given.logistic_l2 == given.joint_l2 == 10.0 and not given.logistic_losses and not given.joint_losses
     assert float(given.logistic.weight.detach().abs().max()) < 0.05  # the penalty is strong
 
 

@@ -59,7 +59,7 @@ def fit_verb(
     ] = "matrix",
     evaluations: Annotated[
         int, typer.Option(min=1, help="Maximum number of evaluations of the likelihood for each model.")
-    ] = 60,
+    ] = 30,
     iterations: Annotated[int, typer.Option(min=1, max=1 << 20, help="Number of mean-field iterations.")] = 5,
     longest_side: Annotated[
         int, typer.Option(min=0, help="Shrink larger images to this side in pixels; 0 for no limit.")
@@ -113,7 +113,7 @@ def fit_verb(
     for name, comparison in result["comparisons"].items():
         title = f"joint and {name}, {len(result['test_images'])} test images"
         print_comparison({name: methods[name], "joint": methods["joint"]}, {"joint": comparison}, title)
-    print_result(f"{out / 'unary.json'} and crf.toml (l2 {result['l2']:g}, {result['seconds']} s)")
+    print_result(f"{out / 'unary.json'} and crf.toml (l2 {result['l2']['joint']:g}, {result['seconds']} s)")
     print_left_out(left_out, FLAGS)
     if left_out:
         raise typer.Exit(1)

@@ -24,7 +24,7 @@ from densefield.tuning.pixel_features import KINDS, FeatureKind, PixelFeatures
 
 Compatibility = Literal["potts", "per_label", "matrix"]
 
-L2 = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # of which the best on held-out images is chosen
+L2 = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # of which the best on held-out images is chosen
 _HELD_OUT = 4  # one of this many learning images is held out to choose it
 _PHOTO = 500.0  # the longest side in pixels that the widths of a hand-set CRF are for
 _START_WEIGHT = 1.0  # of both kernels when learning starts
@@ -39,7 +39,8 @@ class FitOptions:
     features
         Features of pixels: some of "colour", "texture" and "position", as in `PixelFeatures`.
     l2
-        λ of the penalty ½ λ ‖W‖² that is added to the mean loss of a pixel; None chooses it on held-out images.
+        λ of the penalty ½ λ ‖W‖² that is added to the mean loss of a pixel; None chooses it on held-out images, for
+        logistic regression and for the joint model each.
     compatibility
         What is learnt of each kernel: one weight ("potts"), one for each class, or a symmetric matrix of the classes.
     evaluations
@@ -53,7 +54,7 @@ class FitOptions:
     features: Sequence[FeatureKind] = KINDS
     l2: float | None = None
     compatibility: Compatibility = "matrix"
-    evaluations: int = 60
+    evaluations: int = 30
     iterations: int = 5
     longest_side: int = 0
 
@@ -69,7 +70,7 @@ class FitOptions:
 
 @dataclass(frozen=True)
 class LogLinearFit:
-    """The models of a fit, and λ.
+    """The models of a fit, and λ of each.
 
     Parameters
     ----------
@@ -77,16 +78,18 @@ class LogLinearFit:
         Logistic regression alone.
     joint
         Logistic regression and CRF, learnt together.
-    l2
+    logistic_l2, joint_l2
         λ, given or chosen.
-    held_out_losses
+    logistic_losses, joint_losses
         The mean of -log q on held-out images for each λ that was tried; empty if λ was given.
     """
 
     logistic: LogLinearModel
     joint: LogLinearModel
-    l2: float
-    held_out_losses: Mapping[float, float]
+    logistic_l2: float
+    joint_l2: float
+    logistic_losses: Mapping[float, float]
+    joint_losses: Mapping[float, float]
 
 
 def learn_log_linear(
@@ -154,24 +157,36 @@ def fit_log_linear(source: ScoreSource, options: FitOptions, progress: StageProg
 
     def regress(images: ScoreSource, l2: float, stage: str) -> LogLinearModel:
         model = new_model()
-        _learn(model, images, l2, options.evaluations, stage, progress)
+        _learn(model, images, l2, options.evaluations, f"logistic regression{stage}", progress)
         return model
 
-    losses: dict[float, float] = {}
-    if options.l2 is None:
-        held_out = range(_HELD_OUT - 1, len(source), _HELD_OUT)
-        if not len(held_out):
-            raise InputError(f"there are {len(source)} images, expected {_HELD_OUT} or more to choose l2: pass l2=.")
-        rest = Subset(source, sorted(set(range(len(source))) - set(held_out)))
-        for l2 in L2:
-            model = regress(rest, l2, f"logistic regression on three quarters, l2 {l2:g}")
-            losses[l2] = evaluate_images(UnaryScores(model, Subset(source, held_out)), None).negative_log_likelihood
-    l2 = options.l2 if options.l2 is not None else min(losses, key=lambda each: losses[each])
-    logistic = regress(source, l2, "logistic regression")
-    joint = new_model(start_crf(source, options, _START_WEIGHT, _START_WEIGHT))
-    joint.load_state_dict({**joint.state_dict(), **logistic.state_dict()})
-    _learn(joint, source, l2, options.evaluations, "logistic regression and CRF together", progress)
-    return LogLinearFit(logistic, joint, l2, losses)
+    def join(images: ScoreSource, start: LogLinearModel, l2: float, stage: str) -> LogLinearModel:
+        model = new_model(start_crf(source, options, _START_WEIGHT, _START_WEIGHT))
+        model.load_state_dict({**model.state_dict(), **start.state_dict()})
+        _learn(model, images, l2, options.evaluations, f"logistic regression and CRF together{stage}", progress)
+        return model
+
+    if options.l2 is not None:
+        logistic = regress(source, options.l2, "")
+        return LogLinearFit(logistic, join(source, logistic, options.l2, ""), options.l2, options.l2, {}, {})
+    held_out = range(_HELD_OUT - 1, len(source), _HELD_OUT)
+    if not len(held_out):
+        raise InputError(f"there are {len(source)} images, expected {_HELD_OUT} or more to choose l2: pass l2=.")
+    rest, judged = Subset(source, sorted(set(range(len(source))) - set(held_out))), Subset(source, held_out)
+
+    def loss(model: LogLinearModel) -> float:
+        return evaluate_images(UnaryScores(model, judged), model.crf).negative_log_likelihood
+
+    alone_losses: dict[float, float] = {}
+    joint_losses: dict[float, float] = {}
+    for l2 in L2:
+        stage = f" on three quarters of the images, l2 {l2:g}"
+        alone = regress(rest, l2, stage)
+        alone_losses[l2], joint_losses[l2] = loss(alone), loss(join(rest, alone, l2, stage))
+    alone_l2, joint_l2 = (min(each, key=each.__getitem__) for each in (alone_losses, joint_losses))
+    logistic = regress(source, alone_l2, "")
+    joint = join(source, logistic, joint_l2, "")
+    return LogLinearFit(logistic, joint, alone_l2, joint_l2, alone_losses, joint_losses)
 
 
 def start_crf(source: ScoreSource, options: FitOptions, *weights: float) -> DenseCRF:

@@ -80,8 +80,11 @@ def fit_and_compare(
         "about": dict(about or {}),
         "classes": list(learning.classes),
         "settings": json.loads(json.dumps(asdict(options))),
-        "l2": fit.l2,
-        "held_out_losses": {str(l2): loss for l2, loss in fit.held_out_losses.items()},
+        "l2": {"logistic regression": fit.logistic_l2, JOINT: fit.joint_l2},
+        "held_out_losses": {
+            name: {str(l2): loss for l2, loss in losses.items()}
+            for name, losses in (("logistic regression", fit.logistic_losses), (JOINT, fit.joint_losses))
+        },
         "learning_images": list(learning.ids),
         "test_images": list(test.ids),
         "crf": flat_values(dict(fit.joint.crf.named_parameters())),
