@@ -55,13 +55,13 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     tensors = [each for each in tree_flatten((args, kwargs))[0] if isinstance(each, torch.Tensor)]
     here = [each for each in tensors if isinstance(each, PretendTensor)]
     there = [each for each in tensors if not isinstance(each, PretendTensor) and each.ndim]
-    target = kwargs.get("device")
+    # In inference mode, to() comes as it was called, with the device as an argument.
+    target = kwargs.get("device", next((each for each in args if isinstance(each, torch.device)), None))
     copies = func in (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
     if here and there and not copies:
         raise RuntimeError(f"{func}: some tensors are on {DEVICE} and some on the CPU")
     is_here = bool(here) if target is None else torch.device(target) == DEVICE
-    if target is not None:
-        kwargs = {**kwargs, "device": torch.device("cpu")}
+    args, kwargs = tree_map_only(torch.device, lambda _: torch.device("cpu"), (args, kwargs))
     inner_args, inner_kwargs = tree_map_only(PretendTensor, lambda each: each.inner, (args, kwargs))
     result = func(*inner_args, **inner_kwargs)
     if func is torch.ops.aten.copy_.default:

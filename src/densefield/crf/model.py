@@ -213,7 +213,7 @@ class CRF:
         return q.reshape(len(q), *problem.shape)
 
     def problem_with_warnings(self, scores: Array, image: npt.NDArray[np.generic] | None, **inputs: Any) -> Problem:
-        """The `problem`, with warnings of doubtful scores and colours."""
+        """The `problem`, with warnings of doubtful scores and colours; parameters are those of solve()."""
         problem = build_problem(self.kernels, self.options, scores, image, **inputs)
         warn_of_scores(problem.scores)
         if image is not None and self.options.data_range is None:

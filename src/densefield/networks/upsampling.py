@@ -10,6 +10,8 @@ The network may see the image at another size. Both sizes cover the same picture
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
@@ -73,8 +75,8 @@ def _interpolated(scores: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     As two products of matrices with two weights in each row: on a CPU forward and backward passes take less than half
     the time of torch's interpolate.
     """
-    device = scores.device.type if scores.device.type != "meta" else "cpu"
-    with torch.autocast(device, enabled=False):
+    device = scores.device.type
+    with torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext():
         f = scores if scores.dtype == torch.float64 else scores.float()
         down, across = (
             _weights(places, count).to(f.device, f.dtype)
