@@ -56,7 +56,8 @@ def register(profiles: Sequence[EdgeProfile | None], most: float = np.inf) -> li
     candidates, places, mirrored = _candidates(len(known[0].weight))
     lengths = _lengths(candidates)
     allowed = lengths <= most
-    means = np.array([(_smoothed(each.strength)[_rows(each), places] * each.weight).sum(axis=1) for each in known])
+    flat = places + 2 * BINS * np.arange(places.shape[1])
+    means = np.array([np.take(_smoothed(each.strength) * each.weight[:, None], flat).sum(axis=1) for each in known])
     values = means - COST_OF_LENGTH * lengths
     best_sign = np.maximum(values, values[:, mirrored])
     share = np.array([each.length for each in known])
@@ -77,10 +78,6 @@ def register(profiles: Sequence[EdgeProfile | None], most: float = np.inf) -> li
 def _displacement(candidate: Array) -> Displacement:
     offset, x, y = candidate.tolist()
     return Displacement(offset, (x, y))
-
-
-def _rows(profile: EdgeProfile) -> Array:
-    return np.arange(len(profile.weight))
 
 
 def sharpness(profile: EdgeProfile, at: Displacement) -> float:
