@@ -152,7 +152,7 @@ def edge_band(edges: MaskEdges, roughness: Roughness | None, model: Model) -> Ed
     strength, width = parameters.strength(units), parameters.width(units) * edges.unit
     margins = edges.margins([[edges.unit * each for each in (at.offset, *at.shift)] for at in here.displacements])
     # If the image has no edges, no known pixel changes.
-    near = np.abs(margins.reshape(-1)) if roughness else np.full(margins.size, np.inf, np.float32)
+    near = np.full(margins.size, np.inf, np.float32) if roughness is None else np.abs(margins.reshape(-1))
     sigma_xy = parameters.sigma_xy(units) * edges.unit
     limit = BAND * width + SOURCES * sigma_xy
     if edges.unknown_distance is not None:
