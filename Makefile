@@ -7,7 +7,7 @@ NATIVE := CMakeLists.txt native $(wildcard native/* native/*/*)
 READY  := $(VENV)/.ready
 
 .DELETE_ON_ERROR:
-.PHONY: demo picture test pytest test-slow lint docs wheel stress fuzz soak clean
+.PHONY: demo picture test pytest test-slow coverage lint docs linkcheck wheel stress fuzz soak clean
 
 # Other scenes and weights: make demo SEED=1.
 SEED ?= 0
@@ -26,14 +26,24 @@ pytest: $(READY)
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
 
+# The lines and branches of the Python code that tests reach; the page is in build/coverage.
+coverage: $(READY)
+	$(BIN)/python -m pytest -n 2 --cov=densefield --cov-branch --cov-report=term:skip-covered --cov-report=html:build/coverage
+
 lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
+# Pages run their examples, and load nothing from other servers.
 docs: $(READY)
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/check_offline.py docs/_build/html
+
+# Links to other servers; needs the network, so no check depends on it.
+linkcheck: $(READY)
+	$(BIN)/python -m sphinx -q -b linkcheck -D plot_gallery=0 docs docs/_build/linkcheck
 
 # Builds the sdist, the wheel out of it, and tests that wheel with no compiler in reach.
 wheel: $(READY)
@@ -59,7 +69,7 @@ stress:
 	done
 
 clean:
-	rm -rf $(VENV) build dist demo docs/_build .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist demo docs/_build docs/generated .mypy_cache .pytest_cache .ruff_cache
 
 # Torch comes first and pinned. The build tools come before densefield because it is built without
 # isolation: the build directory stays valid, so that a change in native/ recompiles only what it touches.

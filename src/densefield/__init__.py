@@ -2,7 +2,7 @@
 
 The names below suffice to start. The rest is in subpackages: `filters`, `crf`, `refinement`, `diagnose`, `nn`,
 `networks`, `images`, `datasets`, `scenes`, `metrics`, `runs`, `training`, `tuning`, `evaluation`, `report`,
-`structured` and `pydensecrf`.
+`structured`, `volumes`, `pydensecrf` and `integrations`.
 
 Names and subpackages are imported on first use: `import densefield` is quick, and NumPy users never import torch.
 """
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from densefield.errors import InputWarning as InputWarning
     from densefield.nn.dense_crf import DenseCRF as DenseCRF
     from densefield.nn.segmenter import Segmenter as Segmenter
+    from densefield.refinement.propagate import propagate as propagate
     from densefield.refinement.refine import refine as refine
+    from densefield.training.entry import train as train
 
     __version__: str
 
@@ -38,12 +40,14 @@ _modules = {
     "crf.kernels": ["Bilateral", "Custom", "Kernel", "Spatial"],
     "crf.model": ["CRF"],
     "crf.problem": ["Solution"],
+    "refinement.propagate": ["propagate"],
     "refinement.refine": ["refine"],
     "diagnose.explain": ["explain"],
     "diagnose.result": ["Finding"],
     "errors": ["DensefieldError", "InputError", "InputTypeError", "InputWarning"],
     "nn.dense_crf": ["DenseCRF"],
     "nn.segmenter": ["Segmenter"],
+    "training.entry": ["train"],
 }
 _get, _, _names = lazy_exports("densefield", _modules)
 _SUBPACKAGES = (
@@ -53,6 +57,7 @@ _SUBPACKAGES = (
     "evaluation",
     "filters",
     "images",
+    "integrations",
     "metrics",
     "networks",
     "nn",
@@ -64,6 +69,7 @@ _SUBPACKAGES = (
     "structured",
     "training",
     "tuning",
+    "volumes",
 )
 
 __all__ = ["__version__", *_names]

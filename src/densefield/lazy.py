@@ -1,21 +1,57 @@
-"""Package attributes that are imported on first use."""
+"""Package attributes and optional dependencies that are imported on first use."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 
 # Optional dependency → its name for users, and the command that installs it.
 _INSTALL = {
     "torch": ("torch", "pip install 'densefield[torch]'"),
     "PIL": ("Pillow", "pip install pillow"),
+    "lightning_fabric": ("Lightning Fabric", "pip install 'densefield[train]'"),
+    "pydantic": ("pydantic", "pip install 'densefield[train]'"),
+    "lightning": ("Lightning", "pip install 'densefield[lightning]'"),
+    "monai": ("MONAI", "pip install 'densefield[monai]'"),
+    "transformers": ("transformers", "pip install 'densefield[transformers]'"),
+    "nibabel": ("nibabel", "pip install 'densefield[nifti]'"),
+    "pydicom": ("pydicom", "pip install 'densefield[dicom]'"),
+    "rasterio": ("rasterio", "pip install 'densefield[geotiff]'"),
+    "tifffile": ("tifffile", "pip install 'densefield[tiff]'"),
+    "zarr": ("zarr", "pip install 'densefield[zarr]'"),
 }
+
+
+def optional_module(name: str, purpose: str) -> ModuleType:
+    """Imports an optional dependency; a missing one is an error that says how to install it.
+
+    Parameters
+    ----------
+    name
+        The module.
+    purpose
+        What it is needed for, as the subject of the message.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise _missing(name, purpose) from error
+
+
+def _missing(name: str, purpose: str) -> ModuleNotFoundError:
+    dependency, command = _INSTALL[name]
+    return ModuleNotFoundError(
+        f"{purpose} needs {dependency}, which is not installed. Install it with: {command}", name=name
+    )
 
 
 def lazy_exports(
     package: str, modules: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a package whose modules need torch or Pillow.
+    """`__getattr__`, `__dir__` and `__all__` of a package whose modules need torch, Pillow or other optional libraries.
 
     Parameters
     ----------
@@ -32,12 +68,9 @@ def lazy_exports(
         try:
             return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
         except ModuleNotFoundError as error:
-            if error.name not in _INSTALL:
+            library = (error.name or "").partition(".")[0]
+            if library not in _INSTALL:
                 raise
-            dependency, command = _INSTALL[error.name]
-            raise ModuleNotFoundError(
-                f"{package}.{name} needs {dependency}, which is not installed. Install it with: {command}",
-                name=error.name,
-            ) from error
+            raise _missing(library, f"{package}.{name}") from error
 
     return get, lambda: sorted(homes), list(homes)

@@ -27,6 +27,7 @@ from densefield.cli.messages import print_message, print_result
 from tests.support.tiny_run import write_tiny_run
 
 NAMES = ("[/red]x", "<script>alert(1)</script>", "$\\frac$ \x1b[31mred")
+SCRIPT = r'<script(?: type="application/json"(?: class="picture"| id="gallery")?)?>'
 LINE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
@@ -171,7 +172,8 @@ def test_names_of_classes_and_runs_are_escaped(scored):
     lines_of(answer)
     page = (scored / "page.html").read_text(encoding="utf-8")
     assert answer.exit_code == 0 and "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-    assert "<script" not in page and "<b>run" not in page and "&lt;b&gt;run[red]" in page
+    assert "<script>alert" not in page and "<b>run" not in page and "&lt;b&gt;run[red]" in page
+    assert page.count("</script>") == page.count("<script") == len(re.findall(SCRIPT, page))
 
 
 def test_a_case_from_outside_the_folder_is_not_embedded(scored):
@@ -182,6 +184,9 @@ def test_a_case_from_outside_the_folder_is_not_embedded(scored):
     Image.new("RGB", (64, 64), (255, 0, 255)).save(scored / "secret.png")
     shutil.copy(scored / "secret.png", out / "cases" / "copy.png")
     (out / "cases" / "link.png").symlink_to(scored / "secret.png")
+    (out / "cases" / "link.npz").symlink_to(scored / "secret.npz")
+    for path in out.glob("cases/i*.npz"):  # without them the pictures of cases are shown
+        path.unlink()
     for name in ("../../secret", str(scored / "secret"), "link", "a\0b"):
         case = {"id": name, "kind": "good", "labels": [1]}
         case |= {metric: {"network": 0.1, "crf": 0.2} for metric in ("mean_iou", "pixel_accuracy")}

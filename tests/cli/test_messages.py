@@ -75,7 +75,7 @@ def test_warnings_are_printed_as_lines_inside_the_context_only(capsys):
 @pytest.mark.parametrize("argument", [*FLAGS, *FLAGS_OF_KERNELS])
 def test_every_translated_argument_exists_in_the_library(argument):
     """Every phrase of the table must occur in a message of the library."""
-    folders = [PACKAGE / name for name in ("images", "diagnose", "io", "crf", "filters", "refinement")]
+    folders = [PACKAGE / name for name in ("images", "volumes", "diagnose", "io", "crf", "filters", "refinement")]
     files = [path for folder in folders for path in folder.glob("*.py")]
     constants = (
         node.value

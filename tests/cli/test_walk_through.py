@@ -81,4 +81,4 @@ def test_the_documentation_lists_every_command():
     from densefield.cli.app import app
 
     verbs = [command.name for command in app.registered_commands] + [group.name for group in app.registered_groups]
-    assert len(verbs) == 8 and all(f"| `densefield {verb}` |" in PAGE for verb in verbs)
+    assert len(verbs) == 10 and all(f"| `densefield {verb}` |" in PAGE for verb in verbs)

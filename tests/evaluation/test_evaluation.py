@@ -23,6 +23,7 @@ from densefield.metrics import SegmentationMetrics
 from densefield.nn.dense_crf import DenseCRF
 from tests.support.scored_scenes import SIZE, ScoredScenes
 
+ENLARGED = 9  # the factor by which pictures of small images are enlarged to 240 pixels or more
 KERNELS = (Spatial(2, weight=1), Bilateral(12, 20, weight=2))
 
 
@@ -63,7 +64,7 @@ def test_the_metrics_equal_segmentation_metrics(evaluated):
 
 def test_the_file_holds_the_returned_result(evaluated):
     result, folder = evaluated
-    assert json.loads((folder / "result.json").read_text()) == json.loads(json.dumps(result))
+    assert json.loads((folder / "result.json").read_text()) == json.loads(json.dumps(result.content))
     assert result["comparison"]["mean_iou"]["difference"] > 0 and result["verdict"].startswith("The CRF helps")
 
 
@@ -106,7 +107,7 @@ def test_the_cases_have_the_largest_gains_and_losses(evaluated):
         gain = case["pixel_accuracy"]["crf"] - case["pixel_accuracy"]["network"]
         assert gain == pytest.approx(gains[case["id"]], abs=1e-6)  # the mean above is in float32
         with Image.open(folder / "cases" / f"{case['id']}.png") as picture:
-            assert picture.size == (4 * SIZE + 6, SIZE)
+            assert picture.size == (4 * ENLARGED * SIZE + 6, ENLARGED * SIZE)
     assert not [case for case in result["cases"] if case["kind"] == "worsened"]  # the CRF improves all of these
 
 
@@ -139,7 +140,7 @@ def test_a_network_alone_needs_no_crf(tmp_path):
     assert list(result["methods"]) == ["network"] and "comparison" not in result
     assert {case["kind"] for case in result["cases"]} == {"good"} and len(result["cases"]) == 3
     with Image.open(tmp_path / "cases" / f"{result['cases'][0]['id']}.png") as picture:
-        assert picture.size == (3 * SIZE + 4, SIZE)  # image, truth, network
+        assert picture.size == (3 * ENLARGED * SIZE + 4, ENLARGED * SIZE)  # image, truth, network
 
 
 def test_one_image_has_metrics_but_no_interval(tmp_path):
@@ -156,7 +157,7 @@ def test_methods_are_network_and_crf(tmp_path, methods):
 
 def test_without_a_crf_the_crf_method_is_rejected(tmp_path):
     with pytest.raises(InputError, match=r'there is no CRF to evaluate: pass crf=, or methods=\("network",\)'):
-        evaluate(ScoredScenes(2), None, tmp_path)
+        evaluate(ScoredScenes(2), None, tmp_path, ("network", "crf"))
 
 
 def test_an_invalid_state_file_is_named(tmp_path):

@@ -91,8 +91,8 @@ def test_top_layers_of_other_modules_are_given_by_name():
 
 
 def test_a_module_with_unknown_top_layers_raises_and_lists_its_layers():
-    network = as_network(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 2, 1)))
-    with pytest.raises(InputError, match=r"layers of NetworkAdapter.*top=\[…\].*module.0, module.1"):
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 2, 1))
+    with pytest.raises(InputError, match=r"layers of Sequential.*top=\[…\].*0, 1"):
         parameter_groups(network)
 
 

@@ -146,7 +146,7 @@ def test_held_out_images_are_not_trained_on(tiny, tmp_path):
     train, val = build_datasets(config)
     assert val.ids == (TRAIN[0], TRAIN[1]) and train.ids == (TRAIN[2],)
     assert val[0].image.shape[1] == 5 and val[0].image.shape[:2] == val[0].labels.shape
-    assert open_split(config.data, "val").ids == VAL  # the validation split stays complete
+    assert open_split(config, "val").ids == VAL  # the validation split stays complete
 
 
 def test_not_all_images_can_be_held_out(tiny, tmp_path):
@@ -154,7 +154,7 @@ def test_not_all_images_can_be_held_out(tiny, tmp_path):
     with pytest.raises(InputError, match=r"data\.held_out is 9, but train has 3 images"):
         build_datasets(with_voc(tiny, root, "data.held_out=9"))
     with pytest.raises(InputError, match="no images are held out"):
-        open_split(with_voc(tiny, root).data, "held_out")
+        open_split(with_voc(tiny, root), "held_out")
 
 
 def write_folder(root, *names):
@@ -172,7 +172,7 @@ def test_a_folder_without_split_lists_is_trained_on_without_held_out_images(tiny
     config = read_config(tiny, ["data.kind=folder", f"data.root={root}", "data.held_out=2"])
     train, val = build_datasets(config)
     assert train.ids == ("b", "c", "e", "f") and val.ids == ("a", "d")
-    assert open_split(config.data, default_split(config.data)).ids == val.ids  # the split of the evaluation
+    assert open_split(config, default_split(config.data)).ids == val.ids  # the split of the evaluation
     explicit = read_config(tiny, ["data.kind=folder", f"data.root={root}", "data.held_out=2", "data.val=held_out"])
     assert build_datasets(explicit)[1].ids == val.ids and default_split(explicit.data) == "held_out"
 

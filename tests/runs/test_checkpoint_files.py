@@ -25,7 +25,7 @@ from densefield.runs.build import build_segmenter
 from densefield.runs.checkpoint import TrainingState, load_segmenter, read_checkpoint, start_from, write_checkpoint
 from densefield.runs.checkpoint_checks import content_digest
 from densefield.runs.settings import read_config
-from densefield.training.loop import train
+from densefield.training.entry import train_config
 from tests.training.test_resuming import same
 
 
@@ -38,7 +38,7 @@ def made(tmp_path_factory):
     settings = folder / "tiny.toml"
     settings.write_text(TINY, encoding="utf-8")
     torch.set_num_threads(1)
-    train(read_config(settings, ["training.steps=4", "training.checkpoint_every=2"]), folder / "run")
+    train_config(read_config(settings, ["training.steps=4", "training.checkpoint_every=2"]), folder / "run")
     return settings, folder / "run" / "checkpoints" / "previous.pt"
 
 
@@ -175,7 +175,7 @@ def test_the_state_of_another_optimiser_is_rejected_when_a_run_is_resumed(made, 
     torch.save(content | {"sha256": content_digest(content)}, last)
     config = read_config(settings, ["training.steps=4", "training.checkpoint_every=2"])
     with pytest.raises(InputError, match=r"last\.pt: optimizer: ") as caught:
-        train(config, tmp_path / "run", resume=True)
+        train_config(config, tmp_path / "run", resume=True)
     assert "\n" not in str(caught.value)
 
 
@@ -186,7 +186,7 @@ def test_learning_rates_of_a_checkpoint_do_not_replace_the_settings(made, tmp_pa
     for name, each in (("good", read_checkpoint(path)), ("odd", content)):
         (tmp_path / name / "checkpoints").mkdir(parents=True)
         torch.save(each | {"sha256": content_digest(each)}, tmp_path / name / "checkpoints" / "last.pt")
-        train(config, tmp_path / name, resume=True)
+        train_config(config, tmp_path / name, resume=True)
     ends = [read_checkpoint(tmp_path / name / "checkpoints" / "last.pt") for name in ("good", "odd")]
     assert same(ends[0], ends[1])
 

@@ -40,8 +40,8 @@ def test_saved_logits_are_resized_to_the_image_like_torch(tmp_path):
     "logits, message",
     [
         (np.zeros((2, 4, 4), np.float32), r"shape \(2, 4, 4\), expected \(3, rows, columns\)"),
-        (np.zeros((4, 5, 3), np.float32), r"The classes are its last axis: save numpy\.moveaxis\(scores, -1, 0\)"),
-        (np.zeros((1, 3, 4, 5), np.float32), r"shape \(1, 3, 4, 5\), expected .* Save scores\[0\]"),
+        (np.zeros((4, 5, 3), np.float32), r"The classes are its last axis: use numpy\.moveaxis\(scores, -1, 0\)"),
+        (np.zeros((1, 3, 4, 5), np.float32), r"shape \(1, 3, 4, 5\), expected .* Use scores\[0\]"),
         (np.zeros((3, 0, 4), np.float32), r"shape \(3, 0, 4\)"),
         (np.zeros((3, 4, 4), np.int64), "holds int64, expected scores in floating point numbers"),
         (np.full((3, 4, 4), np.nan), "NaN or infinity"),

@@ -76,7 +76,7 @@ def test_all_errors_are_listed_together(write):
         "optimizer.lr_rest: is -1; should be greater than 0",
         "training.steps: is 0; should be greater than or equal to 1",
         "extra: unknown key, expected data, network, crf, optimizer, training",
-        "data.kind: is \"coco\"; should be 'voc2012', 'folder' or 'scenes'",
+        'data.kind: is "coco", expected voc2012, folder, scenes, or a function that returns the dataset',
         "training.batch: is true; should be a valid integer",
         "'nonsense': expected section.key=value",
         "crf.halo: is 9; should be less than or equal to 8",

@@ -24,8 +24,8 @@ from densefield.runs.distributed import LostProcess, naming_lost_processes, proc
 from densefield.runs.settings import read_config
 from densefield.runs.stopping import Terminated
 from densefield.training import loop
+from densefield.training.entry import train_config
 from densefield.training.log import read_log
-from densefield.training.loop import train
 from tests.training.test_resuming import same
 
 LAST = Path("checkpoints", "last.pt")
@@ -61,7 +61,7 @@ def options(settings: list[str]) -> list[str]:
 @pytest.mark.parametrize("step", [1, 2, 3, 5])
 def test_sigterm_ends_a_run_after_the_step_and_resuming_gives_the_same_result(tiny, tmp_path, monkeypatch, step):
     config = read_config(tiny)
-    train(config, tmp_path / "whole")
+    train_config(config, tmp_path / "whole")
     true_step, count = loop.training_step, iter(range(1, 100))
 
     def signalled(*arguments):
@@ -75,10 +75,10 @@ def test_sigterm_ends_a_run_after_the_step_and_resuming_gives_the_same_result(ti
         with pytest.raises(
             Terminated, match=rf"stopped by SIGTERM after step {step} of 6; the checkpoint is .*last\.pt"
         ):
-            train(config, tmp_path / "stopped")
+            train_config(config, tmp_path / "stopped")
     assert signal.getsignal(signal.SIGTERM) == before
     assert read_checkpoint(tmp_path / "stopped" / LAST)["step"] == step
-    train(config, tmp_path / "stopped", resume=True)
+    train_config(config, tmp_path / "stopped", resume=True)
     for name in (LAST, Path("checkpoints", "best.pt")):
         assert same(read_checkpoint(tmp_path / "stopped" / name), read_checkpoint(tmp_path / "whole" / name))
     logs = [[{**row, "images_per_second": ""} for row in read_log(tmp_path / name)] for name in ("stopped", "whole")]
@@ -90,7 +90,7 @@ def test_sigterm_at_the_last_step_changes_nothing(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(
         loop, "training_step", lambda *rest: [true_step(*rest), os.kill(os.getpid(), signal.SIGTERM)][0]
     )
-    assert 0 <= train(read_config(tiny, ["training.steps=1"]), tmp_path / "run").iou <= 1
+    assert 0 <= train_config(read_config(tiny, ["training.steps=1"]), tmp_path / "run").iou <= 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no groups of processes")

@@ -20,7 +20,7 @@ from densefield.nn.dense_crf import DenseCRF
 from densefield.runs.checkpoint import load_segmenter, read_checkpoint
 from densefield.runs.scored_images import Cached, Shrunk, open_scores
 from densefield.runs.settings import config_from, read_config, to_toml
-from densefield.training.loop import train
+from densefield.training.entry import train_config
 from densefield.tuning import TuningOptions, tune_crf
 from tests.training.test_resuming import last, same, stopping_at
 from tests.training.test_several_processes import train_on_two
@@ -41,7 +41,7 @@ def head(checkpoint):
 @pytest.fixture
 def second(tiny, tmp_path) -> list[str]:
     """Settings of stage 2 after a short stage 1."""
-    train(read_config(tiny, [*EMBEDDING, "training.steps=2"]), tmp_path / "one")
+    train_config(read_config(tiny, [*EMBEDDING, "training.steps=2"]), tmp_path / "one")
     return [*EMBEDDING, "training.stage=2", f"training.start_from={tmp_path / 'one'}"]
 
 
@@ -54,7 +54,7 @@ def test_one_width_is_that_of_every_channel(tiny):
 
 
 def test_stage_1_leaves_the_embedding_and_stage_2_learns_it(tiny, tmp_path, second):
-    train(read_config(tiny, second), tmp_path / "two")
+    train_config(read_config(tiny, second), tmp_path / "two")
     torch.manual_seed(3391)  # the seed of the settings
     from densefield.runs.build import build_segmenter
 
@@ -68,10 +68,10 @@ def test_stage_1_leaves_the_embedding_and_stage_2_learns_it(tiny, tmp_path, seco
 
 def test_a_stopped_run_resumes_to_the_same_result(tiny, tmp_path, second, monkeypatch):
     config = read_config(tiny, second)
-    train(config, tmp_path / "whole")
+    train_config(config, tmp_path / "whole")
     with stopping_at(monkeypatch, 4):
-        train(config, tmp_path / "stopped")
-    train(config, tmp_path / "stopped", resume=True)
+        train_config(config, tmp_path / "stopped")
+    train_config(config, tmp_path / "stopped", resume=True)
     assert same(last(tmp_path / "stopped"), last(tmp_path / "whole"))
 
 
@@ -81,7 +81,7 @@ def test_two_processes_learn_the_same(tiny, tmp_path):
         more = [] if start is None else [f"training.start_from={tmp_path / start}"]
         changes = [*EMBEDDING, "training.steps=2", *settings, *more]
         name = "one" if start is None else "two"
-        train(read_config(tiny, changes), tmp_path / name)
+        train_config(read_config(tiny, changes), tmp_path / name)
         train_on_two(tiny, tmp_path / f"{name}-on-two", *changes)
         here, there = (last(tmp_path / each)["model"] for each in (name, f"{name}-on-two"))
         for key, value in here.items():  # float32 sums in another order
@@ -89,20 +89,20 @@ def test_two_processes_learn_the_same(tiny, tmp_path):
 
 
 def test_a_run_without_an_embedding_gives_the_other_weights(tiny, tmp_path, capsys):
-    train(read_config(tiny, ["training.steps=2"]), tmp_path / "plain")
+    train_config(read_config(tiny, ["training.steps=2"]), tmp_path / "plain")
     settings = [*EMBEDDING, "training.stage=2", "training.steps=1", f"training.start_from={tmp_path / 'plain'}"]
-    train(read_config(tiny, settings), tmp_path / "two")
+    train_config(read_config(tiny, settings), tmp_path / "two")
     assert "it has no embedding, which starts at random" in "".join(capsys.readouterr())
     with pytest.raises(
         InputError, match=r"has no embedding, and network\.frozen is true, so that it would stay random"
     ):
-        train(read_config(tiny, [*settings, "network.frozen=true"]), tmp_path / "frozen")
+        train_config(read_config(tiny, [*settings, "network.frozen=true"]), tmp_path / "frozen")
     assert not (tmp_path / "frozen").exists()
 
 
 def test_evaluation_prediction_and_tuning_of_a_run(tiny, tmp_path, second):
     run = tmp_path / "two"
-    found = train(read_config(tiny, [*second, "training.steps=3"]), run)
+    found = train_config(read_config(tiny, [*second, "training.steps=3"]), run)
     opened = open_scores(run)
     result = evaluate_images(opened.source, opened.crf)
     assert float(result.mean_iou) == pytest.approx(found.iou, rel=1e-6)
@@ -172,5 +172,5 @@ def test_other_combinations_are_rejected_before_anything_is_written(tiny, settin
 
 
 def test_the_kernel_can_be_frozen(tiny, tmp_path, second):
-    train(read_config(tiny, [*second, "training.steps=1", "crf.freeze=['embedding.*']"]), tmp_path / "two")
+    train_config(read_config(tiny, [*second, "training.steps=1", "crf.freeze=['embedding.*']"]), tmp_path / "two")
     assert read_checkpoint(tmp_path / "two")["model"]["crf.embedding.log_weight"].exp() == pytest.approx(2.0, rel=1e-6)

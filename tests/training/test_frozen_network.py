@@ -16,7 +16,7 @@ from densefield.errors import InputError
 from densefield.networks.small import SmallNetwork
 from densefield.runs.checkpoint import read_checkpoint
 from densefield.runs.settings import read_config
-from densefield.training.loop import train
+from densefield.training.entry import train_config
 from tests.training.test_resuming import last, same, stopping_at
 from tests.training.test_several_processes import train_on_two
 
@@ -25,7 +25,7 @@ WITH_BATCHES = "network.options={width = 32, norm = 'batch'}"
 
 
 def settings(tiny, tmp_path) -> list[str]:
-    train(read_config(tiny, ["training.steps=2", WITH_BATCHES]), tmp_path / "one")
+    train_config(read_config(tiny, ["training.steps=2", WITH_BATCHES]), tmp_path / "one")
     start = f"training.start_from={tmp_path / 'one'}"
     return ["training.stage=2", start, "network.frozen=true", WITH_BATCHES, "training.steps=4"]
 
@@ -35,7 +35,7 @@ def parts(checkpoint, name):
 
 
 def test_the_network_keeps_every_bit_and_the_crf_is_learnt(tiny, tmp_path):
-    train(read_config(tiny, settings(tiny, tmp_path)), tmp_path / "frozen")
+    train_config(read_config(tiny, settings(tiny, tmp_path)), tmp_path / "frozen")
     before, after = read_checkpoint(tmp_path / "one"), last(tmp_path / "frozen")
     assert parts(before, "network") and any("running_mean" in name for name in parts(before, "network"))
     assert same(parts(after, "network"), parts(before, "network"))
@@ -56,25 +56,25 @@ def test_the_network_is_in_evaluation_mode_and_has_no_graph(tiny, tmp_path, monk
 
     changes = settings(tiny, tmp_path)
     monkeypatch.setattr(SmallNetwork, "coarse_scores", scores)
-    train(read_config(tiny, [*changes, "training.validate_every=2"]), tmp_path / "frozen")
+    train_config(read_config(tiny, [*changes, "training.validate_every=2"]), tmp_path / "frozen")
     assert len(seen) > 8 and set(seen) == {(False, False)}
     seen.clear()
-    train(read_config(tiny, [*changes, "network.frozen=false"]), tmp_path / "joint")
+    train_config(read_config(tiny, [*changes, "network.frozen=false"]), tmp_path / "joint")
     assert (True, True) in seen and (False, False) in seen  # steps and validations
 
 
 def test_a_stopped_run_resumes_to_the_same_result(tiny, tmp_path, monkeypatch):
     config = read_config(tiny, settings(tiny, tmp_path))
-    train(config, tmp_path / "whole")
+    train_config(config, tmp_path / "whole")
     with stopping_at(monkeypatch, 4):
-        train(config, tmp_path / "stopped")
-    train(config, tmp_path / "stopped", resume=True)
+        train_config(config, tmp_path / "stopped")
+    train_config(config, tmp_path / "stopped", resume=True)
     assert same(last(tmp_path / "stopped"), last(tmp_path / "whole"))
 
 
 def test_two_processes_learn_the_same_crf(tiny, tmp_path):
     changes = settings(tiny, tmp_path)
-    train(read_config(tiny, changes), tmp_path / "one-process")
+    train_config(read_config(tiny, changes), tmp_path / "one-process")
     train_on_two(tiny, tmp_path / "two", *changes)
     one, two = (last(tmp_path / name) for name in ("one-process", "two"))
     assert same(parts(one, "network"), parts(two, "network"))
@@ -97,7 +97,7 @@ def test_settings_that_learn_nothing_are_rejected(tiny, changes, message):
 
 def test_a_frozen_network_in_stage_1_is_rejected_before_anything_is_written(tiny, tmp_path):
     with pytest.raises(InputError, match=r"network\.frozen is true in stage 1.*set training\.stage=2"):
-        train(read_config(tiny, ["network.frozen=true"]), tmp_path / "run")
+        train_config(read_config(tiny, ["network.frozen=true"]), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -30,8 +30,9 @@ from densefield.runs.scored_images import NetworkScores, open_scores
 from densefield.runs.settings import read_config
 from densefield.runs.splits import build_datasets, evenly_spread
 from densefield.training import loop
+from densefield.training.entry import train_config
 from densefield.training.log import COLUMNS
-from densefield.training.loop import Diverged, train, training_step
+from densefield.training.loop import Diverged, training_step
 from densefield.training.optimizer import build_optimizer, build_schedule
 
 
@@ -160,8 +161,8 @@ no_optimizer = pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler
 class TestRun:
     def test_two_stages_write_settings_logs_and_checkpoints(self, tiny, tmp_path):
         one, two = tmp_path / "one", tmp_path / "two"
-        best = train(read_config(tiny), one)
-        train(read_config(tiny, ["training.stage=2", f"training.start_from={one}"]), two)
+        best = train_config(read_config(tiny), one)
+        train_config(read_config(tiny, ["training.stage=2", f"training.start_from={one}"]), two)
 
         table = rows(one)
         assert [row["step"] for row in table] == list("123456")
@@ -192,7 +193,7 @@ class TestRun:
             found = iter([Validation(0.5, 0.4), Validation(0.7, 0.6), Validation(0.6, 0.3)])
             monkeypatch.setattr(loop, "validate", lambda *_, found=found: next(found))
             settings = ["training.steps=6", "training.validate_every=2", "data.train_iou_images=0"]
-            assert train(read_config(tiny, [*settings, f"training.best_by={by}"]), tmp_path / by) == best
+            assert train_config(read_config(tiny, [*settings, f"training.best_by={by}"]), tmp_path / by) == best
             assert read_checkpoint(tmp_path / by)["step"] == step
             assert read_checkpoint(tmp_path / by)["best"] == list(best)
 
@@ -200,7 +201,7 @@ class TestRun:
         """In evaluation mode and without augmentation: they can be computed from the checkpoint afterwards."""
         settings = ["training.steps=2", "training.validate_every=2", "data.train_iou_images=4"]
         config = read_config(tiny, settings)
-        train(config, tmp_path / "run")
+        train_config(config, tmp_path / "run")
         segmenter, _ = load_segmenter(tmp_path / "run" / "checkpoints" / "last.pt")
         fixed = evenly_spread(build_datasets(config)[0], 4)
         assert fixed.ids == tuple(f"scene_{number:06d}" for number in (0, 2, 5, 7))
@@ -210,14 +211,14 @@ class TestRun:
         assert float(row["train_nll"]) == pytest.approx(result.negative_log_likelihood, rel=1e-5)
 
     def test_without_training_images_to_measure_there_are_no_training_metrics(self, tiny, tmp_path):
-        train(read_config(tiny, ["training.steps=1", "data.train_iou_images=0"]), tmp_path / "run")
+        train_config(read_config(tiny, ["training.steps=1", "data.train_iou_images=0"]), tmp_path / "run")
         (row,) = rows(tmp_path / "run")
         assert row["iou"] and row["nll"] and not row["train_iou"] and not row["train_nll"]
 
     def test_the_validation_metrics_are_those_of_the_evaluation(self, tiny, tmp_path):
-        train(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
+        train_config(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
         changes = ["training.stage=2", f"training.start_from={tmp_path / 'one'}", "crf.test_iterations=9"]
-        best = train(read_config(tiny, changes), tmp_path / "two")
+        best = train_config(read_config(tiny, changes), tmp_path / "two")
         opened = open_scores(tmp_path / "two")
         assert opened.crf.options.iterations == 9
         result = evaluate_images(opened.source, opened.crf)
@@ -228,10 +229,10 @@ class TestRun:
 
     def test_stage_2_starts_from_the_best_weights_of_stage_1(self, tiny, tmp_path, monkeypatch):
         one = tmp_path / "one"
-        train(read_config(tiny, ["training.steps=2"]), one)
+        train_config(read_config(tiny, ["training.steps=2"]), one)
         seen = []
         monkeypatch.setattr(loop, "training_step", lambda f, model, *_: seen.append(model.state_dict()) or 1.0)
-        train(
+        train_config(
             read_config(tiny, ["training.stage=2", f"training.start_from={one}", "training.steps=1"]), tmp_path / "two"
         )
         stage1 = read_checkpoint(one)["model"]
@@ -239,15 +240,15 @@ class TestRun:
 
     def test_a_crf_is_loaded_from_a_run_that_has_one(self, tiny, tmp_path, monkeypatch):
         one, two, three = (tmp_path / name for name in ("one", "two", "three"))
-        train(read_config(tiny, ["training.steps=1"]), one)
-        train(read_config(tiny, ["training.stage=2", f"training.start_from={one}"]), two)
+        train_config(read_config(tiny, ["training.steps=1"]), one)
+        train_config(read_config(tiny, ["training.stage=2", f"training.start_from={one}"]), two)
         seen = []
         monkeypatch.setattr(loop, "training_step", lambda f, model, *_: seen.append(model.state_dict()) or 1.0)
-        train(read_config(tiny, ["training.stage=2", f"training.start_from={two}"]), three)
+        train_config(read_config(tiny, ["training.stage=2", f"training.start_from={two}"]), three)
         assert torch.equal(seen[0]["crf.bilateral.log_sigma"], read_checkpoint(two)["model"]["crf.bilateral.log_sigma"])
 
     def test_the_loss_falls(self, tiny, tmp_path):
-        train(
+        train_config(
             read_config(tiny, ["training.steps=40", "training.validate_every=40", "training.seed=77"]), tmp_path / "run"
         )
         losses = [float(row["loss"]) for row in rows(tmp_path / "run")]
@@ -263,17 +264,17 @@ class TestErrors:
         if stage == 1 and "crf" in rate:
             pytest.skip("there is no CRF in stage 1")
         one, run = tmp_path / "one", tmp_path / "run"
-        train(read_config(tiny, ["training.steps=1"]), one)
+        train_config(read_config(tiny, ["training.steps=1"]), one)
         settings = [f"training.stage={stage}", f"training.start_from={one}", "training.steps=9"]
         settings += [f"optimizer.{rate}", "training.checkpoint_every=1", "training.validate_every=9"]
         with pytest.raises(Diverged, match=r"training stopped at step \d") as caught:
-            train(read_config(tiny, settings), run)
+            train_config(read_config(tiny, settings), run)
         assert "lr_top" in str(caught.value)
         named = re.search(r"last good checkpoint is (\S+\.pt)", str(caught.value))
         start = named[1] if named else one  # the first update may have diverged
         low = [f"optimizer.{name}=1e-6" for name in ("lr_top", "lr_rest", "lr_crf")]
         low += [f"training.stage={stage}", f"training.start_from={start}", "training.steps=1"]
-        train(read_config(tiny, low), run / "low")
+        train_config(read_config(tiny, low), run / "low")
         assert float(rows(run / "low")[-1]["loss"]) < 10 * math.log(4)
 
     def test_a_diverged_checkpoint_is_not_the_last_valid_one(self, tiny, tmp_path, monkeypatch):
@@ -291,18 +292,18 @@ class TestErrors:
             run = tmp_path / str(number)
             settings = [f"training.checkpoint_every={every}", "training.validate_every=9", "training.steps=9"]
             with pytest.raises(Diverged, match=rf"at step 4.*\nThe last good checkpoint is \S+{good}") as caught:
-                train(read_config(tiny, settings), run)
+                train_config(read_config(tiny, settings), run)
             said = str(caught.value)  # the library names its setting, the command line its option
             assert said.endswith(f"start a new run with training.start_from={run / 'checkpoints' / good}.")
             assert as_flags(said, FLAGS).endswith(f"start a new run with --from={run / 'checkpoints' / good}.")
             assert read_checkpoint(run / "checkpoints" / good)["step"] == 2
 
     def test_a_failure_before_the_first_step_is_not_attributed_to_learning_rates(self, tiny, tmp_path):
-        train(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
+        train_config(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
         kernels = "crf.kernels=[{kind = 'bilateral', sigma_rgb = 1e-12}]"
         settings = ["training.stage=2", f"training.start_from={tmp_path / 'one'}", kernels]
         with pytest.raises(Diverged, match="Nothing was learnt yet: check the CRF's widths"):
-            train(read_config(tiny, settings), tmp_path / "two")
+            train_config(read_config(tiny, settings), tmp_path / "two")
 
     def test_a_network_that_diverged_is_found_in_validation(self, tiny, tmp_path, monkeypatch):
         def diverge(fabric, model, *_):
@@ -311,10 +312,10 @@ class TestErrors:
 
         monkeypatch.setattr(loop, "training_step", diverge)
         with pytest.raises(Diverged, match=r"training stopped at step 3: the log marginals hold NaN.*\nThe last good"):
-            train(read_config(tiny), tmp_path / "run")
+            train_config(read_config(tiny), tmp_path / "run")
 
     def test_a_crf_that_fails_in_validation_stops_the_run_as_in_a_step(self, tiny, tmp_path, monkeypatch):
-        train(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
+        train_config(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
 
         def collapse(fabric, model, *_):
             model.module.crf.bilateral.log_sigma.data[2:] = -40
@@ -323,27 +324,27 @@ class TestErrors:
         monkeypatch.setattr(loop, "training_step", collapse)
         settings = ["training.stage=2", f"training.start_from={tmp_path / 'one'}", "training.validate_every=1"]
         with pytest.raises(Diverged, match=r"training stopped at step 1: .*Use larger widths.*\nThere is no good"):
-            train(read_config(tiny, settings), tmp_path / "two")
+            train_config(read_config(tiny, settings), tmp_path / "two")
 
     def test_stage_2_needs_the_weights_of_stage_1(self, tiny, tmp_path):
         with pytest.raises(InputError, match=r"starts from the weights of stage 1: .*start_from"):
-            train(read_config(tiny, ["training.stage=2"]), tmp_path / "run")
+            train_config(read_config(tiny, ["training.stage=2"]), tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
     def test_weights_of_another_network_are_rejected_before_writing(self, tiny, tmp_path):
-        train(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
+        train_config(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
         settings = ["training.stage=2", f"training.start_from={tmp_path / 'one'}", "network.options.width=64"]
         with pytest.raises(InputError, match="do not fit"):
-            train(read_config(tiny, settings), tmp_path / "two")
+            train_config(read_config(tiny, settings), tmp_path / "two")
         assert not (tmp_path / "two").exists()
 
     def test_an_existing_run_is_not_overwritten(self, tiny, tmp_path):
         config = read_config(tiny, ["training.steps=1"])
-        train(config, tmp_path / "run")
+        train_config(config, tmp_path / "run")
         with pytest.raises(InputError, match="holds a run already"):
-            train(config, tmp_path / "run")
+            train_config(config, tmp_path / "run")
 
     def test_missing_data_are_named_before_writing(self, tiny, tmp_path):
         with pytest.raises(InputError, match="nowhere"):
-            train(read_config(tiny, ["data.kind=folder", f"data.root={tmp_path / 'nowhere'}"]), tmp_path / "run")
+            train_config(read_config(tiny, ["data.kind=folder", f"data.root={tmp_path / 'nowhere'}"]), tmp_path / "run")
         assert not (tmp_path / "run").exists()

@@ -16,7 +16,7 @@ from densefield.errors import InputError
 from densefield.nn.losses import log_likelihood_loss
 from densefield.runs.build import build_crf, build_segmenter
 from densefield.runs.settings import read_config
-from densefield.training.loop import train
+from densefield.training.entry import train_config
 from densefield.training.optimizer import build_optimizer, decay_to
 from tests.training.test_loop import a_batch, step_on
 from tests.training.test_resuming import last, same, stopping_at
@@ -70,14 +70,14 @@ def test_frozen_parameters_do_not_decay(tiny):
 def test_parameters_stay_closer_to_the_settings_and_a_stopped_run_resumes_to_the_same_result(
     tiny, tmp_path, monkeypatch
 ):
-    train(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
+    train_config(read_config(tiny, ["training.steps=1"]), tmp_path / "one")
     changes = ["training.stage=2", f"training.start_from={tmp_path / 'one'}", "optimizer.lr_crf=0.05"]
-    train(read_config(tiny, changes), tmp_path / "free")
+    train_config(read_config(tiny, changes), tmp_path / "free")
     config = read_config(tiny, [*changes, "optimizer.weight_decay_crf=10"])  # half the distance in the first step
-    train(config, tmp_path / "whole")
+    train_config(config, tmp_path / "whole")
     with stopping_at(monkeypatch, 4):
-        train(config, tmp_path / "stopped")
-    train(config, tmp_path / "stopped", resume=True)
+        train_config(config, tmp_path / "stopped")
+    train_config(config, tmp_path / "stopped", resume=True)
     assert same(last(tmp_path / "stopped"), last(tmp_path / "whole"))
     initial = build_crf(config.crf, 4).state_dict()
     distances = [

@@ -27,8 +27,8 @@ from densefield.nn.segmenter import Segmenter
 from densefield.runs.checkpoint import load_segmenter, read_checkpoint
 from densefield.runs.settings import read_config
 from densefield.training import loop
+from densefield.training.entry import train_config
 from densefield.training.log import read_log
-from densefield.training.loop import train
 
 
 class Stop(Exception):
@@ -69,10 +69,10 @@ def stopping_at(monkeypatch, step: int):
 
 def test_a_killed_run_resumes_to_the_same_result(tiny, tmp_path):
     stage1, whole, killed = (tmp_path / name for name in ("stage1", "whole", "killed"))
-    train(read_config(tiny, ["training.steps=2"]), stage1)
+    train_config(read_config(tiny, ["training.steps=2"]), stage1)
     settings = ["training.stage=2", f"training.start_from={stage1}", "training.steps=24", "training.validate_every=9"]
     config = read_config(tiny, settings)
-    train(config, whole)
+    train_config(config, whole)
 
     options = [part for setting in settings for part in ("--set", setting)]
     process = subprocess.Popen(
@@ -90,7 +90,7 @@ def test_a_killed_run_resumes_to_the_same_result(tiny, tmp_path):
     assert process.wait() == -signal.SIGKILL
     assert last(killed)["step"] < 24
 
-    train(config, killed, resume=True)
+    train_config(config, killed, resume=True)
     assert same(last(killed), last(whole)) and same(read_checkpoint(killed), read_checkpoint(whole))
     for one, two in zip(read_log(killed), read_log(whole), strict=True):
         assert {**one, "images_per_second": ""} == {**two, "images_per_second": ""}
@@ -98,55 +98,55 @@ def test_a_killed_run_resumes_to_the_same_result(tiny, tmp_path):
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 5, 6])
 def test_dropout_resumes_its_random_state(tiny, tmp_path, monkeypatch, step):
-    def with_dropout(config):
+    def with_dropout(config, objects):
         network = SmallNetwork(4, 32, "group")
         network.blocks.append(nn.Dropout())
         return Segmenter(network)
 
     monkeypatch.setattr(loop, "build_segmenter", with_dropout)
     config = read_config(tiny, ["optimizer.name=adamw", "training.workers=1"] if step == 5 else [])
-    train(config, tmp_path / "whole")
+    train_config(config, tmp_path / "whole")
     with stopping_at(monkeypatch, step):
-        train(config, tmp_path / "stopped")
+        train_config(config, tmp_path / "stopped")
     torch.rand(step)  # simulates the random state of another process
-    train(config, tmp_path / "stopped", resume=True)
+    train_config(config, tmp_path / "stopped", resume=True)
     assert same(last(tmp_path / "stopped"), last(tmp_path / "whole"))
 
 
 def test_partial_files_of_a_killed_run_are_ignored(tiny, tmp_path, monkeypatch):
     config, run = read_config(tiny), tmp_path / "run"
     with stopping_at(monkeypatch, 6):
-        train(config, run)
+        train_config(config, run)
     (run / "checkpoints" / ".last.pt.part").write_bytes(b"half")
     with (run / "log.csv").open("a", encoding="utf-8") as file:
         file.write("6,1,0.3")
-    train(config, run, resume=True)
+    train_config(config, run, resume=True)
     assert [row["step"] for row in read_log(run)] == list("123456") and last(run)["step"] == 6
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["best.pt", "last.pt", "previous.pt"]
 
 
 def test_a_finished_run_is_not_resumed(tiny, tmp_path):
     config = read_config(tiny)
-    best = train(config, tmp_path / "run")
+    best = train_config(config, tmp_path / "run")
     before = (tmp_path / "run" / "log.csv").read_text(encoding="utf-8")
-    assert train(config, tmp_path / "run", resume=True) == best
+    assert train_config(config, tmp_path / "run", resume=True) == best
     assert (tmp_path / "run" / "log.csv").read_text(encoding="utf-8") == before
 
 
 def test_a_run_is_not_resumed_with_other_settings(tiny, tmp_path):
-    train(read_config(tiny, ["training.steps=2"]), tmp_path / "run")
+    train_config(read_config(tiny, ["training.steps=2"]), tmp_path / "run")
     with pytest.raises(InputError, match=r"training\.steps: 2, 6"):
-        train(read_config(tiny), tmp_path / "run", resume=True)
+        train_config(read_config(tiny), tmp_path / "run", resume=True)
 
 
 def test_data_folder_and_workers_may_change_on_resume(tiny, tmp_path):
-    train(read_config(tiny), tmp_path / "run")
-    train(read_config(tiny, ["training.workers=1", "data.root=elsewhere"]), tmp_path / "run", resume=True)
+    train_config(read_config(tiny), tmp_path / "run")
+    train_config(read_config(tiny, ["training.workers=1", "data.root=elsewhere"]), tmp_path / "run", resume=True)
     assert last(tmp_path / "run")["step"] == 6
 
 
 def test_a_run_without_a_checkpoint_starts_from_the_beginning(tiny, tmp_path):
-    train(read_config(tiny), tmp_path / "run", resume=True)
+    train_config(read_config(tiny), tmp_path / "run", resume=True)
     assert last(tmp_path / "run")["step"] == 6
 
 

@@ -23,8 +23,8 @@ from densefield.runs.checkpoint import load_segmenter, read_checkpoint
 from densefield.runs.scored_images import open_scores
 from densefield.runs.settings import read_config
 from densefield.runs.splits import build_datasets
+from densefield.training.entry import train_config
 from densefield.training.log import read_log
-from densefield.training.loop import train
 from densefield.training.optimizer import augmentation
 from tests.support.mixed_sizes import SIZES, write_mixed_sizes
 from tests.training.test_loop import step_on
@@ -98,21 +98,21 @@ def test_batches_do_not_depend_on_workers_or_on_the_start(mixed):
 
 
 def test_a_stopped_run_resumes_to_the_same_result(mixed, tmp_path, monkeypatch):
-    train(read_config(mixed, ["training.steps=2"]), tmp_path / "one")
+    train_config(read_config(mixed, ["training.steps=2"]), tmp_path / "one")
     config = read_config(mixed, ["training.stage=2", f"training.start_from={tmp_path / 'one'}"])
-    train(config, tmp_path / "whole")
+    train_config(config, tmp_path / "whole")
     with stopping_at(monkeypatch, 4):
-        train(config, tmp_path / "stopped")
-    train(config, tmp_path / "stopped", resume=True)
+        train_config(config, tmp_path / "stopped")
+    train_config(config, tmp_path / "stopped", resume=True)
     assert same(last(tmp_path / "stopped"), last(tmp_path / "whole"))
 
 
 def test_two_processes_compute_what_one_computes(tmp_path):
     settings = write_mixed_sizes(tmp_path / "data")
-    train(read_config(settings, ["training.steps=1"]), tmp_path / "stage1")
+    train_config(read_config(settings, ["training.steps=1"]), tmp_path / "stage1")
     changes = ["training.stage=2", f"training.start_from={tmp_path / 'stage1'}", "training.steps=2"]
     changes += ["training.validate_every=1", "training.accumulate=2"]
-    train(read_config(settings, changes), tmp_path / "one")
+    train_config(read_config(settings, changes), tmp_path / "one")
     train_on_two(settings, tmp_path / "two", *changes)
     one, two = (read_checkpoint(tmp_path / name / "checkpoints" / "last.pt") for name in ("one", "two"))
     for a, b in zip(momenta(one), momenta(two), strict=True):  # float32 sums in another order
@@ -123,8 +123,8 @@ def test_two_processes_compute_what_one_computes(tmp_path):
 
 
 def test_evaluation_and_prediction_take_the_same_path(mixed, tmp_path):
-    train(read_config(mixed, ["training.steps=1"]), tmp_path / "one")
-    train(read_config(mixed, ["training.stage=2", f"training.start_from={tmp_path / 'one'}"]), tmp_path / "two")
+    train_config(read_config(mixed, ["training.steps=1"]), tmp_path / "one")
+    train_config(read_config(mixed, ["training.stage=2", f"training.start_from={tmp_path / 'one'}"]), tmp_path / "two")
     segmenter, config = load_segmenter(tmp_path / "two")
     assert segmenter.network.input_size == config.data.network_size is not None
     opened = open_scores(tmp_path / "two")

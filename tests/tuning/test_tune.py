@@ -90,7 +90,7 @@ def test_all_nine_parameters_are_learnt_from_the_best_of_the_search(tuned):
 
 def test_the_result_in_the_file_is_the_one_returned(tuned):
     result, folder = tuned
-    assert json.loads((folder / "result.json").read_text()) == json.loads(json.dumps(result))
+    assert json.loads((folder / "result.json").read_text()) == json.loads(json.dumps(result.content))
 
 
 def test_with_perfect_scores_the_crf_is_reported_not_to_help(tmp_path):

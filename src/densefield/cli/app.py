@@ -12,7 +12,9 @@ import typer
 
 from densefield.cli.data import data_app
 from densefield.cli.eval import eval_verb
+from densefield.cli.explore import explore_verb
 from densefield.cli.fit import fit_verb
+from densefield.cli.label_studio import label_studio_verb
 from densefield.cli.predict import predict_verb
 from densefield.cli.refine import refine_verb
 from densefield.cli.report import report_verb
@@ -40,10 +42,12 @@ def densefield(
 
 
 app.command("refine")(refine_verb)
+app.command("explore")(explore_verb)
 app.command("train")(train_verb)
 app.command("tune")(tune_verb)
 app.command("fit")(fit_verb)
 app.command("eval")(eval_verb)
 app.command("report")(report_verb)
 app.command("predict")(predict_verb)
+app.command("label-studio")(label_studio_verb)
 app.add_typer(data_app, name="data")

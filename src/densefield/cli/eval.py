@@ -14,7 +14,7 @@ from densefield.cli.messages import (
     print_result,
     printing_warnings,
 )
-from densefield.cli.options import CRFFile, Data, Device, Out, Probabilities, Scores, Splits
+from densefield.cli.options import CRFFile, Data, Device, Network, Out, Probabilities, Scores, Splits
 from densefield.cli.progress import Bar
 
 
@@ -25,6 +25,7 @@ def eval_verb(
     split: Splits = None,
     probabilities: Probabilities = False,
     device: Device = "auto",
+    network: Network = None,
     crf: CRFFile = None,
     method: Annotated[
         Literal["network", "crf", "both"] | None,
@@ -65,7 +66,10 @@ def eval_verb(
         from densefield.runs.scored_images import open_scores
 
         with printing_warnings(FLAGS):
-            every = [open_scores(scores, data, each, probabilities=probabilities, device=device) for each in splits]
+            every = [
+                open_scores(scores, data, each, probabilities=probabilities, device=device, network=network)
+                for each in splits
+            ]
             for note in dict.fromkeys(note for opened in every for note in opened.notes):
                 print_message(f"skipped: {note}")
             opened = every[0]

@@ -20,6 +20,7 @@ FLAGS = {
     'methods=("network",)': "--method network",
     "crf=": "--crf ",
     "device=": "--device ",
+    "network=": "--network ",
     "split=None": "no --split",
     "resume=True": "--resume",
     "training.start_from": "--from",

@@ -20,7 +20,8 @@ Data = Annotated[
     Path | None,
     typer.Argument(
         metavar="DATA",
-        help="A folder with images/ and masks/, or PASCAL VOC 2012 in its layout; by default the data of the run.",
+        help="A folder with images/ and masks/, PASCAL VOC 2012 in its layout, or a Python function that returns the "
+        "dataset of a split, package.module:function; by default the data of the run.",
         show_default=False,
     ),
 ]
@@ -39,6 +40,14 @@ Split = Annotated[
 ]
 Probabilities = Annotated[
     bool, typer.Option("--probabilities", help="The files of SCORES hold probabilities rather than logits.")
+]
+Network = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PACKAGE.MODULE:FUNCTION",
+        help="A Python function that builds the network, for a run that densefield.train trained on a Python object.",
+        show_default=False,
+    ),
 ]
 CRFFile = Annotated[
     Path | None,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from densefield.cli.messages import FLAGS, ending_on_errors, print_message, printing_warnings
-from densefield.cli.options import CRFFile, Device, Out, SkipExisting
+from densefield.cli.options import CRFFile, Device, Network, Out, SkipExisting
 from densefield.cli.progress import Bar
 
 
@@ -27,6 +27,7 @@ def predict_verb(
     out: Out,
     crf: CRFFile = None,
     device: Device = "auto",
+    network: Network = None,
     method: Annotated[
         Literal["network", "crf"] | None,
         typer.Option(help="The network alone, or with the CRF; with the CRF if there is one.", show_default=False),
@@ -63,7 +64,7 @@ def predict_verb(
         from densefield.runs.distributed import exit_together, gather
 
         place = choose_device(device)
-        outputs, own, num_classes, longest_side = _log_linear(run) if is_log_linear else _segmenter(run, place)
+        outputs, own, num_classes, longest_side = _log_linear(run) if is_log_linear else _segmenter(run, place, network)
         chosen = own if crf is None else DenseCRF.from_numpy(read_photo_crf(crf, num_classes), num_classes)
         if method == "crf" and chosen is None:
             raise InputError(f"{run} has no CRF: pass crf=.")
@@ -91,12 +92,12 @@ def predict_verb(
         raise typer.Exit(status)
 
 
-def _segmenter(run: Path, device: Any) -> tuple[Any, Any, int, int]:
+def _segmenter(run: Path, device: Any, network: str | None) -> tuple[Any, Any, int, int]:
     """The network on its device, the CRF, the number of classes and the longest side of a run."""
     from densefield.runs.checkpoint import load_segmenter
     from densefield.runs.devices import network_on
 
-    segmenter, config = load_segmenter(run)
+    segmenter, config = load_segmenter(run, network)
     return network_on(segmenter, device), segmenter.crf, config.network.num_classes, config.data.longest_side
 
 

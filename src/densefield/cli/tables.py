@@ -10,28 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from densefield.io.messages import printable
-from densefield.metrics.summary import HEADLINES, TITLES, format_difference
+from densefield.metrics.summary import comparison_table
 
 
 def print_comparison(methods: Mapping[str, Any], comparisons: Mapping[str, Any], title: str) -> None:
     """Prints one row for each metric, one column for each method, and the gain of each compared method."""
-    columns = ["", *methods]
-    for method in comparisons:
-        columns += [f"gain of {method}", "95% interval"]
-    rows = []
-    for name in HEADLINES:
-        values = [summary[name]["value"] for summary in methods.values()]
-        row = [TITLES[name]]
-        row += ["–" if value is None else format_difference(name, value, signed=False) for value in values]
-        for comparison in comparisons.values():
-            gain, low, high = (comparison[name][part] for part in ("difference", "low", "high"))
-            if gain is None:
-                row += ["", ""]
-                continue
-            ends = ("∞" if end is None else format_difference(name, end) for end in (low, high))
-            row += [format_difference(name, gain), " … ".join(ends)]
-        rows.append(row)
-    _print_table(title, columns, rows)
+    _print_table(title, *comparison_table(dict(methods), dict(comparisons)))
 
 
 def print_classes(methods: Mapping[str, Any], classes: Sequence[str]) -> None:

@@ -50,9 +50,9 @@ def train_verb(
         resolved = read_config(config, overrides)
         check_run(resolved, run, resume)
         from densefield.runs.distributed import exit_together, rank_and_world_size
-        from densefield.training.loop import train
+        from densefield.training.entry import train_config
 
-        best = train(resolved, run, resume=resume)
+        best = train_config(resolved, run, resume=resume)
     if rank_and_world_size()[0] == 0:
         print_result(f"{run}: best validation IoU {100 * best.iou:.2f}, NLL {best.nll:.4f}")
     exit_together()

@@ -14,7 +14,7 @@ from densefield.cli.messages import (
     print_result,
     printing_warnings,
 )
-from densefield.cli.options import Data, Device, Out, Probabilities, Scores, Split
+from densefield.cli.options import Data, Device, Network, Out, Probabilities, Scores, Split
 from densefield.cli.progress import Stages
 
 CRITERIA: dict[str, Any] = {
@@ -31,6 +31,7 @@ def tune_verb(
     split: Split = None,
     probabilities: Probabilities = False,
     device: Device = "auto",
+    network: Network = None,
     search: Annotated[
         Literal["random", "grid", "none"],
         typer.Option(help="Settings to try: at random, on a grid, or only the default."),
@@ -95,7 +96,7 @@ def tune_verb(
         from densefield.tuning.tune import tune_crf
 
         with printing_warnings(FLAGS):
-            opened = open_scores(scores, data, split, probabilities=probabilities, device=device)
+            opened = open_scores(scores, data, split, probabilities=probabilities, device=device, network=network)
             for note in opened.notes:
                 print_message(f"skipped: {note}")
             with Stages() as stages:

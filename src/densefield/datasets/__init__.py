@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from densefield.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from densefield.datasets.adapter import as_dataset as as_dataset
     from densefield.datasets.check import check_data as check_data
     from densefield.datasets.download import download_voc2012 as download_voc2012
     from densefield.datasets.folder import FolderDataset as FolderDataset
@@ -25,6 +26,7 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
+            "adapter": ["as_dataset"],
             "check": ["check_data"],
             "download": ["download_voc2012"],
             "folder": ["FolderDataset", "open_dataset"],

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from densefield.datasets.global_generators import global_generators
 from densefield.datasets.sample import Dataset, Sample
 from densefield.datasets.sampling import BEGINNING, Position, batch_order
 from densefield.datasets.transforms import Augmentation, augment
@@ -60,7 +61,8 @@ def training_batches(
 ) -> Generator[Batch, None, None]:
     """Endless batches of augmented samples: each epoch visits every sample once, in its own random order.
 
-    Batches depend only on the seed, not on the number of workers or on where the stream started.
+    Batches depend only on the seed, not on the number of workers or on where the stream started. So do random changes
+    that the dataset itself makes with the global generators of Python, NumPy and torch.
 
     Parameters
     ----------
@@ -126,7 +128,8 @@ class _Samples:
 
     def __getitem__(self, key: tuple[int, int]) -> Sample:
         epoch, index = key
-        sample = self.dataset[index]
+        with global_generators(self.seed, epoch, index):
+            sample = self.dataset[index]
         return sample if self.augmentation is None else augment(sample, self.augmentation, self.seed, epoch, index)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from densefield.errors import InputError
 
 # First integer of a key, so that scenes, transforms and the order of one seed are independent.
-SCENES, TRANSFORMS, ORDER = 1, 2, 3
+SCENES, TRANSFORMS, ORDER, READING = 1, 2, 3, 4
 
 
 def random_generator(*key: int) -> np.random.Generator:

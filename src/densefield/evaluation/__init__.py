@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from densefield.evaluation.evaluation import read_evaluation as read_evaluation
     from densefield.evaluation.predict import Predictor as Predictor
     from densefield.evaluation.predict import predict_files as predict_files
+    from densefield.evaluation.result import EvaluationResult as EvaluationResult
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "evaluation": ["evaluate", "evaluate_images", "read_evaluation"],
             "predict": ["Predictor", "predict_files"],
+            "result": ["EvaluationResult"],
         },
     )

@@ -18,6 +18,7 @@ from densefield.nn.dense_crf import DenseCRF
 from densefield.runs.scored_images import ScoredImage, ScoreSource
 
 CASES = "cases"
+LEAST_SIDE = 240  # pixels: smaller images are enlarged by a whole factor, each pixel to a square
 # Kinds of cases: by the quality of the result, and by what the CRF changes.
 GOOD, FAILURE, IMPROVED, WORSENED = KINDS = ("good", "failure", "improved", "worsened")
 Picture = np.ndarray[Any, np.dtype[np.uint8]]
@@ -87,7 +88,17 @@ def draw_case(scored: ScoredImage, crfs: Sequence[DenseCRF | None]) -> Picture:
     photo = scored.image.movedim(0, -1).numpy()
     colours = voc_palette()
     labels = [scored.labels, *(scored.log_marginals(each).argmax(0) for each in crfs)]
-    return side_by_side([photo, *(overlay(photo, each.numpy(), colours) for each in labels)])
+    return side_by_side([enlarged(each) for each in (photo, *(overlay(photo, y.numpy(), colours) for y in labels))])
+
+
+def enlarged(picture: Picture) -> Picture:
+    """A small picture enlarged until its longest side has LEAST_SIDE pixels or more; a large one as it is.
+
+    >>> enlarged(np.zeros((96, 80, 3), np.uint8)).shape, enlarged(np.zeros((375, 500, 3), np.uint8)).shape
+    ((288, 240, 3), (375, 500, 3))
+    """
+    factor = math.ceil(LEAST_SIDE / max(picture.shape[:2]))
+    return picture.repeat(factor, axis=0).repeat(factor, axis=1)
 
 
 def _metric(metric: Metric, counts: ImageCounts, num_classes: int) -> float:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from densefield.crf.crf_file import crf_to_toml
 from densefield.errors import InputError
-from densefield.evaluation.cases import draw_cases
+from densefield.evaluation.cases import CASES, draw_cases
+from densefield.evaluation.result import EvaluationResult
+from densefield.evaluation.views import make_view, write_view
 from densefield.io.files import read_json, write_atomically
 from densefield.io.folders import path_inside
 from densefield.io.messages import failure_line
@@ -19,10 +25,12 @@ from densefield.metrics.counts import ImageCounts, image_counts_to_bytes, read_i
 from densefield.metrics.metrics import SegmentationResult, combine_images
 from densefield.metrics.segmentation_metrics import SegmentationMetrics, count_image
 from densefield.metrics.summary import summarise, summarise_comparison, verdict
+from densefield.nn.crf_objects import CRFLike, as_dense_crf
 from densefield.nn.dense_crf import DenseCRF
 from densefield.runs.distributed import gather, rank_and_world_size
 from densefield.runs.environment import describe_environment
-from densefield.runs.scored_images import ScoreSource, identity
+from densefield.runs.scored_arrays import Triples, is_source, numbered_images
+from densefield.runs.scored_images import ScoredImage, ScoreSource, identity
 
 MethodName = Literal["network", "crf"]
 
@@ -30,15 +38,17 @@ NOTES, RESULT, IMAGES = "evaluation.json", "result.json", "images"
 
 
 def evaluate(
-    source: ScoreSource,
-    crf: DenseCRF | None,
-    folder: Path,
-    methods: Sequence[MethodName] = ("network", "crf"),
+    source: ScoreSource | Triples,
+    crf: CRFLike | None = None,
+    folder: str | PathLike[str] | None = None,
+    methods: Sequence[MethodName] | None = None,
     *,
+    classes: Sequence[str] | None = None,
+    probabilities: bool = False,
     about: Mapping[str, str] | None = None,
     cases: int = 4,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> EvaluationResult:
     """Metrics of the network alone, of the CRF on its scores, or of both with their paired difference.
 
     Under torchrun each process evaluates its share of the images, and the first one writes the result.
@@ -46,15 +56,23 @@ def evaluate(
     Parameters
     ----------
     source
-        The scored images, such as those of `open_scores` or `SavedScores`.
+        Triples (scores, image, labels) of arrays or tensors, as in `as_score_source`: a list, a dataset, or a
+        generator, which is read once, one image at a time, if there is no folder. Or scored images, such as those of
+        `open_scores`.
     crf
-        The CRF; None for the network alone.
+        The CRF: a `DenseCRF`, a `CRF` or kernels; None for the network alone.
     folder
-        The folder for `images/ID.npz`, the counts of each image; `cases/`, pictures of the best and worst results and
-        of the images whose accuracy the CRF changes most; and `result.json`, which is also returned. Its `left_out` has
-        a line for each image that could not be read or computed, by id. An InputError is raised only if no image could.
+        The folder for `images/ID.npz`, the counts of each image; `cases/ID.npz`, a small copy of it with its labels
+        and confidence for the report; `cases/ID.png`, pictures of the best and worst results and of the images whose
+        accuracy the CRF changes most; and `result.json`. Its `left_out` has a line for each image that could not be
+        read or computed, by id; an InputError is raised only if no image could. Without a folder no file is written,
+        and a triple that cannot be used is an error.
     methods
-        "network", "crf", or both.
+        "network", "crf", or both; by default both if there is a CRF.
+    classes
+        The names of the classes of triples, by default numbers.
+    probabilities
+        The scores of triples are probabilities rather than logits.
     about
         A description of the scores. If it and the CRF are the same, images that have counts in the folder are not
         evaluated again.
@@ -62,46 +80,70 @@ def evaluate(
         Number of images of each kind to draw: best and worst results, most improved and most worsened by the CRF.
     progress
         Called with the number of images done and their total number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from densefield import Bilateral
+    >>> labels = np.arange(24)[None].repeat(20, axis=0) // 12
+    >>> image = np.stack([200 * labels] * 3, axis=-1)
+    >>> noise = np.random.default_rng(7).normal(size=(3, 2, 20, 24))
+    >>> triples = [(np.stack([1 - labels, labels]) + each, image, labels) for each in noise]
+    >>> result = evaluate(triples, [Bilateral(10, 10, weight=3)])
+    >>> result.methods["network"].mean_iou < 0.8, result.methods["crf"].mean_iou > 0.95
+    (True, True)
     """
-    _check(source, crf, methods, about or {}, folder)
+    strict = folder is None and not is_source(source)  # arrays of a program, not files of which some may be damaged
+    folder = None if folder is None else Path(folder)
+    scored = numbered_images(source, classes, probabilities, keep=folder is not None)
+    num_classes = len(scored.classes)
+    crf = None if crf is None else as_dense_crf(crf, num_classes)
+    both: Sequence[MethodName] = ("network",) if crf is None else ("network", "crf")
+    chosen = both if methods is None else methods
+    _check(scored.classes, crf, chosen, about or {}, folder)
     started = time.monotonic()
     rank, processes = rank_and_world_size()
     own: dict[str, dict[str, ImageCounts] | str] = {}
-    numbers = range(rank, len(source), processes)
-    for done, number in enumerate(numbers, start=1):
-        name = source.ids[number]
-        own[name] = _counts(source, number, crf, methods, path_inside(folder / IMAGES, f"{name}.npz"))
+    share = len(range(rank, scored.total, processes))
+    for number, (name, load) in enumerate(scored.items):
+        if number % processes != rank:
+            continue
+        own[name] = _counts(name, load, crf, chosen, num_classes, folder, strict=strict)
         if progress is not None:
-            progress(done, len(numbers))
+            progress(len(own), share)
     found = {name: counts for part in gather(own) for name, counts in part.items()}
     # In the order of the source, whichever process counted them.
-    images = {name: counts for name in source.ids if not isinstance(counts := found[name], str)}
-    left_out = {name: line for name in source.ids if isinstance(line := found[name], str)}
+    names = sorted(found) if scored.source is None else scored.source.ids
+    images = {name: counts for name in names if not isinstance(counts := found[name], str)}
+    left_out = {name: line for name in names if isinstance(line := found[name], str)}
     if not images:
         reason = next(iter(left_out.values()), "there are none.")
-        raise InputError(f"none of {len(source)} images could be evaluated: {reason}")
-    results = _results(images, methods, len(source.classes))
+        raise InputError(f"none of {len(names)} images could be evaluated: {reason}")
+    results = _results(images, chosen, num_classes)
     result: dict[str, Any] = {
         "kind": "evaluation",
         "about": dict(about or {}),
-        "classes": list(source.classes),
+        "classes": list(scored.classes),
         "images": list(images),
         "left_out": left_out,
-        "crf": None if crf is None or "crf" not in methods else crf_to_toml(crf.to_numpy()),
+        "crf": None if crf is None or "crf" not in chosen else crf_to_toml(crf.to_numpy()),
         "methods": {method: summarise(each) for method, each in results.items()},
+        "cases": [],
         "seconds": round(time.monotonic() - started, 1),
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "command": _command(),
         "machine": describe_environment(),
     }
     if len(results) == 2 and len(images) > 1:
         result["comparison"] = summarise_comparison(results["crf"], results["network"])
         result["verdict"] = verdict(result["comparison"])
-    if rank == 0:
-        result["cases"] = draw_cases(source, crf, images, cases, folder)
+    if rank == 0 and folder is not None and scored.source is not None:
+        result["cases"] = draw_cases(scored.source, crf, images, cases, folder)
         for name, counts in images.items():  # those of processes on other computers
             if not (folder / IMAGES / f"{name}.npz").exists():
                 write_atomically(folder / IMAGES / f"{name}.npz", image_counts_to_bytes(counts))
         write_atomically(folder / RESULT, json.dumps(result, indent=1).encode())
-    return result
+    return EvaluationResult(result, results)
 
 
 def evaluate_images(source: ScoreSource, crf: DenseCRF | None, progress: Progress | None = None) -> SegmentationResult:
@@ -155,40 +197,73 @@ def _results(
 
 
 def _counts(
-    source: ScoreSource, number: int, crf: DenseCRF | None, methods: Sequence[MethodName], path: Path
+    name: str,
+    load: Callable[[], ScoredImage],
+    crf: DenseCRF | None,
+    methods: Sequence[MethodName],
+    num_classes: int,
+    folder: Path | None,
+    *,
+    strict: bool,
 ) -> dict[str, ImageCounts] | str:
-    """The counts of an image by each method, from its file if it is valid; or the reason why there are none."""
-    num_classes = len(source.classes)
+    """The counts of an image by each method, from its file if it is valid; or the reason why there are none.
+
+    The file of counts is written last: if it exists, so does the view of the image.
+    """
+    path = None if folder is None else path_inside(folder / IMAGES, f"{name}.npz")
     try:
-        known = read_image_counts(path, methods)
-        if known is not None:
+        known = None if path is None else read_image_counts(path, methods)
+        if path is not None and known is not None:
             _results({path.stem: known}, methods, num_classes)  # fails for invalid counts
             return known
     except Exception:  # a damaged file: the image is evaluated again
         pass
     try:
-        scored = source[number]
+        scored, log_q, seconds = load(), {}, None
+        if "network" in methods:
+            log_q["network"] = scored.log_marginals(None)
+        if "crf" in methods:
+            started = time.perf_counter()
+            log_q["crf"] = scored.log_marginals(crf)
+            seconds = time.perf_counter() - started
         counts: dict[str, ImageCounts] = {
-            method: count_image(scored.log_marginals(crf if method == "crf" else None), scored.labels, num_classes)
-            for method in methods
+            method: count_image(log_q[method], scored.labels, num_classes) for method in methods
         }
+        view = None if folder is None else make_view(scored, log_q, seconds)
     except Exception as error:  # one damaged file does not end a folder, whatever a decoder or torch raises
-        return failure_line(error, source.ids[number])
-    write_atomically(path, image_counts_to_bytes(counts))
+        if strict:
+            raise
+        return failure_line(error, name)
+    if folder is not None and path is not None and view is not None:
+        write_view(path_inside(folder / CASES, f"{name}.npz"), view)
+        write_atomically(path, image_counts_to_bytes(counts))
     return counts
 
 
+def _command() -> str:
+    """The command line of this process."""
+    program = Path(sys.argv[0])
+    name = program.parent.name if program.name == "__main__.py" else program.name
+    return shlex.join([name, *sys.argv[1:]])
+
+
 def _check(
-    source: ScoreSource, crf: DenseCRF | None, methods: Sequence[str], about: Mapping[str, str], folder: Path
+    classes: Sequence[str],
+    crf: DenseCRF | None,
+    methods: Sequence[str],
+    about: Mapping[str, str],
+    folder: Path | None,
 ) -> None:
     """Raises if the folder has counts of other scores; notes which scores its counts are of."""
     if not methods or len(set(methods)) < len(methods) or not set(methods) <= set(get_args(MethodName)):
         raise InputError(f"methods are {list(methods)}, expected network, crf, or both.")
     if "crf" in methods and crf is None:
         raise InputError('there is no CRF to evaluate: pass crf=, or methods=("network",) for the network alone.')
+    if folder is None:
+        return
     notes = {
         **identity(about),
-        "classes": ", ".join(source.classes),
+        "classes": ", ".join(classes),
         "crf": crf_to_toml(crf.to_numpy()) if crf is not None and "crf" in methods else "none",
     }
     path = folder / NOTES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -103,6 +103,49 @@ def format_difference(name: str, value: float, *, signed: bool = True) -> str:
     """A difference of a headline: in percentage points for fractions."""
     number, digits = (value * 100, 2) if name in FRACTIONS else (value, 4)
     return f"{number:+.{digits}f}" if signed else f"{number:.{digits}f}"
+
+
+def comparison_table(methods: Numbers, comparisons: Numbers) -> tuple[list[str], list[list[str]]]:
+    """Titles of columns, and a row for each headline: the value of each method, and the gains of compared methods.
+
+    Parameters
+    ----------
+    methods
+        Summaries by the name of the method.
+    comparisons
+        Comparisons by the name of the method whose gains they are.
+    """
+    columns = ["", *methods]
+    for method in comparisons:
+        columns += [f"gain of {method}", "95% interval"]
+    rows = []
+    for name in HEADLINES:
+        values = [summary[name]["value"] for summary in methods.values()]
+        row = [TITLES[name]]
+        row += ["–" if value is None else format_difference(name, value, signed=False) for value in values]
+        for comparison in comparisons.values():
+            gain, low, high = (comparison[name][part] for part in ("difference", "low", "high"))
+            if gain is None:
+                row += ["", ""]
+                continue
+            ends = ("∞" if end is None else format_difference(name, end) for end in (low, high))
+            row += [format_difference(name, gain), " … ".join(ends)]
+        rows.append(row)
+    return columns, rows
+
+
+def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as plain text: the first column on the left, the others on the right.
+
+    >>> print(text_table(["", "network"], [["mean IoU", "58.77"], ["NLL", "0.3145"]]))
+              network
+    mean IoU    58.77
+    NLL        0.3145
+    """
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    lines = ([each.rjust(width) for each, width in zip(row[1:], widths[1:], strict=True)] for row in (columns, *rows))
+    firsts = (row[0].ljust(widths[0]) for row in (columns, *rows))
+    return "\n".join("  ".join([first, *line]) for first, line in zip(firsts, lines, strict=True))
 
 
 def _gain(name: str, numbers: dict[str, float]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from densefield.errors import InputError, InputTypeError
+from densefield.networks.groups import parameter_groups
 from densefield.networks.inputs import IMAGENET, InputNormalization, Triple, checked_batch
 from densefield.networks.network import InputSize, SegmentationNetwork, checked_input_size
 from densefield.networks.upsampling import Size, resize
@@ -15,9 +17,11 @@ from densefield.networks.upsampling import Size, resize
 def as_network(
     module: nn.Module,
     *,
-    mean: Triple = IMAGENET.mean,
-    std: Triple = IMAGENET.std,
+    mean: Triple | None = None,
+    std: Triple | None = None,
     input_size: InputSize = None,
+    multiple: int = 1,
+    top_layers: Sequence[str] | None = None,
 ) -> NetworkAdapter:
     """Wrap a module so that its scores have the image's size: (B, C, H, W) → (B, L, H, W).
 
@@ -27,10 +31,17 @@ def as_network(
         A module that returns scores (B, L, h, w) of any resolution: as a tensor, as "out" in a dict (torchvision), or
         as the attribute ``logits`` of an object (transformers).
     mean, std
-        The normalisation that the module expects, in colours 0…255; by default ImageNet's.
+        The normalisation that the module expects, in colours 0…255; by default its attribute ``normalization``, an
+        `InputNormalization`, or ImageNet's.
     input_size
         The size at which the module sees images: rows and columns, or the length of the longer side; by default their
         own.
+    multiple
+        Inputs are padded at the bottom and on the right, so that rows and columns are multiples of this, as modules
+        with poolings and skip connections may need; the scores of the padding are removed.
+    top_layers
+        Names of the module's layers that learn with the rate of top layers, such as ["classifier"]; by default its
+        attribute ``top_layers``, or none.
 
     >>> import torch
     >>> network = as_network(nn.Conv2d(3, 21, 4, stride=4))
@@ -39,16 +50,31 @@ def as_network(
     """
     if not isinstance(module, nn.Module):
         raise InputTypeError(f"module is {module!r}, expected a torch.nn.Module.")
-    normalization = InputNormalization(_checked_triple(mean, "mean"), _checked_triple(std, "std"))
+    own = getattr(module, "normalization", None)
+    known = own if isinstance(own, InputNormalization) else IMAGENET
+    normalization = InputNormalization(
+        known.mean if mean is None else _checked_triple(mean, "mean"),
+        known.std if std is None else _checked_triple(std, "std"),
+    )
     if min(normalization.std) <= 0:
         raise InputError(f"std is {std}, expected numbers above zero.")
+    if isinstance(multiple, bool) or not isinstance(multiple, int) or multiple < 1:
+        raise InputError(f"multiple is {multiple!r}, expected an integer such as 32.")
+    layers = tuple(getattr(module, "top_layers", ()) if top_layers is None else top_layers)
+    if layers:
+        parameter_groups(module, top=layers)  # raises unless they are layers with parameters
     network = NetworkAdapter(module, normalization)
     network.input_size = checked_input_size(input_size)
+    network.multiple = multiple
+    network.top_layers = tuple(f"module.{name}" for name in layers)
     return network
 
 
 class NetworkAdapter(SegmentationNetwork):
     """A module whose scores are resized to the image; its parameters are under ``module``."""
+
+    multiple: int = 1
+    top_layers: tuple[str, ...] = ()
 
     def __init__(self, module: nn.Module, normalization: InputNormalization) -> None:
         super().__init__()
@@ -61,7 +87,9 @@ class NetworkAdapter(SegmentationNetwork):
 
     def coarse_scores(self, image: Tensor) -> Tensor:
         """The scores that the module returns, (B, L, h, w)."""
-        scores = _scores_in(self.module(image))
+        rows, columns = self._padding((image.shape[2], image.shape[3]))
+        # A colour of 0 after normalisation is the mean.
+        scores = _scores_in(self.module(pad(image, (0, columns, 0, rows)) if rows or columns else image))
         came = f"scores of shape {tuple(scores.shape)} for an image of shape {tuple(image.shape)}"
         if scores.ndim != 4 or len(scores) != len(image):
             raise InputError(f"the module returned {came}, expected (batch, classes, rows, columns).")
@@ -75,7 +103,15 @@ class NetworkAdapter(SegmentationNetwork):
 
     def upsample(self, scores: Tensor, size: Size, seen: Size) -> Tensor:
         """Scores resized to the image, with the outer edges of both aligned."""
+        rows, columns = self._padding(seen)
+        if rows or columns:
+            padded = resize(scores, (seen[0] + rows, seen[1] + columns))
+            scores = padded[:, :, : seen[0], : seen[1]]
         return resize(scores, size)
+
+    def _padding(self, size: Size) -> Size:
+        """Rows and columns that are missing to multiples."""
+        return -size[0] % self.multiple, -size[1] % self.multiple
 
 
 def _scores_in(output: object) -> Tensor:

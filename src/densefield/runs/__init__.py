@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from densefield.runs.checkpoint import load_segmenter as load_segmenter
     from densefield.runs.config import Config as Config
     from densefield.runs.distributed import LostProcess as LostProcess
+    from densefield.runs.scored_arrays import as_score_source as as_score_source
     from densefield.runs.scored_images import NetworkScores as NetworkScores
     from densefield.runs.scored_images import SavedScores as SavedScores
     from densefield.runs.scored_images import ScoredImage as ScoredImage
@@ -25,6 +26,7 @@ else:
             "checkpoint": ["load_segmenter"],
             "config": ["Config"],
             "distributed": ["LostProcess"],
+            "scored_arrays": ["as_score_source"],
             "scored_images": ["NetworkScores", "SavedScores", "ScoredImage", "open_scores"],
             "settings": ["read_config"],
             "stopping": ["Terminated"],

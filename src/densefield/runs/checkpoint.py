@@ -19,10 +19,11 @@ from densefield.errors import DensefieldError, InputError
 from densefield.io.files import open_atomically, sync_folder
 from densefield.networks.weights import load_tensors, load_weights
 from densefield.nn.segmenter import Segmenter
-from densefield.runs.build import build_segmenter, set_iterations
+from densefield.runs.build import build_segmenter, given_module, set_iterations
 from densefield.runs.checkpoint_checks import DIGEST, check_checkpoint, content_digest
 from densefield.runs.config import Config
 from densefield.runs.distributed import gather
+from densefield.runs.objects import NetworkObject, Objects
 from densefield.runs.run_folder import LAST, PREVIOUS, check_run_folder, check_start, checkpoint_file
 from densefield.runs.settings import config_from, differences
 
@@ -135,7 +136,7 @@ def read_checkpoint(path: str | PathLike[str]) -> dict[str, Any]:
     return check_checkpoint(place, content)
 
 
-def load_segmenter(path: str | PathLike[str]) -> tuple[Segmenter, Config]:
+def load_segmenter(path: str | PathLike[str], network: NetworkObject | None = None) -> tuple[Segmenter, Config]:
     """The segmenter of a run's best checkpoint, or of a checkpoint, in evaluation mode; and the settings.
 
     The CRF has the number of iterations for evaluation, `crf.test_iterations`.
@@ -144,12 +145,17 @@ def load_segmenter(path: str | PathLike[str]) -> tuple[Segmenter, Config]:
     ----------
     path
         The folder of a run, or a checkpoint.
+    network
+        For a run that was trained on a Python object: a module like it, a function that returns one, or the name of
+        such a function, ``"package.module:function"``. The weights of the run are loaded into it.
     """
     content = read_checkpoint(path)
     config = config_from(content["config"])
     # All weights come from the checkpoint: no initial weights are needed or downloaded.
+    if network is not None and not config.network.is_own:
+        raise InputError(f"network is given, but {path} has the network {config.network.name}: leave it out.")
     bare = config.model_copy(update={"network": config.network.model_copy(update={"pretrained": False})})
-    segmenter = build_segmenter(bare)
+    segmenter = build_segmenter(bare, Objects(network=None if network is None else given_module(network)))
     with _naming(checkpoint_file(path), "model"):
         load_weights(segmenter, content["model"])
     set_iterations(segmenter.crf, config.crf.test_iterations)

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from densefield.crf.crf_tables import KERNELS, OPTIONS, kernel_problems, kernel_to_table, kernels_from_tables
-from densefield.crf.model import PHOTO_KERNELS
-from densefield.crf.options import MOST_ITERATIONS, AxisOrder
+from densefield.crf.crf_tables import KERNELS, kernel_problems
 from densefield.datasets.transforms import SCALES
-from densefield.errors import InputError
-from densefield.filters.lattice_design import MAX_DIMENSION, MAX_HALO, Operator
-
-MAX_NUMBER = 1e30  # close to the largest number of single precision
-
-Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
-NotNegative = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
+from densefield.filters.lattice_design import MAX_DIMENSION
+from densefield.runs.config_section import Count, NotNegative, Positive, Section, Seed
+from densefield.runs.crf_config import EMBEDDING, CRFConfig, parameter_names
+from densefield.runs.references import is_own, is_reference
 
 MIN_NETWORK_SIZE = 32  # two scores at a stride of 16: batch normalisation needs more than one
 
 CROP = (306, 306)  # the default of training on crops
 
-EMBEDDING = "embedding"  # the feature of custom kernels that networks give
 MAX_EMBEDDING = MAX_DIMENSION - 2  # channels, besides two of the position
 WITH_EMBEDDING = ("small_network", "deeplab_efficientnet_lite0")
+
+DATA_KINDS = ("voc2012", "folder", "scenes")
 
 HELD_OUT = "held_out"  # the split of images removed from the training images
 
@@ -43,13 +36,21 @@ NETWORK_OPTIONS: dict[str, dict[str, tuple[object, ...]]] = {
 }
 
 
-class _Section(BaseModel):
-    """Immutable settings; unknown keys are errors."""
+def checked_name(value: str, known: Collection[str], returned: str) -> str:
+    """The value; raises unless it is a known name, a Python object, or a function.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    >>> checked_name("my_data:scans", DATA_KINDS, "a dataset")
+    'my_data:scans'
+    """
+    if value not in known and not is_own(value):
+        raise ValueError(
+            f'is "{value}", expected {", ".join(known)}, or a function that returns {returned}, such as '
+            "package.module:function"
+        )
+    return value
 
 
-class SceneConfig(_Section):
+class SceneConfig(Section):
     """Scenes drawn on demand; validation scenes have the numbers after those for training."""
 
     images: Count = 2000
@@ -59,10 +60,12 @@ class SceneConfig(_Section):
     seed: Seed = 0
 
 
-class DataConfig(_Section):
+class DataConfig(Section):
     """The dataset and its augmentation."""
 
-    kind: Literal["voc2012", "folder", "scenes"] = "voc2012"
+    # "voc2012", "folder", "scenes", or "package.module:function", which returns the dataset of a split.
+    kind: str = "voc2012"
+    options: dict[str, Any] = Field(default_factory=dict)  # keyword arguments of that function
     root: str = "data"
     sbd: str | None = None  # the folder of SBD, if it is not in root
     train: str = "train"
@@ -74,11 +77,17 @@ class DataConfig(_Section):
     # The size at which the network sees whole images: rows and columns, or the longer side. Scores, CRF and loss have
     # the size of the image. Without it, training is on random crops.
     network_size: int | tuple[int, int] | None = None
+    augment: bool = True  # false trains on the images as they are in the dataset
     crop: tuple[Count, Count] | None = None  # (306, 306) without network_size
     scales: tuple[Positive, Positive] | None = None  # (0.5, 1.5) without network_size
     mirror: bool = True
     jitter: float = Field(default=0.2, ge=0, lt=1)
     scenes: SceneConfig = SceneConfig()
+
+    @field_validator("kind")
+    @classmethod
+    def _kind_is_known(cls, value: str) -> str:
+        return checked_name(value, DATA_KINDS, "the dataset of a split")
 
     @field_validator("network_size", mode="before")
     @classmethod
@@ -93,10 +102,19 @@ class DataConfig(_Section):
 
     @model_validator(mode="after")
     def _values_fit_together(self) -> DataConfig:
-        if self.network_size is None:  # filled in here, so that RUN/config.toml shows them
+        if self.options and not is_reference(self.kind):
+            raise ValueError(f"options are for a kind such as package.module:function, and the kind is {self.kind}")
+        check_options(self.options)
+        if not self.augment:
+            for name in ("crop", "scales"):
+                if getattr(self, name):
+                    raise ValueError(f"augment is false, but {name} is set: remove one of them")
+            object.__setattr__(self, "mirror", False)
+            object.__setattr__(self, "jitter", 0.0)
+        elif self.network_size is None:  # filled in here, so that RUN/config.toml shows them
             object.__setattr__(self, "crop", self.crop or CROP)
             object.__setattr__(self, "scales", self.scales or SCALES)
-        else:
+        if self.network_size is not None:
             for name in ("crop", "scales", "longest_side"):
                 if getattr(self, name):
                     raise ValueError(
@@ -113,18 +131,42 @@ class DataConfig(_Section):
         return self
 
 
-class NetworkConfig(_Section):
-    """The network and its initial weights: ImageNet's (true), random (false), or those of a file."""
+class NetworkConfig(Section):
+    """The network and its initial weights: ImageNet's (true), random (false), or those of a file.
 
-    name: Literal["deeplab_vgg16", "fcn8s_vgg16", "deeplab_efficientnet_lite0", "small_network"] = "deeplab_vgg16"
+    The name is that of a network of densefield, or "package.module:function", which returns a torch module. That has
+    the weights with which the function returns it, or those of a file.
+    """
+
+    name: str = "deeplab_vgg16"
     num_classes: int = Field(default=21, ge=1, le=255)
     pretrained: bool | str = True
-    options: dict[str, str | int] = {}
+    options: dict[str, Any] = Field(default_factory=dict)  # of the network, or keyword arguments of the function
+    mean: tuple[float, float, float] | None = None  # of the function's module, in colours 0…255; by default its own
+    std: tuple[Positive, Positive, Positive] | None = None  # `normalization`, or ImageNet's
+    multiple: Count = 1  # rows and columns of the module's input are padded to multiples of this
+    top_layers: tuple[str, ...] = ()  # the module's layers that learn with lr_top; by default its own, or none
     embedding: int = Field(default=0, ge=0, le=MAX_EMBEDDING)  # channels of an embedding that a custom kernel compares
     frozen: bool = False  # in stage 2: evaluation mode, no gradients, so that the CRF alone is learnt
 
+    @field_validator("name")
+    @classmethod
+    def _name_is_known(cls, value: str) -> str:
+        return checked_name(value, NETWORK_OPTIONS, "a torch module")
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the network is the user's, not one of densefield's."""
+        return is_own(self.name)
+
     @model_validator(mode="after")
     def _options_are_those_of_the_network(self) -> NetworkConfig:
+        if self.is_own:
+            check_options(self.options)
+            return self
+        for name in ("mean", "std", "multiple", "top_layers"):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} is set, but {self.name} has its own: it is for other networks")
         known = NETWORK_OPTIONS[self.name]
         for name, value in self.options.items():
             if name not in known:
@@ -140,93 +182,19 @@ class NetworkConfig(_Section):
         return self
 
 
-class CRFConfig(_Section):
-    """The CRF of stage 2 before training: the keys of `crf.toml`, and `enabled` and `freeze`.
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raises unless all values can be written as TOML.
 
-    Kernels are stored with all their fields, as in `densefield.crf.crf_tables`.
+    >>> check_options({"classes": 3, "decoder": {"channels": [64, 32]}})
     """
-
-    enabled: bool = True  # false trains the network alone in stage 2 too, for comparison
-    freeze: tuple[str, ...] = ()  # names of parameters that are not learnt, such as "*.log_sigma"
-    iterations: int = Field(default=5, ge=1, le=MOST_ITERATIONS)
-    test_iterations: int | None = Field(default=None, ge=1, le=MOST_ITERATIONS)  # in validation, eval and predict
-    inference: Literal["parallel", "convergent"] = "parallel"
-    exclude_self: bool = False
-    operator: Operator = "symmetric"
-    halo: int = Field(default=0, ge=0, le=MAX_HALO)
-    axis_order: AxisOrder = "xy"
-    kernels: tuple[dict[str, Any], ...] = tuple(kernel_to_table(kernel) for kernel in PHOTO_KERNELS)
-
-    @field_validator("kernels")
-    @classmethod
-    def _kernels_can_be_learnt(cls, tables: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
-        problems = kernel_problems(tables) or list(_training_problems(tables))
-        if problems:
-            raise ValueError("\n".join(problems))
-        kernels = kernels_from_tables(tables)
-        forms = [table.get("compatibility", "potts") for table in tables]
-        return tuple(kernel_to_table(kernel, form) for kernel, form in zip(kernels, forms, strict=True))
-
-    @model_validator(mode="after")
-    def _frozen_parameters_exist(self) -> CRFConfig:
-        names = list(_parameter_names(self.kernels))
-        for pattern in self.freeze:
-            if not any(fnmatchcase(name, pattern) for name in names):
-                raise ValueError(f"freeze has {pattern!r}, which matches none of {', '.join(names)}")
-        return self
-
-    def tables(self) -> dict[str, Any]:
-        """The keys of `crf.toml`."""
-        return {**{name: getattr(self, name) for name in OPTIONS}, KERNELS: list(self.kernels)}
+    for name, value in options.items():
+        inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+        if not isinstance(value, str | int | float | bool | list | tuple | Mapping):
+            raise ValueError(f"options.{name} is {value!r}, expected a number, text, true or false, a list or a table")
+        check_options({f"{name}.{place}": each for place, each in enumerate(inner)})
 
 
-def _training_problems(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Problems of kernels that are valid in a file, but cannot be learnt on photos."""
-    if not tables:
-        yield f"{KERNELS}: is empty, expected one kernel or more; enabled = false trains without a CRF"
-    for place, (table, kernel) in enumerate(zip(tables, kernels_from_tables(tables), strict=True)):
-        if table["kind"] == "custom" and (problem := _custom_problem(table)):
-            yield f"{KERNELS}.{place}{problem}"
-            continue
-        try:
-            kernel.shape({"position": 2, "channel": 3, EMBEDDING: np.size(table.get("sigma", 1.0))})
-        except InputError as error:
-            yield f"{KERNELS}.{place}: {error}"
-        weight = np.asarray(kernel.weight, np.float64)
-        if weight.ndim < 2 and table.get("compatibility") != "matrix" and (weight <= 0).any():
-            yield (
-                f"{KERNELS}.{place}.weight: is {weight.tolist()}, expected more than 0, since its logarithm is learnt: "
-                'remove the kernel, or set compatibility = "matrix"'
-            )
-
-
-def _custom_problem(table: Mapping[str, Any]) -> str | None:
-    """Why a custom kernel cannot be used in training, which has no features but the embedding of the network."""
-    if table["feature"] != EMBEDDING:
-        return (
-            f": compares {table['feature']!r}, but training has positions, colours and the network's own embedding "
-            f'only: set feature = "{EMBEDDING}", and network.{EMBEDDING} to its number of channels'
-        )
-    if "covariance" in table:
-        return f".covariance: is given, but the {EMBEDDING} kernel has widths: use sigma and sigma_xy"
-    if "sigma_xy" not in table:
-        return ".sigma_xy: is missing, expected the kernel's width in pixels, since it compares positions too"
-    return None
-
-
-def _parameter_names(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The names of the parameters of these kernels in DenseCRF."""
-    seen: Counter[str] = Counter()
-    for table in tables:
-        kind = table["feature"] if table["kind"] == "custom" else table["kind"]
-        seen[kind] += 1
-        name = kind if seen[kind] == 1 else f"{kind}{seen[kind]}"
-        shape = ("log_diagonal", "lower") if "covariance" in table else ("log_sigma",)
-        is_matrix = np.ndim(table["weight"]) == 2 or table.get("compatibility") == "matrix"
-        yield from (f"{name}.{part}" for part in (*shape, "matrix" if is_matrix else "log_weight"))
-
-
-class OptimizerConfig(_Section):
+class OptimizerConfig(Section):
     """The optimiser, with learning rates of the top layer, all other layers and the CRF."""
 
     name: Literal["sgd", "adamw"] = "sgd"
@@ -240,7 +208,7 @@ class OptimizerConfig(_Section):
     schedule: Literal["constant", "poly"] = "poly"
 
 
-class TrainingConfig(_Section):
+class TrainingConfig(Section):
     """The training loop."""
 
     stage: Literal[1, 2] = 1
@@ -264,7 +232,7 @@ class TrainingConfig(_Section):
         return self
 
 
-class Config(_Section):
+class Config(Section):
     """All settings of a run: the tables `data`, `network`, `crf`, `optimizer` and `training`."""
 
     data: DataConfig = DataConfig()
@@ -313,7 +281,7 @@ class Config(_Section):
             if not self.crf.enabled:
                 raise ValueError("network.frozen is true and crf.enabled is false: nothing would be learnt")
             if all(
-                any(fnmatchcase(name, each) for each in self.crf.freeze) for name in _parameter_names(self.crf.kernels)
+                any(fnmatchcase(name, each) for each in self.crf.freeze) for name in parameter_names(self.crf.kernels)
             ):
                 raise ValueError(
                     f"network.frozen is true and crf.freeze is {list(self.crf.freeze)}: nothing would be learnt"

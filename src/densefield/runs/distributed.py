@@ -131,11 +131,13 @@ def start_fabric(config: Config) -> Fabric:
             f"training.batch is {config.training.batch}, expected a multiple of {parts}: of {world} processes times "
             f"training.accumulate, which is {config.training.accumulate}."
         )
+    # The user's network may have layers that scores do not depend on, such as an auxiliary head.
+    strategy = DDPStrategy(timeout=process_timeout(), find_unused_parameters=config.network.is_own)
     with warnings.catch_warnings():  # Fabric's advice on the numbers of workers and devices
         warnings.simplefilter("ignore")
         fabric = Fabric(
             accelerator="cuda" if torch.cuda.is_available() else "cpu",
-            strategy=DDPStrategy(timeout=process_timeout()) if world > 1 else "auto",
+            strategy=strategy if world > 1 else "auto",
             devices=local,
             num_nodes=world // local,
             precision=config.training.precision,

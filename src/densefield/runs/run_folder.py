@@ -10,6 +10,7 @@ from densefield.crf.crf_file import read_crf
 from densefield.crf.kernels import Custom
 from densefield.crf.model import CRF
 from densefield.errors import InputError
+from densefield.runs.references import OBJECT
 
 if TYPE_CHECKING:
     from densefield.runs.config import Config
@@ -42,6 +43,12 @@ def check_run(config: Config, run: Path, resume: bool) -> None:
     """Raises if training cannot start: because of the run's folder, the files of weights, or those of the data."""
     from densefield.runs.splits import check_splits
 
+    for key, name in {"network.name": config.network.name, "data.kind": config.data.kind}.items():
+        if name == OBJECT:
+            raise InputError(
+                f"{key} is {OBJECT!r}, a Python object that was passed to densefield.train: name a function that "
+                "returns it, package.module:function."
+            )
     if not check_run_folder(run, resume):
         check_start(config)
     weights = config.network.pretrained
@@ -70,7 +77,8 @@ def check_start(config: Config) -> None:
             "network.frozen is true in stage 1, where nothing else is learnt: set training.stage=2, or freeze "
             "the network in [stage2.network]."
         )
-    if config.training.start_from is None and config.training.stage == 2:
+    # The user's network has the weights that it comes with.
+    if config.training.start_from is None and config.training.stage == 2 and not config.network.is_own:
         raise InputError("stage 2 starts from the weights of stage 1: name its run with training.start_from.")
 
 

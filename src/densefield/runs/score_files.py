@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from densefield.crf.unary import kind_of_scores
 from densefield.datasets.folder import list_split
 from densefield.errors import InputError, warn
 from densefield.io.untrusted import read_array
+from densefield.runs.references import names_function
 from densefield.runs.run_folder import CHECKPOINTS, checkpoint_file
 
 SUFFIXES = (".npz", ".npy")
@@ -32,11 +33,13 @@ def check_sources(scores: Path, data: Path | None, split: str | None, probabilit
     """Raises the errors of `open_scores` that can be found within a second, without torch."""
     if not names_score_files(scores, probabilities):
         checkpoint_file(scores)
-        if data is not None:
+        if data is not None and not names_function(data):
             list_split(data, split)
         return
     if data is None:
         raise InputError(f"{scores} holds scores without images: name the folder of the data too.")
+    if names_function(data):
+        return
     ids = [entry.id for entry in list_split(data, split).entries]
     files = find_score_files(scores)
     read_first([files[name] for name in images_with_scores(scores, files, ids)], None, probabilities)
@@ -126,21 +129,28 @@ def read_scores(path: Path, num_classes: int | None = None, probabilities: bool 
     True
     """
     name, values = read_array(path, partial(_array_name, path, probabilities))
+    are_probabilities = probabilities or name == PROBABILITIES
+    return FileScores(checked_scores(values, path, num_classes, are_probabilities), are_probabilities)
+
+
+def checked_scores(
+    values: npt.NDArray[Any], source: Path | str, num_classes: int | None, are_probabilities: bool
+) -> npt.NDArray[np.float32]:
+    """Scores (L, rows, columns) in single precision; errors begin with the `source`, a file or the name of an image."""
     expected = f"({'classes' if num_classes is None else num_classes}, rows, columns)"
     if values.dtype.kind != "f":
-        raise InputError(f"{path} holds {values.dtype}, expected scores in floating point numbers, {expected}.")
+        raise InputError(f"{source} holds {values.dtype}, expected scores in floating point numbers, {expected}.")
     if values.ndim != 3 or 0 in values.shape or num_classes not in (None, len(values)):
         hint = ""
         if values.ndim == 3 and values.shape[-1] == num_classes:
-            hint = " The classes are its last axis: save numpy.moveaxis(scores, -1, 0)."
+            hint = " The classes are its last axis: use numpy.moveaxis(scores, -1, 0)."
         elif values.ndim == 4 and len(values) == 1:
-            hint = " Save scores[0]."
-        raise InputError(f"{path} holds scores of shape {values.shape}, expected {expected}.{hint}")
+            hint = " Use scores[0]."
+        raise InputError(f"{source} holds scores of shape {values.shape}, expected {expected}.{hint}")
     if not np.isfinite(values).all():
-        raise InputError(f"{path} holds NaN or infinity, expected finite scores.")
-    are_probabilities = probabilities or name == PROBABILITIES
-    _check_kind(path, values, are_probabilities)
-    return FileScores(values.astype(np.float32), are_probabilities)
+        raise InputError(f"{source} holds NaN or infinity, expected finite scores.")
+    _check_kind(source, values, are_probabilities)
+    return values.astype(np.float32)
 
 
 def warn_of_sigmoid(path: Path, scores: FileScores) -> None:
@@ -166,24 +176,24 @@ def _array_name(path: Path, probabilities: bool, names: list[str]) -> str:
     raise InputError(f"{path} holds the arrays {', '.join(names) or '(none)'}, expected one, or one named {LOGITS}.")
 
 
-def _check_kind(path: Path, values: npt.NDArray[np.floating], are_probabilities: bool) -> None:
+def _check_kind(source: Path | str, values: npt.NDArray[np.floating], are_probabilities: bool) -> None:
     """Raises if probabilities are passed as logits, or logits as probabilities."""
     if not are_probabilities:
         kind = kind_of_scores(values)
         if kind == "probabilities":
             raise InputError(
-                f"{path} holds probabilities: from {values.min():.3g} to {values.max():.3g}, with sum 1 over the "
+                f"{source} holds probabilities: from {values.min():.3g} to {values.max():.3g}, with sum 1 over the "
                 "classes, but logits are expected. Pass probabilities=True."
             )
         if kind == "energies":
-            raise InputError(f"{path} holds energies, -log p, but logits are expected. Save -energies.")
+            raise InputError(f"{source} holds energies, -log p, but logits are expected. Use -energies.")
         return
     low, high = float(values.min()), float(values.max())
     total = values.sum(axis=0, dtype=np.float64)
     # Half precision rounds each probability by up to 1/4096 of itself; resizing preserves sums.
     if low < -1e-3 or high > 1 + 1e-3 or abs(total - 1).max() > 0.02:
         raise InputError(
-            f"{path} holds values from {low:.3g} to {high:.3g}, with sums over the classes from {total.min():.3g} to "
+            f"{source} holds values from {low:.3g} to {high:.3g}, with sums over the classes from {total.min():.3g} to "
             f"{total.max():.3g}, expected probabilities, which are from 0 to 1 with sum 1. For logits leave out "
             "probabilities=True."
         )

@@ -24,6 +24,8 @@ from densefield.nn.dense_crf import DenseCRF
 from densefield.nn.network_features import outputs_of
 from densefield.nn.segmenter import log_marginals
 from densefield.runs.devices import AUTO, choose_device, network_on
+from densefield.runs.objects import NetworkObject
+from densefield.runs.references import names_function
 from densefield.runs.score_files import (
     SUFFIXES,
     check_sources,
@@ -98,6 +100,7 @@ def open_scores(
     *,
     probabilities: bool = False,
     device: str = AUTO,
+    network: NetworkObject | None = None,
 ) -> OpenedScores:
     """Scored images of a run, a checkpoint, or a folder of score files.
 
@@ -106,22 +109,30 @@ def open_scores(
     scores
         The run, the checkpoint, or the folder with scores as ID.npz or ID.npy.
     data
-        The folder of the dataset; by default that of the run's settings.
+        The folder of the dataset, or a function that returns the dataset of a split, package.module:function; by
+        default that of the run's settings.
     split
         The split; by default that of the run's settings, or "val", or all images of a folder without split lists.
     probabilities
         The files hold probabilities rather than logits.
     device
         The device of the network, as in `choose_device`; files of scores need none. Scored images are on the CPU.
+    network
+        The network of a run that was trained on a Python object, as in `load_segmenter`.
     """
     check_sources(scores, data, split, probabilities)
     place = choose_device(device)
     about = {"scores": str(scores.resolve())}
     if data is not None:
-        about["data"] = str(data.resolve())
+        about["data"] = str(data) if names_function(data) else str(data.resolve())
     if names_score_files(scores, probabilities):
         assert data is not None
-        dataset = open_dataset(data, split)
+        if network is not None:
+            raise InputError(f"network is given, but {scores} holds scores: leave it out.")
+        num_classes = None
+        if names_function(data):
+            num_classes = len(read_first(list(find_score_files(scores).values()), None, probabilities)[1].values)
+        dataset = _dataset(data, split, num_classes)
         saved = SavedScores(scores, dataset, probabilities=probabilities)
         about |= {"split": _split_name(dataset), "logits": _digest(saved.files)}
         notes = (*getattr(dataset, "notes", ()), *saved.notes)
@@ -130,14 +141,14 @@ def open_scores(
     from densefield.runs.checkpoint import load_segmenter
     from densefield.runs.splits import default_split, open_split
 
-    segmenter, config = load_segmenter(scores)
+    segmenter, config = load_segmenter(scores, network)
     longest = config.data.longest_side
     notes = ()
     if data is None:
         about["split"] = split or default_split(config.data)
-        dataset = open_split(config.data, about["split"])
+        dataset = open_split(config, about["split"])
     else:
-        dataset = open_dataset(data, split)
+        dataset = _dataset(data, split, config.network.num_classes)
         about["split"], notes = _split_name(dataset), getattr(dataset, "notes", ())
         dataset = ShrunkDataset(dataset, longest) if longest else dataset
     if len(dataset.classes) != config.network.num_classes:
@@ -151,6 +162,15 @@ def open_scores(
     values = segmenter.state_dict().values()
     about["weights"] = blake2b(b"".join(value.numpy().tobytes() for value in values), digest_size=8).hexdigest()
     return OpenedScores(NetworkScores(network_on(segmenter, place), dataset), segmenter.crf, about, notes)
+
+
+def _dataset(data: Path, split: str | None, num_classes: int | None) -> Dataset:
+    """A split of the dataset in a folder, or of what a function returns."""
+    if not names_function(data):
+        return open_dataset(data, split)
+    from densefield.runs.splits import named_dataset
+
+    return named_dataset(str(data), "DATA", split or "val", num_classes)
 
 
 def identity(about: Mapping[str, str]) -> dict[str, str]:

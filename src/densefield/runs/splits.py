@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from densefield.datasets.adapter import as_dataset
 from densefield.datasets.folder import FolderDataset, checked_folder, find_layout, split_names
 from densefield.datasets.sample import Dataset, Subset
 from densefield.datasets.transforms import ShrunkDataset
 from densefield.datasets.voc import VOC2012, list_voc
-from densefield.errors import InputError
+from densefield.errors import DensefieldError, InputError, warn
+from densefield.labels import VOID
 from densefield.runs.config import HELD_OUT, Config, DataConfig
+from densefield.runs.objects import NONE, Objects
+from densefield.runs.references import OBJECT, call_reference, is_own
 from densefield.scenes.scene import SceneDataset
 
 UNLISTED = ("train", "val")  # splits of a folder without split lists
 
 
-def build_datasets(config: Config) -> tuple[Dataset, Dataset]:
+def build_datasets(config: Config, objects: Objects = NONE) -> tuple[Dataset, Dataset]:
     """The datasets for training and for validation."""
     check_splits(config.data)
-    splits = {split: open_split(config.data, split) for split in (config.data.train, config.data.val)}
+    splits = {split: open_split(config, split, objects) for split in (config.data.train, config.data.val)}
     for split, dataset in splits.items():
         if len(dataset) and dataset[0].labels is None:
             raise InputError(
@@ -29,6 +37,8 @@ def build_datasets(config: Config) -> tuple[Dataset, Dataset]:
                 f"network.num_classes is {config.network.num_classes}, but the data have {len(dataset.classes)} "
                 "classes: set network.num_classes to that number."
             )
+        if is_own(config.data.kind):
+            _warn_of_void(split, dataset)
     train, val = splits[config.data.train], splits[config.data.val]
     return train, evenly_spread(val, config.data.val_images or len(val))
 
@@ -44,7 +54,7 @@ def evenly_spread(dataset: Dataset, count: int) -> Dataset:
 
 def check_splits(config: DataConfig) -> None:
     """Raises if the images for training or validation do not exist; reads no image."""
-    if config.kind == "scenes":
+    if config.kind == "scenes" or is_own(config.kind):
         return
     if _is_unlisted(config) and not config.held_out:
         raise InputError(
@@ -67,15 +77,20 @@ def default_split(config: DataConfig) -> str:
     return "val"
 
 
-def open_split(config: DataConfig, split: str) -> Dataset:
+def open_split(settings: Config, split: str, objects: Objects = NONE) -> Dataset:
     """One split, with images no larger than ``longest_side``.
 
     The split "held_out" consists of training images, evenly spread. In a folder without split lists all images are for
     training, and "val" is "held_out". Scenes have two splits: the training scenes, and those after them.
     """
+    config = settings.data
     if split == config.val and config.held_out and _is_unlisted(config):
         split = HELD_OUT
-    dataset = _split(config, config.train if split == HELD_OUT else split)
+    wanted = config.train if split == HELD_OUT else split
+    if is_own(config.kind):
+        dataset = _own_split(config, wanted, settings.network.num_classes, objects)
+    else:
+        dataset = _split(config, wanted)
     if config.held_out and split in (config.train, HELD_OUT):
         held_out = _evenly(len(dataset), config.held_out)
         if len(held_out) == len(dataset):
@@ -108,6 +123,42 @@ def _split(config: DataConfig, split: str) -> Dataset:
         seed=scenes.seed,
         first=scenes.images if later else 0,
     )
+
+
+def _own_split(config: DataConfig, split: str, num_classes: int, objects: Objects) -> Dataset:
+    """A split of the user's: a Python object, or what the function of the settings returns for it."""
+    if config.kind != OBJECT:
+        return named_dataset(config.kind, "data.kind", split, num_classes, config.options)
+    dataset = {config.train: objects.train, config.val: objects.val}.get(split)
+    if dataset is None:
+        raise InputError(
+            f"the data of the split {split!r} were Python objects, which the files of a run do not describe. Name the "
+            "data: a folder, or a function that returns a dataset, package.module:function."
+        )
+    return dataset
+
+
+def named_dataset(
+    name: str, key: str, split: str, num_classes: int | None, options: Mapping[str, Any] | None = None
+) -> Dataset:
+    """What the function package.module:function returns for a split; `key` names it in messages."""
+    found = call_reference(name, key, split, options=options)
+    try:
+        return as_dataset(found, num_classes, name=split)
+    except DensefieldError as error:
+        raise type(error)(f"{key}: {name} was called for {split!r}, and of what it returned, {error}") from error
+
+
+def _warn_of_void(split: str, dataset: Dataset) -> None:
+    """Warns if no label is learnt in the images that are looked at, or in masks of two classes only background."""
+    places = _evenly(len(dataset), 4)
+    found = {int(label) for place in places for label in np.unique(dataset[place].labels)}  # type: ignore[arg-type]
+    if VOID in found and found <= ({0, VOID} if len(dataset.classes) == 2 else {VOID}):
+        only = " and ".join(map(str, sorted(found)))
+        warn(
+            f"the labels of {split} are only {only} in {len(places)} images, and {VOID} is void, which is not learnt. "
+            f"If it means foreground, return mask == {VOID}."
+        )
 
 
 def _listed_split(config: DataConfig, split: str) -> str | None:

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 from densefield.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from densefield.training.entry import TrainedRun as TrainedRun
+    from densefield.training.entry import train as train
+    from densefield.training.entry import train_config as train_config
     from densefield.training.log import read_log as read_log
     from densefield.training.loop import Diverged as Diverged
-    from densefield.training.loop import train as train
 else:
-    __getattr__, __dir__, __all__ = lazy_exports(__name__, {"log": ["read_log"], "loop": ["Diverged", "train"]})
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "entry": ["TrainedRun", "train", "train_config"],
+            "log": ["read_log"],
+            "loop": ["Diverged"],
+        },
+    )

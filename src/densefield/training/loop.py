@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +43,12 @@ from densefield.runs.distributed import (
     start_fabric,
     total,
 )
+from densefield.runs.objects import NONE, Objects
 from densefield.runs.run_folder import BEST, LAST, PREVIOUS, SETTINGS
 from densefield.runs.settings import to_toml
 from densefield.runs.splits import build_datasets, evenly_spread
 from densefield.runs.stopping import Terminated, recording_sigterm
+from densefield.training.first_scores import check_scores
 from densefield.training.log import Display, RunLog
 from densefield.training.optimizer import augmentation, build_optimizer, build_schedule, decay_to
 
@@ -60,40 +61,28 @@ class Diverged(DensefieldError):
     exit_status = 1
 
 
-def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> Validation:
-    """Trains a segmenter and returns the metrics of its best checkpoint on the validation images (paper, Eq. 2).
+def run_training(config: Config, run: Path, *, resume: bool, objects: Objects = NONE) -> tuple[Segmenter, Validation]:
+    """Trains a segmenter; returns it with its last parameters, and the metrics of its best checkpoint.
 
-    Stage 1 trains the network alone, q = softmax(f) (paper, Fig. 1); stage 2 trains the network and the CRF together,
-    from the weights of stage 1 (Fig. 3), or the CRF alone if ``network.frozen``. All maximise the log-likelihood of the
-    true labels under the marginals.
-
-    SIGTERM ends the run after the current step or validation: it writes a checkpoint and raises Terminated. If another
-    process of the run does not answer for ``$DENSEFIELD_TIMEOUT`` seconds, LostProcess is raised.
-
-    Parameters
-    ----------
-    config
-        The settings, such as those of `read_config`.
-    run
-        The folder of the run.
-    resume
-        Resume from the run's last checkpoint, if it has one. The run ends with the same parameters as without
-        interruption.
+    `objects` are those that the settings do not describe.
     """
-    folder, training = Path(run), config.training
+    folder, training = run, config.training
     with deterministic(), naming_lost_processes(rank_and_world_size()[1]):
         # All errors of the settings are raised before anything is written.
         fabric = start_fabric(config)
-        train_set, val_set = build_datasets(config)
+        train_set, val_set = build_datasets(config, objects)
         measured = evenly_spread(train_set, config.data.train_iou_images)
         checkpoint = find_checkpoint(folder, config, resume)
         torch.manual_seed(training.seed)
-        segmenter = build_segmenter(config)
+        segmenter = build_segmenter(config, objects)
+        if config.network.is_own:
+            check_scores(segmenter, val_set[0], config.network.num_classes)
         started = load_start(segmenter, config) if checkpoint is None else f"resuming after step {checkpoint['step']}"
         model, optimizer = fabric.setup(segmenter, build_optimizer(config.optimizer, segmenter))
         if segmenter.crf is not None:
             initial = build_crf(config.crf, config.network.num_classes)
             decay_to(segmenter.crf, initial, config.optimizer.weight_decay_crf, optimizer.optimizer)
+        segmenter.train()  # the user's network may come in evaluation mode
         if config.network.frozen:
             segmenter.network.eval()
         torch.manual_seed(training.seed + fabric.global_rank)  # for dropout: each process has its own images
@@ -162,7 +151,7 @@ def train(config: Config, run: str | PathLike[str], *, resume: bool = False) -> 
                         f"{folder / LAST}. Continue with resume=True."
                     )
         assert at.best is not None  # the last step is always validated
-        return at.best
+        return segmenter, at.best
 
 
 def _any_process(fabric: Fabric, flag: bool) -> bool:

@@ -6,6 +6,7 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 
 from densefield.datasets.transforms import Augmentation
+from densefield.errors import InputError
 from densefield.networks.groups import parameter_groups
 from densefield.networks.inputs import InputNormalization
 from densefield.nn.dense_crf import DenseCRF
@@ -17,6 +18,12 @@ POWER = 0.9  # of the schedule "poly"
 
 def build_optimizer(config: OptimizerConfig, segmenter: Segmenter) -> torch.optim.Optimizer:
     """The optimiser, with parameter groups for the top layer, the other layers and the CRF."""
+    default = OptimizerConfig.model_fields["lr_top"].default
+    if not getattr(segmenter.network, "top_layers", ()) and config.lr_top not in (default, config.lr_rest):
+        raise InputError(
+            f"optimizer.lr_top is {config.lr_top}, but the top layers of the network are unknown: name them in "
+            "network.top_layers, or set optimizer.lr_rest, the rate of all its other layers."
+        )
     groups = parameter_groups(
         segmenter.network,
         learning_rate=config.lr_rest,
@@ -27,6 +34,8 @@ def build_optimizer(config: OptimizerConfig, segmenter: Segmenter) -> torch.opti
     learnt = [] if segmenter.crf is None else [each for each in segmenter.crf.parameters() if each.requires_grad]
     if learnt:
         groups.append({"name": "crf", "params": learnt, "lr": config.lr_crf, "weight_decay": 0.0})
+    if not groups:
+        raise InputError("no parameter requires a gradient, so that nothing would be learnt.")
     for group in groups:
         group["initial_lr"] = group["lr"]
     if config.name == "adamw":

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from densefield.tuning.lbfgs import learn_crf as learn_crf
     from densefield.tuning.log_linear import LogLinearModel as LogLinearModel
     from densefield.tuning.pixel_features import PixelFeatures as PixelFeatures
+    from densefield.tuning.result import TuningResult as TuningResult
     from densefield.tuning.search import Space as Space
     from densefield.tuning.search import TuningOptions as TuningOptions
     from densefield.tuning.tune import tune_crf as tune_crf
@@ -23,6 +24,7 @@ else:
             "lbfgs": ["learn_crf"],
             "log_linear": ["LogLinearModel"],
             "pixel_features": ["PixelFeatures"],
+            "result": ["TuningResult"],
             "search": ["Space", "TuningOptions"],
             "tune": ["tune_crf"],
         },

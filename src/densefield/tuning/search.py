@@ -166,16 +166,16 @@ class Trial:
 def search(
     settings: Sequence[Setting],
     evaluate: Callable[[Setting], SegmentationResult],
-    trials_file: Path,
+    trials_file: Path | None,
     progress: Progress | None = None,
 ) -> list[Trial]:
-    """Tries every setting; each trial is appended to the file, and those in the file are not tried again.
+    """Tries every setting; each trial is appended to the file, if any, and those in it are not tried again.
 
     A setting whose kernels cannot be computed counts as infinitely bad.
     """
     from densefield.runs.scored_images import Uncomputable
 
-    known = {trial.setting: trial for trial in _read(trials_file)}
+    known = {trial.setting: trial for trial in ([] if trials_file is None else _read(trials_file))}
     trials = []
     for number, setting in enumerate(settings, start=1):
         if setting not in known:
@@ -183,7 +183,8 @@ def search(
                 known[setting] = Trial(setting, **metrics_of(evaluate(setting)))
             except Uncomputable:
                 known[setting] = Trial(setting, math.inf, 0.0, 0.0)
-            _append(trials_file, known[setting])
+            if trials_file is not None:
+                _append(trials_file, known[setting])
         trials.append(known[setting])
         if progress is not None:
             progress(number, len(settings))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from hashlib import blake2b
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -26,44 +27,67 @@ from densefield.metrics.metrics import SegmentationResult
 from densefield.metrics.summary import summarise, summarise_comparison, verdict
 from densefield.nn.dense_crf import DenseCRF
 from densefield.runs.environment import describe_environment
+from densefield.runs.scored_arrays import Triples, as_score_source
 from densefield.runs.scored_images import Cached, ScoreSource, Shrunk, identity
 from densefield.tuning.lbfgs import Evaluation, flat_values, learn_crf
+from densefield.tuning.result import TuningResult
 from densefield.tuning.search import Criterion, Setting, Trial, TuningOptions, best, cost, metrics_of, search
 
 MIN_WEIGHT = 0.1  # at the start of learning
 
 
 def tune_crf(
-    source: ScoreSource,
-    folder: Path,
+    source: ScoreSource | Triples,
+    folder: str | PathLike[str] | None = None,
     options: TuningOptions | None = None,
     progress: StageProgress | None = None,
     *,
+    classes: Sequence[str] | None = None,
+    probabilities: bool = False,
     about: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    """Finds a CRF on half of the images, evaluates it on the other half, and writes both to a folder.
+) -> TuningResult:
+    """Finds a CRF on half of the images, and evaluates it on the other half.
 
     Parameters
     ----------
     source
-        The scored images, such as those of `open_scores` or `SavedScores`.
+        Triples (scores, image, labels) of arrays or tensors, as in `as_score_source`. A list or a dataset is read
+        several times, as needed; another iterable is read into memory. Or scored images, such as those of
+        `open_scores`.
     folder
-        The folder for `crf.toml`, the CRF; `result.json`, which is also returned; `trials.csv` and `learning.csv`, all
-        trials. `left_out` of the result has a line for each image that could not be read, by id. With fewer than 4
-        others, an InputError is raised.
+        The folder for `crf.toml`, the CRF; `result.json`; `trials.csv` and `learning.csv`, all trials. `left_out` of
+        the result has a line for each image that could not be read, by id. With fewer than 4 others, an InputError is
+        raised. Without a folder no file is written.
     options
         The options; by default those of `densefield tune`.
     progress
         Called with the name of the stage, the amount done, and the total.
+    classes
+        The names of the classes of triples, by default numbers.
+    probabilities
+        The scores of triples are probabilities rather than logits.
     about
         A description of the scores. An interrupted search is resumed if it is the same.
+
+    Examples
+    --------
+    >>> labels = np.arange(24)[None].repeat(20, axis=0) // 12
+    >>> image = np.stack([200 * labels] * 3, axis=-1)
+    >>> noise = np.random.default_rng(7).normal(size=(4, 2, 20, 24))
+    >>> triples = [(np.stack([1 - labels, labels]) + each, image, labels) for each in noise]
+    >>> tuned = tune_crf(triples, options=TuningOptions(trials=2, evaluations=2, shrink=1))
+    >>> tuned.crf.num_classes, len(tuned["held_out_images"])
+    (2, 2)
     """
+    folder = None if folder is None else Path(folder)
+    source = as_score_source(source, classes, probabilities=probabilities)
     options = options or TuningOptions()
     started = time.monotonic()
     progress = progress or (lambda stage, done, total: None)
     left_out = unreadable(source, options, partial(progress, "read"))
     learning_images, held_out = halves(source, options, left_out)
-    _check_folder(folder, options, learning_images, about or {})
+    if folder is not None:
+        _check_folder(folder, options, learning_images, about or {})
     trial = _search(learning_images, options, folder, progress)
     candidates = {"search": _crf(source, trial.setting.kernels(), options)}
     if options.evaluations:
@@ -91,9 +115,10 @@ def tune_crf(
         "seconds": round(time.monotonic() - started, 1),
         "machine": describe_environment(),
     }
-    write_crf(folder / "crf.toml", crf.to_numpy())
-    write_atomically(folder / "result.json", json.dumps(result, indent=1).encode())
-    return result
+    if folder is not None:
+        write_crf(folder / "crf.toml", crf.to_numpy())
+        write_atomically(folder / "result.json", json.dumps(result, indent=1).encode())
+    return TuningResult(result, {"network": alone, "crf": with_crf}, crf)
 
 
 def unreadable(source: ScoreSource, options: TuningOptions, progress: Progress) -> dict[str, str]:
@@ -141,18 +166,19 @@ def _crf(images: ScoreSource, kernels: list[Kernel], options: TuningOptions) -> 
     return DenseCRF(len(images.classes), kernels, iterations=options.iterations)
 
 
-def _search(images: ScoreSource, options: TuningOptions, folder: Path, progress: StageProgress) -> Trial:
+def _search(images: ScoreSource, options: TuningOptions, folder: Path | None, progress: StageProgress) -> Trial:
     small = Cached(Shrunk(images, options.shrink))
 
     def evaluate(setting: Setting) -> SegmentationResult:
         return evaluate_images(small, _crf(images, setting.kernels(options.shrink), options))
 
-    trials = search(options.settings(), evaluate, folder / "trials.csv", partial(progress, "search"))
+    file = None if folder is None else folder / "trials.csv"
+    trials = search(options.settings(), evaluate, file, partial(progress, "search"))
     return best(trials, options.criterion)
 
 
 def _learn(
-    images: ScoreSource, start: Setting, options: TuningOptions, folder: Path, progress: StageProgress
+    images: ScoreSource, start: Setting, options: TuningOptions, folder: Path | None, progress: StageProgress
 ) -> DenseCRF:
     """A CRF learnt on shrunk images first, which is fast, and then at full size."""
     lines: list[str] = []
@@ -164,7 +190,8 @@ def _learn(
             if not lines:
                 lines.append(",".join(["shrink", "loss", *evaluation.values]))
             lines.append(",".join([stage, *(repr(value) for value in (evaluation.loss, *evaluation.values.values()))]))
-            write_atomically(folder / "learning.csv", ("\n".join(lines) + "\n").encode())
+            if folder is not None:
+                write_atomically(folder / "learning.csv", ("\n".join(lines) + "\n").encode())
             progress(f"learn at 1/{stage}", next(count), total)
 
         return note
