@@ -162,8 +162,34 @@ def refine_verb(
         ),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Explain why a result is blank or unchanged.")] = False,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOW,HIGH",
+            help="Intensities of volumes and rasters that count as 0 and 255, such as -160,240.",
+            show_default="percentiles near the mask's edges",
+        ),
+    ] = None,
+    spacing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X,Y[,Z]", help="Size of a pixel of volumes and rasters.", show_default="that of the file"
+        ),
+    ] = None,
+    tile: Annotated[
+        int | None,
+        typer.Option(
+            min=16,
+            help="Side of the tiles in which volumes and rasters are computed, in pixels; smaller ones take "
+            "less memory.",
+            show_default="256 in volumes of labels, 2048 in rasters of labels",
+        ),
+    ] = None,
 ) -> None:
     """Refine masks: labels follow the edges of the image.
+
+    Photos, and volumes and rasters: NIfTI, folders of DICOM slices, GeoTIFF, TIFF and Zarr. Results of these have the
+    format and place of the mask, and lengths are in mm if the file has them.
 
     Widths and weights are learnt, and edges of a mask move as far as its estimated roughness. With any of --sigma,
     --weight, --sigma-xy, --sigma-rgb, --bilateral-weight, --confidence or --crf, those kernels are used instead.
@@ -181,7 +207,9 @@ def refine_verb(
 
     from densefield.crf.model import CRF
     from densefield.images.refining import RefineSettings, refine_files
+    from densefield.volumes.formats import volume_kind
 
+    is_volume = volume_kind(image) is not None or volume_kind(mask) is not None
     counts = (0, 0)
 
     def progress(done: int, total: int) -> None:
@@ -204,11 +232,14 @@ def refine_verb(
                 logits=logits,
                 soft=soft,
                 explain=explain,
+                window=_pair_of(_numbers(window, "--window"), "--window"),
+                spacing=_numbers(spacing, "--spacing"),
+                tile=tile,
             )
             with (
                 printing_warnings(flags),
                 failure_log(log, flags) as failed,
-                Bar("refine", shown=image.is_dir(), unit="images") as bar,
+                Bar("refine", shown=image.is_dir() or is_volume, unit="tiles" if is_volume else "images") as bar,
             ):
                 refined = refine_files(
                     image,
@@ -276,6 +307,24 @@ def _check_alone(
 
 def _flags(names: Sequence[str]) -> str:
     return " and ".join(f"--{name.replace('_', '-')}" for name in names)
+
+
+def _numbers(text: str | None, flag: str) -> tuple[float, ...] | None:
+    """Numbers separated by commas."""
+    if text is None:
+        return None
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not numbers separated by commas.", param_hint=flag) from None
+
+
+def _pair_of(numbers: tuple[float, ...] | None, flag: str) -> tuple[float, float] | None:
+    if numbers is None:
+        return None
+    if len(numbers) != 2:
+        raise typer.BadParameter(f"it has {len(numbers)} numbers, expected two.", param_hint=flag)
+    return numbers[0], numbers[1]
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

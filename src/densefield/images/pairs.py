@@ -11,8 +11,10 @@ from densefield.errors import InputError
 from densefield.images.masks import ARRAYS
 from densefield.images.reading import FORMAT_NAMES, IMAGE_SUFFIXES
 from densefield.images.writing import FORMATS, TIFF, check_format
-from densefield.io.folders import FolderListing, list_files
+from densefield.io.folders import FolderListing, list_files, split_name
 from densefield.io.messages import first_names
+from densefield.volumes.formats import check_ending, volume_kind
+from densefield.volumes.nifti import SUFFIXES as NIFTI
 
 MAX_NAMES = 5  # of files in one message
 MAX_TRIED = 100  # names, for a hint
@@ -63,6 +65,11 @@ class Pair:
     out: Path
     preview: Path | None = None
 
+    @property
+    def is_volume(self) -> bool:
+        """Whether image or mask is a volume or a raster, rather than a photo or an array."""
+        return volume_kind(self.image) is not None or volume_kind(self.mask) is not None
+
 
 @dataclass(frozen=True)
 class Pairing:
@@ -89,17 +96,21 @@ def pair_up(
     for path in (image, mask):
         if not path.exists():
             raise InputError(f"there is no file or folder {path}.")
-    if image.is_dir() != mask.is_dir():
+    volumes = volume_kind(image) is not None or volume_kind(mask) is not None  # some are folders
+    if image.is_dir() != mask.is_dir() and not volumes:
         folder, file = (image, mask) if image.is_dir() else (mask, image)
         raise InputError(f"{folder} is a folder, but {file} is a file: expected two folders or two files.")
-    if image.is_dir():
+    if image.is_dir() and not volumes:
         return _pair_folders(image, mask, out, preview, format, recursive, mask_suffix)
     if recursive or mask_suffix:
         given = "recursive=True" if recursive else f"mask_suffix={mask_suffix!r}"
         raise InputError(f"{given} is for folders, but {image} is a file: leave it out.")
-    if out.is_dir():
+    if out.is_dir() and volume_kind(out) is None:
         raise InputError(f"{out} is a folder; for one pair name a file, such as {out / 'result.png'}.")
-    check_format(out)
+    if volumes:
+        check_ending(out, mask)
+    else:
+        check_format(out)
     if preview is not None and preview.suffix.lower() != ".png":
         raise InputError(f"the preview {preview} ends in {preview.suffix or 'nothing'!r}, expected .png.")
     _check_distinct({"image": image, "mask": mask, "output": out, "preview": preview})
@@ -118,8 +129,8 @@ def _pair_folders(
     _check_distinct({"images": images, "masks": None if together else masks, "outputs": out, "previews": preview})
     if recursive:
         _check_outside((images, masks), (out, preview))
-    image_list = list_files(images, IMAGE_SUFFIXES, recursive=recursive)
-    mask_list = list_files(masks, IMAGE_SUFFIXES | set(ARRAYS), recursive=recursive)
+    image_list = list_files(images, IMAGE_SUFFIXES | set(NIFTI), recursive=recursive)
+    mask_list = list_files(masks, IMAGE_SUFFIXES | set(ARRAYS) | set(NIFTI), recursive=recursive)
     for listing in (image_list, mask_list):
         if listing.unreadable and not listing.files:
             raise InputError(listing.unreadable[0])
@@ -143,8 +154,10 @@ def _pair_folders(
             ambiguous.append(f"{' and '.join(str(path) for path in several[0])} have the same name: remove one.")
             continue
         mask = of_mask[name][0]
-        result = PurePosixPath(name).with_name(mask.stem)  # so that results can replace the masks
-        suffix = f".{format}" if format is not None else mask.suffix if mask.suffix.lower() in TIFF else ".png"
+        stem, ending = split_name(mask)
+        result = PurePosixPath(name).with_name(stem)  # so that results can replace the masks
+        kept = ending in (*TIFF, *NIFTI)
+        suffix = f".{format}" if format is not None else mask.name[len(stem) :] if kept else ".png"
         shown = None if preview is None else preview / f"{result}.png"
         pairs.append(Pair(of_image[name][0], mask, out / f"{result}{suffix}", shown))
     if not pairs and not ambiguous:

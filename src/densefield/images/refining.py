@@ -28,6 +28,7 @@ from densefield.io.untrusted import check_array
 from densefield.labels import Void
 from densefield.metrics.decoding import DecodingMetric
 from densefield.refinement.refine import refine
+from densefield.volumes.refining import refine_file
 
 MANY_CLASSES = 256
 DATA_RANGE = 255.0  # read_image() scales every image to 0…255
@@ -61,6 +62,8 @@ class RefineSettings:
         Grey pictures hold the probability of label 1.
     explain
         Diagnose each pair with `densefield.explain`.
+    window, spacing, tile
+        For volumes and rasters, see `densefield.volumes.refine_file`.
 
     >>> RefineSettings(num_classes=21).decode
     'accuracy'
@@ -77,6 +80,9 @@ class RefineSettings:
     logits: bool = False
     soft: bool = False
     explain: bool = False
+    window: tuple[float, float] | None = None
+    spacing: tuple[float, ...] | None = None
+    tile: int | None = None
 
 
 @dataclass(frozen=True)
@@ -171,19 +177,22 @@ def refine_files(
     if progress is not None:
         progress(0, len(todo))
     outcomes: list[Outcome] = []
-    for outcome in _refine_pairs(todo, settings, count):
+    of_tiles = progress if len(todo) == 1 and todo[0].is_volume else None
+    for outcome in _refine_pairs(todo, settings, count, of_tiles):
         outcomes.append(outcome)
         if failed is not None and outcome.error is not None:
             failed(outcome.error)
-        if progress is not None:
+        if progress is not None and of_tiles is None:
             progress(len(outcomes), len(todo))
     return RefinedFiles(tuple(outcomes), tuple(skipped), pairing)
 
 
-def _refine_pairs(pairs: Sequence[Pair], settings: RefineSettings, threads: int) -> Iterator[Outcome]:
-    """Outcomes in the order of the pairs."""
-    if len(pairs) < 2:
-        yield from (refine_pair(pair, settings, threads) for pair in pairs)
+def _refine_pairs(
+    pairs: Sequence[Pair], settings: RefineSettings, threads: int, progress: Progress | None
+) -> Iterator[Outcome]:
+    """Outcomes in the order of the pairs; volumes, which take much memory, one at a time."""
+    if len(pairs) < 2 or any(pair.is_volume for pair in pairs):
+        yield from (refine_pair(pair, settings, threads, progress) for pair in pairs)
         return
     pool = ThreadPoolExecutor(min(threads, len(pairs)))
     try:
@@ -192,11 +201,16 @@ def _refine_pairs(pairs: Sequence[Pair], settings: RefineSettings, threads: int)
         pool.shutdown(cancel_futures=True)  # after Ctrl-C, running pairs finish and no others start
 
 
-def refine_pair(pair: Pair, settings: RefineSettings, threads: int | None = None) -> Outcome:
-    """Refine one pair; an error of any type becomes one line of the outcome."""
+def refine_pair(
+    pair: Pair, settings: RefineSettings, threads: int | None = None, progress: Progress | None = None
+) -> Outcome:
+    """Refine one pair; an error of any type becomes one line of the outcome. `progress` is that of a volume's tiles."""
     form: Form | None = None
     findings: tuple[Finding, ...] = ()
     try:
+        if pair.is_volume:
+            return Outcome(pair, _refine_volume(pair, settings, threads, progress))
+        _check_photo_settings(settings)
         mask = read_mask(
             pair.mask,
             logits=settings.logits,
@@ -217,9 +231,44 @@ def refine_pair(pair: Pair, settings: RefineSettings, threads: int | None = None
         if pair.preview is not None:
             after = best_labels(probabilities, numbers, settings.decode)
             write_png(pair.preview, draw_preview(image, mask.labels(), after, mask.palette))
+    except ModuleNotFoundError:  # the other pairs need the library too
+        raise
     except Exception as error:  # one damaged file must not stop a folder
         return Outcome(pair, form, findings, failure_line(error, pair.mask, pair.image))
     return Outcome(pair, form, findings)
+
+
+def _refine_volume(pair: Pair, settings: RefineSettings, threads: int | None, progress: Progress | None) -> Form:
+    """Refines a volume or raster."""
+    only = {"soft=True": settings.soft, "explain=True": settings.explain, "preview=": pair.preview is not None}
+    for given in (name for name, value in {**only, "decode=": settings.decode != "accuracy"}.items() if value):
+        raise InputError(f"{given} is for photos, but {pair.image} is a volume or raster: leave it out.")
+    done = refine_file(
+        pair.image,
+        pair.mask,
+        pair.out,
+        crf=settings.crf,
+        iterations=settings.iterations,
+        roughness=settings.roughness,
+        temperature=settings.temperature,
+        confidence=settings.confidence,
+        num_classes=settings.num_classes,
+        void=settings.void,
+        logits=settings.logits,
+        window=settings.window,
+        spacing=settings.spacing,
+        tile=settings.tile,
+        threads=threads,
+        progress=progress,
+    )
+    return done.form
+
+
+def _check_photo_settings(settings: RefineSettings) -> None:
+    """Raises if a setting is given that photos do not have."""
+    for name in ("window", "spacing", "tile"):
+        if getattr(settings, name) is not None:
+            raise InputError(f"{name}= is for volumes and rasters, but these are photos: leave it out.")
 
 
 def _refined(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,6 +55,44 @@ def open_atomically(path: Path, temporary: Path | None = None, *, sync: bool = T
         raise
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """A temporary path, with the suffix of `path`, for a file or folder that replaces `path` at the end of the block.
+
+    For libraries that write files themselves. After an error nothing changes.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replaced(Path(folder, "a.txt")) as part:
+    ...         _ = part.write_text("content")
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['a.txt']
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{uuid.uuid4().hex[:8]}.part.{path.name}")
+    before = path.with_name(f".{uuid.uuid4().hex[:8]}.before.{path.name}")
+    try:
+        yield part
+        if part.is_file():
+            with part.open("rb+") as file:
+                os.fsync(file.fileno())
+        elif path.is_dir():  # a folder cannot replace another one
+            os.replace(path, before)
+        try:
+            os.replace(part, path)
+        except OSError:
+            if before.exists():
+                os.replace(before, path)
+            raise
+        sync_folder(path.parent)
+    finally:
+        for left in (part, before):
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

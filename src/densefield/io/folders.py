@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -31,6 +32,18 @@ class FolderListing:
         return [*lines[:MAX_LINES], *more]
 
 
+def split_name(path: Path, suffixes: Collection[str] = (".nii.gz",)) -> tuple[str, str]:
+    """The name without its suffix, and the suffix in lower case; `suffixes` are those of two parts.
+
+    >>> split_name(Path("scans/ct.nii.gz")), split_name(Path("cat.v2.JPG"))
+    (('ct', '.nii.gz'), ('cat.v2', '.jpg'))
+    """
+    for suffix in suffixes:
+        if path.name.lower().endswith(suffix):
+            return path.name[: -len(suffix)], suffix
+    return path.stem, path.suffix.lower()
+
+
 def list_files(folder: Path, suffixes: set[str], *, recursive: bool = False) -> FolderListing:
     """List a folder in sorted order, without hidden files and folders; links to folders are followed once."""
     listing = FolderListing()
@@ -51,10 +64,11 @@ def list_files(folder: Path, suffixes: set[str], *, recursive: bool = False) -> 
             continue
         seen.add(real)
         for path in (here / name for name in sorted(names) if not name.startswith(".")):
-            if path.suffix.lower() not in suffixes:
+            stem, suffix = split_name(path)
+            if suffix not in suffixes:
                 listing.others.append(path)
             elif path.is_file():
-                listing.files.setdefault(path.relative_to(folder).with_suffix("").as_posix(), []).append(path)
+                listing.files.setdefault(path.relative_to(folder).with_name(stem).as_posix(), []).append(path)
     return listing
 
 

@@ -1,0 +1,134 @@
+"""GeoTIFF files: rasters with any number of bands, read and written in windows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield.errors import InputError
+from densefield.io.files import replaced
+from densefield.io.messages import cause
+from densefield.lazy import optional_module
+from densefield.volumes.grid import MOST_CHANNELS, Array, Box, Grid, Pixels, missing_values
+
+BLOCK = 256  # pixels: the side of the blocks of a result
+
+
+def open_geotiff(path: Path, *, is_mask: bool = False) -> Grid:
+    """A GeoTIFF file as a raster (H, W, bands), without bands if it has one.
+
+    Pixels are missing without data in any band, with NaN in one, or by an alpha or mask band. In masks a no-data value
+    of 0 is label 0.
+    """
+    rasterio = optional_module("rasterio", "reading GeoTIFF")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
+            source = rasterio.open(path)
+    except rasterio.errors.RasterioError as error:
+        raise InputError(f"{path} cannot be read as GeoTIFF: {cause(error)}.") from error
+    alpha = rasterio.enums.ColorInterp.alpha
+    bands = [band for band, kind in zip(source.indexes, source.colorinterp, strict=True) if kind != alpha]
+    dtypes = {source.dtypes[band - 1] for band in bands}
+    if not bands or len(bands) > MOST_CHANNELS:
+        raise InputError(f"{path} has {len(bands)} bands, expected 1 to {MOST_CHANNELS}.")
+    dtype = np.result_type(*dtypes)
+    if dtype.kind not in "iuf":
+        raise InputError(f"{path} has values of type {dtype}, expected integers or floating point numbers.")
+    nodata = source.nodata
+    if is_mask and nodata == 0:
+        nodata = None
+    has_alpha = len(bands) < source.count
+    masked = [rasterio.enums.MaskFlags.per_dataset in flags for flags in source.mask_flag_enums]
+
+    def read(box: Box) -> Pixels:
+        window = rasterio.windows.Window.from_slices(*box)
+        try:
+            values = np.moveaxis(source.read(bands, window=window), 0, -1)
+            missing = missing_values(values, nodata)
+            if has_alpha or any(masked):
+                empty: npt.NDArray[np.bool_] = source.dataset_mask(window=window) == 0
+                missing = empty if missing is None else missing | empty
+        except rasterio.errors.RasterioError as error:
+            raise InputError(f"{path} cannot be read: {cause(error)}. It may be damaged.") from error
+        return Pixels(values, missing)
+
+    transform = source.transform
+    located = not transform.is_identity
+    affine = np.array(transform, np.float64).reshape(3, 3) if located else None
+    aspect = float(np.hypot(transform.b, transform.e) / np.hypot(transform.a, transform.d)) if located else 1.0
+    if located and source.crs is not None and source.crs.is_geographic:  # a degree of longitude is shorter
+        middle = transform.d * source.width / 2 + transform.e * source.height / 2 + transform.f
+        aspect /= max(float(np.cos(np.radians(middle))), 0.01)
+    channels = len(bands) if len(bands) > 1 else None
+    return Grid(
+        path, "geotiff", (source.height, source.width), channels, dtype, (1.0, aspect), "pixels", read, affine, source
+    )
+
+
+def check_same_crs(image: Grid, mask: Grid) -> None:
+    """Raises if two GeoTIFF files have different coordinate reference systems."""
+    one, other = image.source.crs, mask.source.crs
+    if one is not None and other is not None and one != other:
+        raise InputError(
+            f"{image.path} has the coordinate reference system {one.to_string()}, but {mask.path} has "
+            f"{other.to_string()}: reproject the mask."
+        )
+
+
+def _holds(dtype: np.dtype[Any], value: float) -> bool:
+    """Whether numbers of a type can have a value."""
+    if dtype.kind == "f":
+        return True
+    limits = np.iinfo(dtype)
+    return float(value).is_integer() and limits.min <= value <= limits.max
+
+
+@contextmanager
+def geotiff_writer(
+    path: Path, like: Grid, dtype: np.dtype[Any], channels: int | None
+) -> Iterator[Callable[[Box, Array], None]]:
+    """A function that writes boxes of labels (…) or probabilities (L, …); the file appears at the end of the block.
+
+    CRS, transformation, no-data value, tags and colours are those of `like`.
+    """
+    rasterio = optional_module("rasterio", "writing GeoTIFF")
+    source = like.source
+    count = channels or 1
+    profile = {
+        "driver": "GTiff",
+        "height": like.shape[0],
+        "width": like.shape[1],
+        "count": count,
+        "dtype": dtype.name,
+        "crs": source.crs,
+        "transform": source.transform,
+        "tiled": True,
+        "blockxsize": BLOCK,
+        "blockysize": BLOCK,
+        "compress": "deflate",
+        "bigtiff": "if_safer",
+    }
+    if source.nodata is not None and _holds(dtype, source.nodata):
+        profile["nodata"] = source.nodata
+    with replaced(path) as part, warnings.catch_warnings():
+        warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
+        with rasterio.open(part, "w", **profile) as out:
+            out.update_tags(**{name: value for name, value in source.tags().items() if name != "AREA_OR_POINT"})
+            if count == source.count:
+                out.descriptions = source.descriptions
+            if count == 1 and dtype == np.uint8:
+                with suppress(ValueError):  # it has none
+                    out.write_colormap(1, source.colormap(1))
+
+            def write(box: Box, values: Array) -> None:
+                window = rasterio.windows.Window.from_slices(*box)
+                out.write(values if values.ndim == 3 else values[None], window=window)
+
+            yield write

@@ -1,0 +1,146 @@
+"""An opened raster or volume: its size, spacing and place, and its pixels by boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield.errors import InputError
+
+Array = npt.NDArray[Any]
+Box = tuple[slice, ...]
+Kind = Literal["nifti", "dicom", "geotiff", "tiff", "zarr"]
+
+MOST_CHANNELS = 64
+SAME_PLACE = 0.01  # pixels: the largest difference of the places of the corners of image and mask
+
+
+class Pixels(NamedTuple):
+    """Values (…, C) of a box, and True (…) where the file has no data; None if it has data everywhere."""
+
+    values: Array
+    missing: npt.NDArray[np.bool_] | None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A raster (H, W) or a volume (D, H, W) in a file, read by boxes.
+
+    Parameters
+    ----------
+    path
+        The file or folder.
+    kind
+        Its format.
+    shape
+        (H, W) or (D, H, W).
+    channels
+        Number of channels, bands or classes; None if the file has no such axis.
+    dtype
+        The type of its numbers.
+    spacing
+        Size of a pixel along x, y(, z).
+    unit
+        Unit of the spacing, such as "mm"; "pixels" if the file has none.
+    read
+        Reads the pixels of a box.
+    affine
+        (4, 4) from indices x, y, z of voxels, or (3, 3) from those of pixels, to a position in space; None if unknown.
+    source
+        What the writer of the format takes over from the file.
+    """
+
+    path: Path
+    kind: Kind
+    shape: tuple[int, ...]
+    channels: int | None
+    dtype: np.dtype[Any]
+    spacing: tuple[float, ...]
+    unit: str
+    read: Callable[[Box], Pixels]
+    affine: npt.NDArray[np.float64] | None = None
+    source: Any = None
+
+    @property
+    def whole(self) -> Box:
+        """The box of all pixels."""
+        return tuple(slice(0, size) for size in self.shape)
+
+    def describe(self) -> str:
+        """The size in words.
+
+        >>> in_memory(np.zeros((4, 6, 13))[None], channels=13).describe()
+        '1 × 4 × 6 pixels, 13 channels'
+        """
+        size = " × ".join(map(str, self.shape))
+        return f"{size} pixels" + ("" if self.channels is None else f", {self.channels} channels")
+
+
+def inside(box: Box) -> tuple[Any, ...]:
+    """The index of a box in an array whose last axes are those of the grid.
+
+    >>> np.arange(12).reshape(2, 2, 3)[inside((slice(0, 1), slice(1, 2)))].tolist()
+    [[[1]], [[7]]]
+    """
+    return (Ellipsis, *box)
+
+
+def in_memory(
+    values: Array,
+    *,
+    channels: int | None = None,
+    spacing: tuple[float, ...] | None = None,
+    unit: str = "pixels",
+    path: Path = Path("array"),
+    kind: Kind = "tiff",
+    affine: npt.NDArray[np.float64] | None = None,
+    source: Any = None,
+    nodata: float | None = None,
+) -> Grid:
+    """A grid of an array (…, C), or (…) without channels; NaN and `nodata` are missing."""
+    shape = values.shape if channels is None else values.shape[:-1]
+
+    def read(box: Box) -> Pixels:
+        part = values[box] if channels is not None else values[box][..., None]
+        return Pixels(part, missing_values(part, nodata))
+
+    steps = (1.0,) * len(shape) if spacing is None else spacing
+    return Grid(path, kind, shape, channels, values.dtype, steps, unit, read, affine, source)
+
+
+def missing_values(values: Array, nodata: float | None) -> npt.NDArray[np.bool_] | None:
+    """True (…) where a channel of values (…, C) is NaN or infinite, or all are `nodata`; None if there is none."""
+    missing: npt.NDArray[np.bool_] | None = None
+    if np.issubdtype(values.dtype, np.floating):
+        bad = np.asarray(~np.isfinite(values).all(axis=-1))
+        missing = bad if bad.any() else None
+    if nodata is not None and np.isfinite(nodata):
+        empty = np.asarray((values == nodata).all(axis=-1))
+        missing = empty if missing is None else missing | empty
+    return missing if missing is not None and missing.any() else None
+
+
+def check_same_place(image: Grid, mask: Grid) -> None:
+    """Raises unless image and mask have the same size, and the same place if both say where they are."""
+    if image.shape != mask.shape:
+        raise InputError(
+            f"{image.path} has {image.describe()}, but {mask.path} has {mask.describe()}: expected the same size. "
+            f"Resample the mask to the image without interpolating its labels."
+        )
+    if image.affine is None or mask.affine is None or image.affine.shape != mask.affine.shape:
+        return
+    size = [each - 1 for each in reversed(image.shape)]
+    corners = np.array(np.meshgrid(*[(0, each) for each in size], indexing="ij"), np.float64).reshape(len(size), -1)
+    corners = np.concatenate([corners, np.ones((1, corners.shape[1]))])
+    apart = np.linalg.norm(((image.affine - mask.affine) @ corners)[:-1], axis=0).max()
+    pixel = np.linalg.norm(image.affine[:-1, 0])
+    if apart > SAME_PLACE * pixel:
+        raise InputError(
+            f"{mask.path} is elsewhere than {image.path}: their corners are up to {apart:.4g} apart, and a pixel "
+            f"is {pixel:.4g}. Resample the mask to the image without interpolating its labels."
+        )

@@ -1,0 +1,198 @@
+"""Refining the mask of a raster or volume from file to file, tile by tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from densefield.crf.features import checked_spacing
+from densefield.crf.model import CRF
+from densefield.errors import InputError
+from densefield.filters.threads import check_threads
+from densefield.io.progress import Progress
+from densefield.labels import Void
+from densefield.volumes.formats import check_output, open_pair, open_writer
+from densefield.volumes.grid import Grid, check_same_place, inside
+from densefield.volumes.label_plan import LabelPlan
+from densefield.volumes.planning import VolumeOptions, make_plan
+from densefield.volumes.sample import read_both
+from densefield.volumes.score_plan import ScorePlan
+from densefield.volumes.tiles import even_sides, tile_count, tiles
+
+LABEL_SIDE = {2: 2048, 3: 256}  # pixels of a tile along each axis, without its halo
+SCORE_SIDE = {2: 1024, 3: 128}
+MOST_NUMBERS = 1 << 28  # of a tile, counted for each class: 1 GB
+LEAST_SIDE = 16
+
+
+@dataclass(frozen=True)
+class RefinedFile:
+    """How a file was refined.
+
+    Parameters
+    ----------
+    out
+        The file that was written.
+    shape
+        Its grid, (H, W) or (D, H, W).
+    form
+        "labels" or "probabilities".
+    roughness
+        That of the mask in the unit of the file, mm or pixels; None if it was not needed.
+    low, high
+        The intensities of each channel that count as 0 and 255.
+    tiles
+        The number of tiles.
+    """
+
+    out: Path
+    shape: tuple[int, ...]
+    form: Literal["labels", "probabilities"]
+    roughness: float | None
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    tiles: int
+
+
+def refine_file(
+    image: Path | str,
+    mask: Path | str,
+    out: Path | str,
+    *,
+    crf: CRF | None = None,
+    iterations: int | None = None,
+    roughness: float | None = None,
+    temperature: float | None = None,
+    confidence: float | None = None,
+    num_classes: int | None = None,
+    void: Void = "auto",
+    logits: bool = False,
+    window: Sequence[float] | None = None,
+    spacing: Sequence[float] | None = None,
+    tile: int | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> RefinedFile:
+    """Refine the mask of a volume or raster in a file, and write the result at the place of the mask.
+
+    Formats are NIfTI, DICOM series (a folder), GeoTIFF, TIFF and Zarr. A mask of labels gives labels, and one of
+    probabilities probabilities. Large files are computed in tiles.
+
+    Parameters
+    ----------
+    image, mask
+        Two files, or folders that hold one image each, of the same size and place.
+    out
+        The file to write, in the format of the mask: .nii, .nii.gz, .tif or .zarr.
+    crf
+        A CRF to use instead of the learnt one, with widths in mm or pixels, and in levels 0…255.
+    iterations
+        Number of mean-field iterations, without `crf`; by default 5.
+    roughness
+        Distance of a mask's edges from the true ones in mm or pixels; estimated by default, up to 5 in volumes.
+    temperature
+        Divisor of logits and of logarithms of probabilities.
+    confidence
+        Probability that a label of the mask is correct, the same at every pixel, in place of the roughness.
+    num_classes
+        The number of classes; by default that of the mask.
+    void
+        The value of unknown pixels in masks of labels; "auto" is 255, None is no value.
+    logits
+        The mask holds logits.
+    window
+        The intensities that count as 0 and 255; by default percentiles near the mask's edges.
+    spacing
+        Size of a pixel along x, y(, z), in place of the file's.
+    tile
+        Side of the tiles in pixels, without their halo; by default it depends on the file.
+    threads
+        Number of threads, by default all processors.
+    progress
+        Called with the number of finished tiles and the total.
+
+    >>> import tempfile
+    >>> import nibabel
+    >>> image, labels = np.zeros((40, 30, 8), np.int16), np.zeros((40, 30, 8), np.uint8)
+    >>> image[14:], labels[17:] = 120, 3  # the mask begins three voxels late
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ct, rough, out = (f"{folder}/{name}.nii.gz" for name in ("ct", "rough", "refined"))
+    ...     for path, values in ((ct, image), (rough, labels)):
+    ...         nibabel.save(nibabel.Nifti1Image(values, np.diag([0.8, 0.8, 2.5, 1.0])), path)
+    ...     done = refine_file(ct, rough, out)
+    ...     refined = np.asarray(nibabel.load(out).dataobj)
+    >>> done.form, refined.dtype, int(refined[:, 15, 4].argmax())
+    ('labels', dtype('uint8'), 14)
+    """
+    options = VolumeOptions(crf, iterations, roughness, temperature, confidence, num_classes, void, logits, window)
+    count = check_threads(threads)
+    if tile is not None and (isinstance(tile, bool) or not isinstance(tile, int) or tile < LEAST_SIDE):
+        raise InputError(f"tile is {tile!r}, expected an integer from {LEAST_SIDE}.")
+    opened, rough = open_pair(Path(image), Path(mask))
+    check_output(Path(out), opened, rough)
+    check_same_place(opened, rough)
+    if spacing is not None:
+        opened = replace(opened, spacing=checked_spacing(spacing, len(opened.shape)))
+    plan = make_plan(opened, rough, options, count)
+    return _run(opened, rough, Path(out), plan, tile, progress)
+
+
+def _run(
+    image: Grid, mask: Grid, out: Path, plan: LabelPlan | ScorePlan, tile: int | None, progress: Progress | None
+) -> RefinedFile:
+    """Refines all tiles and writes the file."""
+    soft = plan.code is None
+    single = mask.channels in (None, 1)  # the probability of label 1 alone
+    classes = (None if mask.channels is None else 1) if single else mask.channels
+    dtype = np.dtype(np.float32) if soft else _label_dtype(mask, plan)
+    sides = even_sides(image.shape, _side(image, plan, classes or 2) if tile is None else tile)
+    total, done = tile_count(image.shape, sides), 0
+    with open_writer(out, image, mask, dtype, classes if soft else mask.channels) as write:
+        if progress is not None:
+            progress(0, total)
+        for part in tiles(image.shape, sides, plan.halo):
+            sample = read_both(image, mask, part.outer)
+            if isinstance(plan, ScorePlan) and soft:
+                result = plan.marginals(sample)
+                result = result[1:] if single else result
+                result = result[0] if classes is None else result
+            else:
+                result = plan.labels(sample)
+                result = result if mask.channels is None else result[None]
+            write(part.core, result[inside(part.inner)].astype(dtype, copy=False))
+            done += 1
+            if progress is not None:
+                progress(done, total)
+    low, high = (tuple(each.tolist()) for each in (plan.levels.low, plan.levels.high))
+    return RefinedFile(out, image.shape, "probabilities" if soft else "labels", _width(image, plan), low, high, total)
+
+
+def _side(image: Grid, plan: LabelPlan | ScorePlan, classes: int) -> int:
+    """The side of the tiles by default."""
+    axes = len(image.shape)
+    side = (LABEL_SIDE if isinstance(plan, LabelPlan) else SCORE_SIDE)[axes]
+    if isinstance(plan, ScorePlan):
+        classes = classes if plan.code is None else len(plan.code.values)
+        halo = max(plan.halo)
+        while side > LEAST_SIDE and classes * (side + 2 * halo) ** axes > MOST_NUMBERS:
+            side //= 2
+    return side
+
+
+def _label_dtype(mask: Grid, plan: LabelPlan | ScorePlan) -> np.dtype[Any]:
+    """The type of the mask's numbers, or the smallest for the labels if they are floating point or single bits."""
+    assert plan.code is not None
+    if mask.dtype.kind in "iu":
+        return np.dtype(f"{mask.dtype.kind}{mask.dtype.itemsize}")
+    highest = max(int(plan.code.values[-1]), plan.code.unknown or 0)
+    return np.dtype(np.uint8 if highest < 256 else np.uint16 if highest < 65536 else np.int32)
+
+
+def _width(image: Grid, plan: LabelPlan | ScorePlan) -> float | None:
+    if not isinstance(plan, LabelPlan) or plan.roughness is None:
+        return None
+    return plan.roughness.width * image.spacing[0]

@@ -1,0 +1,149 @@
+"""TIFF files without a place: volumes of several pages, and rasters of several bands."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from densefield.errors import InputError
+from densefield.io.files import replaced
+from densefield.io.messages import cause
+from densefield.io.untrusted import check_array
+from densefield.lazy import optional_module
+from densefield.volumes.grid import MOST_CHANNELS, Array, Box, Grid, in_memory, inside
+
+PLANES = "ZQI"  # letters of tifffile for an axis of pages
+CHANNELS = "CS"
+
+
+def open_tiff(path: Path) -> Grid:
+    """The first series of a TIFF file: pages are planes, and samples or channels are bands."""
+    tifffile = optional_module("tifffile", "reading TIFF")
+    try:
+        with _silenced("tifffile"), tifffile.TiffFile(path) as file:
+            series = file.series[0]
+            sizes = [
+                (axis, size) for axis, size in zip(series.axes, series.shape, strict=True) if size > 1 or axis in "YX"
+            ]
+            axes = "".join(axis for axis, _ in sizes)
+            shape = tuple(size for _, size in sizes)
+            _check_axes(path, axes, shape)
+            check_array(path, shape, series.dtype.itemsize * math.prod(shape))
+            values = series.asarray().reshape(shape)
+            spacing, unit = _spacing(file)
+            form = _form(file, axes)
+    except (InputError, FileNotFoundError):
+        raise
+    except Exception as error:  # damaged files raise errors of many types
+        raise InputError(f"{path} cannot be read as TIFF: {cause(error)}. It may be damaged.") from error
+    if values.dtype.kind not in "iufb":
+        raise InputError(f"{path} has values of type {values.dtype}, expected numbers.")
+    channel = next((place for place, axis in enumerate(axes) if axis in CHANNELS), None)
+    count = None
+    if channel is not None:
+        values, count = np.moveaxis(values, channel, -1), shape[channel]
+    steps = spacing[: values.ndim - (count is not None)]
+    return in_memory(values, channels=count, spacing=steps, unit=unit, path=path, kind="tiff", source=form)
+
+
+@contextmanager
+def _silenced(name: str) -> Iterator[None]:
+    """Leaves out the messages of a logger, which repeat what errors say."""
+    logger = logging.getLogger(name)
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _check_axes(path: Path, axes: str, shape: tuple[int, ...]) -> None:
+    """Raises unless the axes are rows and columns, with planes, channels or both."""
+    planes = [axis for axis in axes if axis in PLANES]
+    bands = [size for axis, size in zip(axes, shape, strict=True) if axis in CHANNELS]
+    others = [axis for axis in axes if axis not in PLANES + CHANNELS + "YX"]
+    if others or len(planes) > 1 or len(bands) > 1 or "Y" not in axes or "X" not in axes:
+        raise InputError(
+            f"{path} has the axes {axes} of shape {shape}, expected rows and columns (YX), with planes (Z) or channels "
+            "(C, S). Save each time or position as a file of its own."
+        )
+    if bands and bands[0] > MOST_CHANNELS:
+        raise InputError(f"{path} has {bands[0]} channels, expected at most {MOST_CHANNELS}.")
+
+
+def _spacing(file: Any) -> tuple[tuple[float, ...], str]:
+    """The size of a pixel along x, y, z by the metadata of ImageJ or OME; 1 if they have none."""
+    if file.is_imagej:
+        meta = file.imagej_metadata or {}
+        tags = file.pages[0].tags
+        x, y = (_length(tags.get(name)) for name in ("XResolution", "YResolution"))
+        z = float(meta.get("spacing", 0))
+        if x and y:
+            return (x, y, z or x), str(meta.get("unit", "pixels"))
+        return (1.0, 1.0, z or 1.0), "pixels"
+    if file.is_ome:
+        from xml.etree import ElementTree
+
+        for element in ElementTree.fromstring(file.ome_metadata).iter():
+            if element.tag.endswith("}Pixels"):
+                x, y, z = (float(element.get(f"PhysicalSize{axis}", 0)) for axis in "XYZ")
+                if x > 0 and y > 0:
+                    return (x, y, z or x), element.get("PhysicalSizeXUnit", "µm")
+    return (1.0, 1.0, 1.0), "pixels"
+
+
+def _length(tag: Any) -> float:
+    """The size of a pixel by a tag of resolution, 0 if it says nothing."""
+    if tag is None:
+        return 0.0
+    above, below = tag.value
+    return below / above if above and below and above != below else 0.0
+
+
+def _form(file: Any, axes: str) -> dict[str, Any]:
+    """What tifffile needs to write a file of the same kind."""
+    page = file.pages[0]
+    form: dict[str, Any] = {"compression": page.compression.name if page.compression.value in (5, 8, 32946) else None}
+    if page.colormap is not None:
+        form["colormap"] = page.colormap
+    if file.is_imagej:
+        form |= {"imagej": True, "resolution": page.resolution}
+        keep = ("spacing", "unit")
+        form["metadata"] = {name: value for name, value in (file.imagej_metadata or {}).items() if name in keep}
+    return form
+
+
+@contextmanager
+def tiff_writer(
+    path: Path, like: Grid, dtype: np.dtype[Any], channels: int | None
+) -> Iterator[Callable[[Box, Array], None]]:
+    """A function that writes boxes of labels (…) or probabilities (L, …); the file appears at the end of the block."""
+    tifffile = optional_module("tifffile", "writing TIFF")
+    leading = () if channels is None else (channels,)
+    values = np.zeros((*leading, *like.shape), dtype)
+
+    def write(box: Box, part: Array) -> None:
+        values[inside(box)] = part
+
+    yield write
+    form = dict(like.source) if isinstance(like.source, dict) else {}
+    if dtype not in (np.uint8, np.uint16) or channels is not None:
+        form.pop("colormap", None)
+    if dtype not in (np.uint8, np.uint16, np.float32):
+        for name in ("imagej", "resolution"):
+            form.pop(name, None)
+    axes = "ZYX"[-len(like.shape) :]
+    if channels is not None:  # ImageJ's order is ZCYX
+        values = np.moveaxis(values, 0, -3)
+        axes = f"{axes[:-2]}C{axes[-2:]}"
+    form["metadata"] = {**form.get("metadata", {}), "axes": axes}
+    photometric = "palette" if "colormap" in form else "minisblack"
+    with replaced(path) as part:
+        tifffile.imwrite(part, values, photometric=photometric, **form)

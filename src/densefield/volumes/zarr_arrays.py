@@ -1,0 +1,169 @@
+"""Zarr and OME-Zarr: arrays in chunks, read and written in boxes, for what does not fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from densefield.errors import InputError
+from densefield.io.files import replaced
+from densefield.io.messages import cause
+from densefield.lazy import optional_module
+from densefield.volumes.grid import MOST_CHANNELS, Array, Box, Grid, Pixels, missing_values
+
+SPACE = ("z", "y", "x")
+NAMES = {"channel": "c", "time": "t", "depth": "z", "height": "y", "width": "x"}
+
+
+def open_zarr(path: Path, shape: Sequence[int] | None = None) -> Grid:
+    """A Zarr array, or the finest level of an OME-Zarr image.
+
+    Axes are those of OME-Zarr, or the dimension names of Zarr 3. Without either, an array has rows and columns, or
+    planes too; `shape` is that of the other file of the pair, from which an axis of channels is told.
+    """
+    zarr = optional_module("zarr", "reading Zarr")
+    try:
+        opened = zarr.open(path, mode="r")
+    except Exception as error:  # damaged metadata raise errors of many types
+        raise InputError(f"{path} cannot be read as Zarr: {cause(error)}.") from error
+    names: list[str] | None = None
+    scale: list[float] | None = None
+    unit, array = "pixels", opened
+    if isinstance(opened, zarr.Group):
+        array, names, scale, unit = _finest(path, opened)
+    elif getattr(opened.metadata, "dimension_names", None):
+        names = [NAMES.get(str(name).lower(), str(name).lower()) for name in opened.metadata.dimension_names]
+    if array.dtype.kind not in "iufb":
+        raise InputError(f"{path} has values of type {array.dtype}, expected numbers.")
+    if names is None:
+        names = _guessed_axes(path, tuple(array.shape), shape)
+    axes = _axes(path, names, tuple(array.shape))
+    spatial = [place for place, name in enumerate(names) if name in axes and name != "c"]
+    size = tuple(int(array.shape[place]) for place in spatial)
+    channels = int(array.shape[names.index("c")]) if "c" in axes else None
+    if channels is not None and channels > MOST_CHANNELS:
+        raise InputError(f"{path} has {channels} channels, expected at most {MOST_CHANNELS}.")
+
+    def read(box: Box) -> Pixels:
+        parts = dict(zip(spatial, box, strict=True))
+        key = tuple(parts.get(place, 0 if name not in axes else slice(None)) for place, name in enumerate(names))
+        try:
+            values = np.asarray(array[key])
+        except Exception as error:
+            raise InputError(f"{path} cannot be read: {cause(error)}. It may be damaged.") from error
+        kept = [name for name in names if name in axes]
+        values = values[..., None] if channels is None else np.moveaxis(values, kept.index("c"), -1)
+        return Pixels(values, missing_values(values, None))
+
+    spacing = (1.0,) * len(size) if scale is None else tuple(scale[place] for place in reversed(spatial))
+    source = {"array": array, "group": opened if isinstance(opened, zarr.Group) else None, "names": names}
+    return Grid(path, "zarr", size, channels, np.dtype(array.dtype), spacing, unit, read, None, source)
+
+
+def _finest(path: Path, group: Any) -> tuple[Any, list[str], list[float], str]:
+    """The finest level of an OME-Zarr image: its array, axes, scale and unit."""
+    attributes = dict(group.attrs)
+    images = (attributes.get("ome") or attributes).get("multiscales")
+    try:
+        image = (images or [])[0]
+        level = image["datasets"][0]
+        array = group[level["path"]]
+        axes = [axis if isinstance(axis, Mapping) else {"name": axis} for axis in image.get("axes", [])]
+        names = [str(axis["name"]) for axis in axes] or list("tczyx"[-array.ndim :])
+        scale = [1.0] * len(names)
+        for transform in (*level.get("coordinateTransformations", ()), *image.get("coordinateTransformations", ())):
+            if transform.get("type") == "scale":
+                scale = [one * float(other) for one, other in zip(scale, transform["scale"], strict=True)]
+        units = [str(axis.get("unit", "pixels")) for axis in axes if axis["name"] == "x"]
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"{path} is a Zarr group without an image of OME-Zarr in it. Name one of its arrays: {path}/NAME."
+        ) from error
+    unit = units[0] if units else "pixels"
+    return array, names, scale, "mm" if unit == "millimeter" else unit
+
+
+def _guessed_axes(path: Path, array: tuple[int, ...], other: Sequence[int] | None) -> list[str]:
+    """The axes of an array without names, by the shape of the other file if that is known."""
+    found = None if other is None else tuple(other)
+    if len(array) in (3, 4) and found is not None:
+        if array[1:] == found:
+            return ["c", *SPACE[-len(found) :]]
+        if array[:-1] == found:
+            return [*SPACE[-len(found) :], "c"]
+    if len(array) not in (2, 3):
+        raise InputError(
+            f"{path} has shape {array} without names of its axes, expected (rows, columns) or (planes, rows, columns), "
+            "with channels first or last if the other file has none."
+        )
+    return list(SPACE[-len(array) :])
+
+
+def _axes(path: Path, names: Sequence[str], shape: tuple[int, ...]) -> set[str]:
+    """The axes that are used: those of space, and channels; a single time or plane is left out."""
+    used = {name for name, size in zip(names, shape, strict=True) if size > 1 or name in "yx"}
+    if not {"y", "x"} <= used or used - {*SPACE, "c"}:
+        raise InputError(
+            f"{path} has the axes {', '.join(names)} of shape {shape}, expected y and x, with z and c, and one time."
+        )
+    return used
+
+
+@contextmanager
+def zarr_writer(
+    path: Path, like: Grid, dtype: np.dtype[Any], channels: int | None
+) -> Iterator[Callable[[Box, Array], None]]:
+    """A function that writes boxes of labels (…) or probabilities (L, …); the folder appears at the end of the block.
+
+    Format version, axes and chunks are those of `like`, and the attributes of an OME-Zarr image, with one level.
+    """
+    zarr = optional_module("zarr", "writing Zarr")
+    source = like.source
+    before, names = source["array"], source["names"]
+    version = before.metadata.zarr_format
+    with replaced(path) as part:
+        options = {
+            "shape": before.shape,
+            "dtype": dtype,
+            "chunks": before.chunks,
+            "fill_value": 0,
+        }
+        named = {"dimension_names": names} if version == 3 and before.metadata.dimension_names else {}
+        if source["group"] is None:
+            array = zarr.create_array(part, zarr_format=version, **options, **named)
+            array.attrs.update(dict(before.attrs))
+        else:
+            group = zarr.create_group(part, zarr_format=version)
+            array = group.create_array("0", **options, **named)
+            group.attrs.update(_one_level(dict(source["group"].attrs)))
+        kept = [name for name in names if name in SPACE or name == "c"]
+        sizes = dict(zip(names, before.shape, strict=True))
+
+        def write(box: Box, values: Array) -> None:
+            if "c" in kept and channels is not None:
+                values = np.moveaxis(values, 0, [name for name in kept if sizes[name] > 1 or name in "yxc"].index("c"))
+            parts = iter(box)
+            key = tuple(
+                next(parts)
+                if name in SPACE and (sizes[name] > 1 or name in "yx")
+                else slice(None)
+                if name == "c" and channels is not None
+                else 0
+                for name in names
+            )
+            array[key] = values
+
+        yield write
+
+
+def _one_level(attributes: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of an OME-Zarr image with its finest level alone, at the path 0."""
+    holder = attributes.get("ome", attributes)
+    image = dict(holder["multiscales"][0])
+    image["datasets"] = [{**image["datasets"][0], "path": "0"}]
+    changed = {**holder, "multiscales": [image]}
+    return {**attributes, "ome": changed} if "ome" in attributes else changed

@@ -1,0 +1,175 @@
+"""TIFF files of several pages and bands, and Zarr arrays, are refined and written in their own form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from densefield import InputError
+from densefield.volumes import read_volume, refine_file
+from densefield.volumes.formats import volume_kind
+from tests.support.volume_files import SPACING, error_share, land_raster, organ_volume
+
+CASE = organ_volume()
+
+
+def write_tiff(path, values, axes, **options):
+    tifffile = pytest.importorskip("tifffile", reason="TIFF needs tifffile")
+    options.setdefault("photometric", "minisblack")
+    tifffile.imwrite(path, values, metadata={"axes": axes, **options.pop("metadata", {})}, **options)
+    return path
+
+
+def test_pages_are_planes(tmp_path):
+    image, mask = write_tiff(tmp_path / "i.tif", CASE.image, "ZYX"), write_tiff(tmp_path / "m.tif", CASE.rough, "ZYX")
+    done = refine_file(image, mask, tmp_path / "o.tif", spacing=SPACING)
+    refined = read_volume(tmp_path / "o.tif")
+    assert done.shape == refined.values.shape == CASE.truth.shape and refined.values.dtype == np.uint8
+    assert error_share(refined.values, CASE.truth) < 0.005
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_bands_come_first_or_last(tmp_path, last):
+    case = land_raster(6)
+    values = case.image if last else np.moveaxis(case.image, -1, 0)
+    options = {"planarconfig": "contig"} if last else {}
+    image = write_tiff(tmp_path / "i.tif", values, "YXS" if last else "CYX", **options)
+    assert read_volume(image).values.shape == case.image.shape
+    refine_file(image, write_tiff(tmp_path / "m.tif", case.rough, "YX"), tmp_path / "o.tif")
+    assert error_share(read_volume(tmp_path / "o.tif").values, case.truth) < 0.02
+
+
+def test_imagej_and_ome_say_how_large_a_voxel_is(tmp_path):
+    imagej = write_tiff(
+        tmp_path / "i.tif",
+        CASE.rough,
+        "ZYX",
+        imagej=True,
+        resolution=(2.0, 2.0),
+        metadata={"spacing": 1.5, "unit": "um"},
+    )
+    assert (read_volume(imagej).spacing, read_volume(imagej).unit) == ((0.5, 0.5, 1.5), "um")
+    sizes = {"PhysicalSizeX": 0.5, "PhysicalSizeY": 0.25, "PhysicalSizeZ": 2.0}
+    ome = write_tiff(tmp_path / "i.ome.tif", CASE.rough, "ZYX", ome=True, metadata=sizes)
+    assert read_volume(ome).spacing == (0.5, 0.25, 2.0)
+
+
+@pytest.mark.parametrize("axes, shape", [("TZYX", (2, 3, 20, 20)), ("CYX", (70, 20, 20))])
+def test_other_axes_are_errors(tmp_path, axes, shape):
+    path = write_tiff(tmp_path / "i.tif", np.zeros(shape, np.uint8), axes)
+    with pytest.raises(InputError, match=r"i\.tif has"):
+        read_volume(path)
+
+
+def test_a_damaged_file_is_an_error_that_names_it(tmp_path, capsys):
+    pytest.importorskip("tifffile", reason="TIFF needs tifffile")
+    (tmp_path / "i.tif").write_bytes(b"II*\0junkjunk")
+    with pytest.raises(InputError, match=r"i\.tif cannot be read as TIFF"):
+        read_volume(tmp_path / "i.tif")
+    assert capsys.readouterr().err == ""
+
+
+def test_ordinary_pictures_are_photos(tmp_path):
+    case = land_raster(3)
+    photo = write_tiff(tmp_path / "rgb.tif", (case.image / 12).astype(np.uint8), "YXS", photometric="rgb")
+    assert volume_kind(photo) is None
+    for name, values, axes in (("f", case.image[..., 0].astype(np.float32), "YX"), ("p", CASE.image, "ZYX")):
+        assert volume_kind(write_tiff(tmp_path / f"{name}.tif", values, axes)) == "tiff"
+    assert volume_kind(write_tiff(tmp_path / "big.tif", case.truth, "YX", bigtiff=True)) == "tiff"
+
+
+def zarr_array(path, values, version=3, **options):
+    zarr = pytest.importorskip("zarr", reason="Zarr needs zarr")
+    chunks = tuple(min(16, size) for size in values.shape)
+    array = zarr.create_array(
+        path, shape=values.shape, dtype=values.dtype, chunks=chunks, zarr_format=version, **options
+    )
+    array[:] = values
+    return path
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_zarr_arrays_are_refined_in_tiles(tmp_path, version):
+    image = zarr_array(tmp_path / "i.zarr", CASE.image, version)
+    mask = zarr_array(tmp_path / "m.zarr", CASE.rough, version)
+    done = refine_file(image, mask, tmp_path / "o.zarr", spacing=SPACING, tile=24)
+    import zarr
+
+    out = zarr.open(tmp_path / "o.zarr", mode="r")
+    assert done.tiles == 6 and out.metadata.zarr_format == version
+    assert (out.chunks, out.dtype) == ((14, 16, 16), np.uint8)
+    assert error_share(out[:], CASE.truth) < 0.005
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_channels_of_an_array_are_told_by_the_mask_or_by_names(tmp_path, last):
+    case = land_raster(4)
+    values = case.image if last else np.moveaxis(case.image, -1, 0)
+    mask = zarr_array(tmp_path / "m.zarr", case.rough)
+    refine_file(zarr_array(tmp_path / "i.zarr", values), mask, tmp_path / "o.zarr")
+    assert error_share(read_volume(tmp_path / "o.zarr").values, case.truth) < 0.02
+    named = zarr_array(tmp_path / "n.zarr", values, dimension_names=list("yxc" if last else "cyx"))
+    assert read_volume(named).values.shape == case.image.shape
+
+
+def ome_zarr(path, values, axes, scale, version):
+    zarr = pytest.importorskip("zarr", reason="Zarr needs zarr")
+    group = zarr.create_group(path, zarr_format=2 if version == "0.4" else 3)
+    array = group.create_array("s0", shape=values.shape, dtype=values.dtype, chunks=(1, 14, 16, 16)[-values.ndim :])
+    array[:] = values
+    kinds = {"c": {"type": "channel"}, "t": {"type": "time"}}
+    image = {
+        "axes": [{"name": name, **kinds.get(name, {"type": "space", "unit": "millimeter"})} for name in axes],
+        "datasets": [{"path": "s0", "coordinateTransformations": [{"type": "scale", "scale": scale}]}],
+    }
+    group.attrs.update({"multiscales": [image]} if version == "0.4" else {"ome": {"multiscales": [image]}})
+    return path
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_ome_zarr_has_axes_and_a_scale(tmp_path, version):
+    scale = [3.0, 1.5, 1.5]
+    image = ome_zarr(tmp_path / "i.zarr", CASE.image[None], "czyx", [1, *scale], version)
+    mask = ome_zarr(tmp_path / "m.zarr", CASE.rough, "zyx", scale, version)
+    refine_file(image, mask, tmp_path / "o.zarr")
+    refined = read_volume(tmp_path / "o.zarr")
+    assert (refined.spacing, refined.unit) == (SPACING, "mm")
+    assert error_share(refined.values, CASE.truth) < 0.005
+    soft = np.stack([np.where(CASE.rough == label, 0.7, 0.1) for label in range(4)]).astype(np.float32)
+    refine_file(image, ome_zarr(tmp_path / "p.zarr", soft, "czyx", [1, *scale], version), tmp_path / "q.zarr", tile=30)
+    refined = read_volume(tmp_path / "q.zarr").values
+    assert refined.shape == (*CASE.truth.shape, 4)
+    assert error_share(refined.argmax(axis=-1), CASE.truth) < 0.005
+
+
+def test_a_result_replaces_an_older_one_only_when_it_is_complete(tmp_path, monkeypatch):
+    from densefield.volumes import refining
+
+    image, mask = zarr_array(tmp_path / "i.zarr", CASE.image), zarr_array(tmp_path / "m.zarr", CASE.rough)
+    older = zarr_array(tmp_path / "o.zarr", CASE.truth * 0)
+
+    def fail(*_):
+        raise InputError("interrupted")
+
+    monkeypatch.setattr(refining, "read_both", fail)
+    with pytest.raises(InputError, match="interrupted"):
+        refine_file(image, mask, older)
+    monkeypatch.undo()
+    assert not read_volume(older).values.any()
+    refine_file(image, mask, older)
+    assert read_volume(older).values.any()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["i.zarr", "m.zarr", "o.zarr"]
+
+
+def test_groups_without_an_image_and_odd_axes_are_errors(tmp_path):
+    zarr = pytest.importorskip("zarr", reason="Zarr needs zarr")
+    zarr.create_group(tmp_path / "g.zarr")
+    with pytest.raises(InputError, match="without an image of OME-Zarr"):
+        read_volume(tmp_path / "g.zarr")
+    with pytest.raises(InputError, match=r"has shape \(2, 3, 20, 20\) without names"):
+        read_volume(zarr_array(tmp_path / "a.zarr", np.zeros((2, 3, 20, 20), np.uint8)))
+    with pytest.raises(InputError, match="has the axes t, y, x"):
+        read_volume(zarr_array(tmp_path / "t.zarr", np.zeros((3, 20, 20), np.uint8), dimension_names=list("tyx")))
+    (tmp_path / "empty.zarr").mkdir()
+    with pytest.raises(InputError, match="cannot be read as Zarr"):
+        read_volume(tmp_path / "empty.zarr")
