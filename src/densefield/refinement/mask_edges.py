@@ -103,7 +103,7 @@ class MaskEdges:
         unknown = self.use == UNKNOWN
         if not unknown.any():
             return None
-        squared, _ = _nearest_other(unknown.reshape(self.labels.shape), self._steps, self.threads)
+        squared, _ = nearest_other(unknown.reshape(self.labels.shape), self._steps, self.threads)
         return np.where(unknown, np.float32(0), np.sqrt(squared))
 
     def with_labels(self, labels: npt.NDArray[np.integer]) -> MaskEdges:
@@ -197,13 +197,13 @@ def _profile(strengths: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) ->
 
 def _filled(labels: Int32, known: npt.NDArray[np.bool_], steps: list[float], threads: int) -> Int32:
     """Labels with those of unknown pixels replaced by the nearest known one."""
-    _, nearest = _nearest_other(~known, steps, threads)
+    _, nearest = nearest_other(~known, steps, threads)
     source = np.where(known.reshape(-1) | (nearest < 0), np.arange(labels.size), nearest)
     filled: Int32 = labels.reshape(-1)[source].reshape(labels.shape)
     return filled
 
 
-def _nearest_other(part: npt.NDArray[np.bool_], steps: list[float], threads: int) -> tuple[Float32, Int32]:
+def nearest_other(part: npt.NDArray[np.bool_], steps: list[float], threads: int) -> tuple[Float32, Int32]:
     """Squared distances (N,) from the pixels of a part to the others and back, and the nearest pixels; -1 for none."""
     squared, nearest = np.empty(part.size, np.float32), np.empty(part.size, np.int32)
     _core.MaskEdges(np.ascontiguousarray(part).astype(np.int32), steps, 2, threads).distances(squared, nearest)

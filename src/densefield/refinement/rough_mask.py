@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -80,12 +80,16 @@ class EdgeBand:
     strength: float
     crf: CRF
 
+    def point_marginals(self) -> Float32:
+        """Probabilities (K, M) of the labels at the points."""
+        if not len(self.points):
+            return self.scores
+        places = np.ascontiguousarray(self.features[:, : len(self.edges.shape)])
+        return self.crf.marginals(self.scores, features={"place": places, "pixel": self.features})
+
     def marginals(self) -> Float32:
         """Probabilities (K, …) of the labels."""
-        edges, count, q = self.edges, self.edges.num_labels, self.scores
-        if len(self.points):
-            places = np.ascontiguousarray(self.features[:, : len(edges.shape)])
-            q = self.crf.marginals(self.scores, features={"place": places, "pixel": self.features})
+        edges, count, q = self.edges, self.edges.num_labels, self.point_marginals()
         out = new_array(count, edges.labels.size)
         certain = 1 / (1 + (count - 1) * math.exp(-self.strength))
         edges.native.assemble(self.margins.reshape(-1), self.points, q, certain, out, edges.threads)
@@ -123,13 +127,18 @@ def refine_mask(
     """Refines a mask of two or more labels, of which some are known; colours are in levels, 0…255."""
     edges = mask_edges(mask, channels, spacing, threads)
     found = estimate_roughness(edges, roughness)
-    if found is not None and edges.num_axes == 2 and found.width > VERY_ROUGH * edges.unit:
-        rows = _coarsely_refined(edges, found, model)
-        edges = edges.with_labels(rows)
-        band = edge_band(edges, Roughness(LEFT * found.width), model)
-    else:
-        band = edge_band(edges, found, model)
+    band = refined_band(edges, found, model)
     return RefinedMask(found, band, band.marginals())
+
+
+def refined_band(
+    edges: MaskEdges, roughness: Roughness | None, model: Model, colours: ColourModel | None = None
+) -> EdgeBand:
+    """The edge_band(), with the same arguments, of a mask that is first refined coarsely if it is very rough."""
+    if roughness is None or edges.num_axes != 2 or roughness.width <= VERY_ROUGH * edges.unit:
+        return edge_band(edges, roughness, model, colours)
+    rows = _coarsely_refined(edges, roughness, model, colours)
+    return edge_band(edges.with_labels(rows), Roughness(LEFT * roughness.width), model, colours)
 
 
 def mask_edges(mask: LabelMask, channels: npt.NDArray[np.generic], spacing: Sequence[float], threads: int) -> MaskEdges:
@@ -145,8 +154,13 @@ def mask_edges(mask: LabelMask, channels: npt.NDArray[np.generic], spacing: Sequ
     return MaskEdges(mask.rows, use, np.ascontiguousarray(channels), steps, threads, num_labels=len(mask.labels))
 
 
-def edge_band(edges: MaskEdges, roughness: Roughness | None, model: Model) -> EdgeBand:
-    """The pixels that may change their label, with their scores, and the CRF for this roughness."""
+def edge_band(
+    edges: MaskEdges, roughness: Roughness | None, model: Model, colours: ColourModel | None = None
+) -> EdgeBand:
+    """The pixels that may change their label, with their scores, and the CRF for this roughness.
+
+    `colours` are those of a larger image that this one is a part of; by default those of this image.
+    """
     here = roughness or Roughness(edges.unit)
     units, parameters = here.width / edges.unit, model.parameters
     strength, width = parameters.strength(units), parameters.width(units) * edges.unit
@@ -161,7 +175,11 @@ def edge_band(edges: MaskEdges, roughness: Roughness | None, model: Model) -> Ed
     scores = new_array(edges.num_labels, len(points))
     if len(points):
         edges.native.scores(edges.use, margins.reshape(-1), strength, width, points, scores, edges.threads)
-        mask_colours(edges, margins, width).add_to(scores, parameters.colour_weight(units), points)
+        if colours is None:
+            colours = mask_colours(edges, margins, width)
+        else:
+            colours = replace(colours, channels=edges.channels)
+        colours.add_to(scores, parameters.colour_weight(units), points)
     crf = _crf(edges, units, model)
     return EdgeBand(edges, margins, points, edges.features(points), scores, strength, crf)
 
@@ -189,10 +207,12 @@ def _crf(edges: MaskEdges, units: float, model: Model) -> CRF:
     )
 
 
-def _coarsely_refined(edges: MaskEdges, roughness: Roughness, model: Model) -> npt.NDArray[np.int32]:
+def _coarsely_refined(
+    edges: MaskEdges, roughness: Roughness, model: Model, colours: ColourModel | None
+) -> npt.NDArray[np.int32]:
     """Labels (H, W) refined on every second row and column, or fewer for rougher masks."""
     step = max(2, int(roughness.width / (2 * VERY_ROUGH * edges.spacing[-1])))
     coarse = edges.every(step)
-    rows: Int32 = edge_band(coarse, roughness, model).marginals().argmax(axis=0).astype(np.int32)
+    rows: Int32 = edge_band(coarse, roughness, model, colours).marginals().argmax(axis=0).astype(np.int32)
     height, width = edges.shape
     return rows.repeat(step, axis=0)[:height].repeat(step, axis=1)[:, :width]
