@@ -1,0 +1,217 @@
+"""Label Studio: brush strokes, polygons and keypoints in, dense brush regions out.
+
+`label_studio_prediction` is for one image, such as in a machine learning backend; `label_studio_export` is for files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw
+
+from densefield.errors import InputError
+from densefield.integrations.label_studio_rle import decode_brush, encode_brush
+from densefield.io.messages import cause
+from densefield.refinement import propagate, refine
+
+Mode = Literal["scribbles", "mask"]
+Regions = Sequence[dict[str, Any]]
+KINDS = {"brushlabels": "a brush", "polygonlabels": "a polygon", "keypointlabels": "a keypoint"}
+OTHER_SHAPES = ("rectanglelabels", "ellipselabels", "bitmasklabels", "vectorlabels")
+
+
+@dataclass(frozen=True)
+class DrawnLabels:
+    """The regions of an image as a mask.
+
+    Parameters
+    ----------
+    mask
+        (H, W): the number of the label of each pixel, from 1 in the order of `names`; 0 where nothing is drawn.
+    names
+        The labels.
+    from_name, to_name
+        The names of the control and of the image in the labelling configuration.
+    """
+
+    mask: npt.NDArray[np.int32]
+    names: tuple[str, ...]
+    from_name: str
+    to_name: str
+
+
+def drawn_labels(regions: Regions, shape: tuple[int, int], labels: Sequence[str] | None = None) -> DrawnLabels:
+    """The regions as a mask; later ones cover earlier ones. Results that are not regions, such as choices, are skipped.
+
+    Parameters
+    ----------
+    regions
+        The ``result`` of an annotation, or of the context that a backend receives.
+    shape
+        Rows and columns of the image.
+    labels
+        The labels that may occur, in the order of their numbers; by default those that occur, sorted.
+
+    >>> point = {"type": "keypointlabels", "from_name": "label", "to_name": "image", "original_width": 4,
+    ...          "original_height": 2, "value": {"x": 60, "y": 10, "width": 1, "keypointlabels": ["cat"]}}
+    >>> drawn = drawn_labels([point], (2, 4))
+    >>> drawn.mask.tolist(), drawn.names, drawn.from_name
+    ([[0, 0, 1, 0], [0, 0, 0, 0]], ('cat',), 'label')
+    """
+    shapes = [region for region in regions if is_region(region)]
+    if not shapes:
+        raise InputError(
+            "the annotation has no brush, polygon or keypoint with a label: draw one of each label, the background too."
+        )
+    found = [only_label(region) for region in shapes]
+    names = tuple(labels) if labels is not None else tuple(sorted(set(found)))
+    unknown = sorted(set(found) - set(names))
+    if unknown:
+        raise InputError(f"unknown label {unknown[0]!r}, expected one of {', '.join(map(repr, names))}.")
+    mask = np.zeros(shape, np.int32)
+    for region, name in zip(shapes, found, strict=True):
+        mask[_pixels(region, shape)] = names.index(name) + 1
+    # Regions of all kinds can come from one brush control, or from a control each: results are brushes.
+    brush = next((region for region in shapes if region["type"] == "brushlabels"), shapes[0])
+    return DrawnLabels(mask, names, str(brush.get("from_name", "label")), str(brush.get("to_name", "image")))
+
+
+def label_studio_prediction(
+    image: Any,  # (H, W, C) or (H, W)
+    regions: Regions,
+    *,
+    mode: Mode = "scribbles",
+    labels: Sequence[str] | None = None,
+    background: str | None = None,
+    from_name: str | None = None,
+) -> dict[str, Any]:
+    """A prediction of Label Studio: a brush region for each label, from the regions drawn on an image.
+
+    Parameters
+    ----------
+    image
+        (H, W, C) or (H, W), colours 0…255.
+    regions
+        The ``result`` of an annotation: brush, polygon and keypoint regions.
+    mode
+        "scribbles": drawn pixels keep their label, and the others receive one of the labels. "mask": whole objects are
+        drawn, and their edges move to those of the image; what is not drawn is background.
+    labels
+        The labels that may occur; by default those that occur.
+    background
+        The label of the background, which gets no region in the result; None to return all labels.
+    from_name
+        The name of the brush control in the labelling configuration; by default that of the first brush region, or of
+        the first region.
+
+    >>> image = np.zeros((4, 8), np.uint8)
+    >>> image[:, 4:] = 200
+    >>> region = {"type": "keypointlabels", "from_name": "points", "to_name": "image"}
+    >>> left, right = {"x": 5, "y": 50, "keypointlabels": ["sky"]}, {"x": 95, "y": 50, "keypointlabels": ["sea"]}
+    >>> regions = [{**region, "value": left}, {**region, "value": right}]
+    >>> prediction = label_studio_prediction(image, regions, background="sky", from_name="brush")
+    >>> [(each["value"]["brushlabels"], each["from_name"]) for each in prediction["result"]]
+    [(['sea'], 'brush')]
+    >>> decode_brush(prediction["result"][0]["value"]["rle"], 4, 8)[0].astype(int).tolist()
+    [0, 0, 0, 0, 1, 1, 1, 1]
+    """
+    pixels = np.asarray(image)
+    drawn = drawn_labels(regions, (pixels.shape[0], pixels.shape[1]), labels)
+    prediction, _ = dense_prediction(pixels, drawn, mode, background, from_name)
+    return prediction
+
+
+def dense_prediction(
+    image: npt.NDArray[Any], drawn: DrawnLabels, mode: Mode, background: str | None, from_name: str | None
+) -> tuple[dict[str, Any], npt.NDArray[np.intp]]:
+    """The prediction, and the labels (H, W) as numbers, 0 for none."""
+    if mode not in ("scribbles", "mask"):
+        raise InputError(f"mode is {mode!r}, expected 'scribbles' or 'mask'.")
+    if background is not None and background not in drawn.names:
+        raise InputError(f"background is {background!r}, expected one of {', '.join(map(repr, drawn.names))}.")
+    if mode == "scribbles":
+        if len(np.unique(drawn.mask[drawn.mask > 0])) < 2:
+            raise InputError("two labels or more are needed: draw on the background too, with a label of its own.")
+        q = propagate(image, drawn.mask, unlabelled=0, num_classes=len(drawn.names) + 1)
+    else:
+        q = refine(image, labels=drawn.mask, void=None, num_classes=len(drawn.names) + 1)
+    dense = q.argmax(axis=0)
+    if background is not None:
+        dense[dense == drawn.names.index(background) + 1] = 0
+    result = [
+        _brush_region(dense == number, name, drawn, from_name, float(q[number][dense == number].mean()))
+        for number, name in enumerate(drawn.names, start=1)
+        if (dense == number).any()
+    ]
+    score = float(q.max(axis=0).mean())
+    return {"model_version": "densefield", "score": score, "result": result}, dense
+
+
+def _brush_region(
+    mask: npt.NDArray[np.bool_], name: str, drawn: DrawnLabels, from_name: str | None, score: float
+) -> dict[str, Any]:
+    height, width = mask.shape
+    return {
+        "id": f"densefield-{drawn.names.index(name) + 1}",
+        "type": "brushlabels",
+        "from_name": from_name or drawn.from_name,
+        "to_name": drawn.to_name,
+        "original_width": width,
+        "original_height": height,
+        "image_rotation": 0,
+        "score": score,
+        "value": {"format": "rle", "rle": encode_brush(mask), "brushlabels": [name]},
+    }
+
+
+def is_region(region: Any) -> bool:
+    """Whether a result is a brush, polygon or keypoint with a label; raises for other shapes."""
+    kind = region.get("type") if isinstance(region, dict) else None
+    if kind in OTHER_SHAPES:
+        raise InputError(f"a region is of type {kind!r}, expected one of {', '.join(KINDS)}.")
+    return kind in KINDS
+
+
+def only_label(region: dict[str, Any]) -> str:
+    """The label of a region; raises unless it has one."""
+    names = region.get("value", {}).get(region["type"])
+    if not isinstance(names, list) or len(names) != 1:
+        raise InputError(f"{KINDS[region['type']]} has the labels {names!r}, expected a list of one.")
+    return str(names[0])
+
+
+def _pixels(region: dict[str, Any], shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """The pixels (H, W) of a region."""
+    kind, value = region["type"], region["value"]
+    size = (region.get("original_height", shape[0]), region.get("original_width", shape[1]))
+    if size != shape:
+        raise InputError(
+            f"{KINDS[kind]} was drawn on an image of {size[0]} × {size[1]} pixels, but the image has {shape[0]} × "
+            f"{shape[1]}: it is another file."
+        )
+    if region.get("image_rotation", 0) != 0:
+        raise InputError(
+            f"{KINDS[kind]} was drawn on a rotated image, which is not supported: rotate the file instead."
+        )
+    if kind == "brushlabels":
+        return decode_brush(value.get("rle", ()), *shape)
+    canvas = Image.new("1", shape[::-1])
+    try:
+        if kind == "polygonlabels":
+            corners = [_position(x, y, shape) for x, y in value["points"]]
+            ImageDraw.Draw(canvas).polygon(corners, fill=1)
+        else:
+            canvas.putpixel(_position(value["x"], value["y"], shape), 1)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{KINDS[kind]} cannot be read: {cause(error)}.") from error
+    return np.array(canvas)
+
+
+def _position(x: float, y: float, shape: tuple[int, int]) -> tuple[int, int]:
+    """Column and row of a point in percent of the width and height, inside the image."""
+    column, row = int(x / 100 * shape[1]), int(y / 100 * shape[0])
+    return min(max(column, 0), shape[1] - 1), min(max(row, 0), shape[0] - 1)

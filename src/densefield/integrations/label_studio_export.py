@@ -1,0 +1,131 @@
+"""Files of Label Studio: a JSON export and its images in, tasks with predictions and masks out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+
+from densefield.errors import InputError
+from densefield.images.palette import voc_palette
+from densefield.images.reading import read_image
+from densefield.images.writing import write_png
+from densefield.integrations.label_studio import (
+    Mode,
+    Regions,
+    dense_prediction,
+    drawn_labels,
+    is_region,
+    only_label,
+)
+from densefield.io.files import write_atomically
+from densefield.io.folders import path_inside
+from densefield.io.messages import cause
+
+UPLOAD_PREFIX = re.compile("[0-9a-f]{8}-")  # before the names of uploaded files
+
+
+def refine_label_studio_export(
+    export: Path,
+    images: Path,
+    output: Path,
+    *,
+    masks: Path | None = None,
+    mode: Mode = "scribbles",
+    labels: Sequence[str] | None = None,
+    background: str | None = None,
+    from_name: str | None = None,
+) -> int:
+    """Writes tasks with predictions as JSON, for import into Label Studio, from a JSON export; returns their number.
+
+    Tasks without annotations, or whose annotations are cancelled, are left out. Of several annotations, the last
+    counts. Nothing is written if a task cannot be used.
+
+    Parameters
+    ----------
+    export
+        The file of Label Studio's export as JSON (not JSON-MIN).
+    images
+        The folder of the images: files of the names at the end of the tasks' addresses, with or without the prefix that
+        an upload adds.
+    output
+        The file to write.
+    masks
+        A folder for a PNG of each task too, named like its image: indices into `labels` from 1, and 0 for no label.
+    mode, labels, background, from_name
+        Those of label_studio_prediction(). `labels` are by default all that occur in the export.
+    """
+    tasks = _tasks(export)
+    annotated = [(task, regions) for task in tasks if (regions := _regions(task)) is not None]
+    if not annotated:
+        raise InputError(f"{export} has {len(tasks)} tasks, but none with an annotation: annotate and export again.")
+    if labels is None:
+        found = {only_label(region) for _, regions in annotated for region in regions if is_region(region)}
+        labels = sorted(found)
+    results, pictures = [], {}
+    for task, regions in annotated:
+        try:
+            path = _image_path(task, images)
+            image = read_image(path, _size(regions))
+            drawn = drawn_labels(regions, (image.shape[0], image.shape[1]), labels)
+            prediction, dense = dense_prediction(image, drawn, mode, background, from_name)
+        except InputError as error:
+            raise InputError(f"task {task.get('id', '?')} of {export}: {error}") from error
+        results.append({"id": task.get("id"), "data": task["data"], "predictions": [prediction]})
+        if masks is not None:
+            target = masks / f"{path.stem}.png"
+            if target in pictures:
+                raise InputError(f"two tasks of {export} have the image {path.name}, but masks are named like images.")
+            pictures[target] = dense.astype(np.uint8 if len(labels) < 256 else np.uint16)
+    for target, picture in pictures.items():
+        write_png(target, picture, voc_palette() if picture.dtype == np.uint8 else None)
+    write_atomically(output, json.dumps(results).encode())
+    return len(results)
+
+
+def _tasks(export: Path) -> list[dict[str, Any]]:
+    try:
+        tasks = json.loads(export.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no file {export}.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{export} cannot be read as JSON: {cause(error)}.") from error
+    whole = isinstance(tasks, list) and all(isinstance(task, dict) and "data" in task for task in tasks)
+    if not whole or any("annotations" not in task for task in tasks):
+        raise InputError(f"{export} is not a list of tasks with data and annotations: export as JSON, not JSON-MIN.")
+    return tasks  # type: ignore[no-any-return]
+
+
+def _regions(task: dict[str, Any]) -> Regions | None:
+    """The regions of the last annotation of a task that is not cancelled."""
+    valid = [each for each in task["annotations"] if not each.get("was_cancelled") and each.get("result")]
+    return valid[-1]["result"] if valid else None
+
+
+def _size(regions: Regions) -> tuple[int, int] | None:
+    """Rows and columns of the image that regions were drawn on, if they say so."""
+    for region in regions:
+        if "original_height" in region and "original_width" in region:
+            return int(region["original_height"]), int(region["original_width"])
+    return None
+
+
+def _image_path(task: dict[str, Any], images: Path) -> Path:
+    """The file of a task's image."""
+    for value in task["data"].values():
+        if not isinstance(value, str):
+            continue
+        address = urlsplit(value)
+        name = parse_qs(address.query).get("d", [address.path])[0].replace("\\", "/").lstrip("/")
+        last = name.rsplit("/", 1)[-1]
+        for candidate in (name, last, UPLOAD_PREFIX.sub("", last, count=1)):
+            if candidate and ".." not in candidate.split("/"):
+                path = path_inside(images, candidate)
+                if path.is_file():
+                    return path
+    raise InputError(f"there is no image in {images} for the data {task['data']!r}: put it there under its name.")
