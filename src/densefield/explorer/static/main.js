@@ -1,0 +1,63 @@
+// The page: keys, theme, and what happens at the start.
+
+import "./export.js";
+import "./numbers.js";
+import "./pixel.js";
+import "./tools.js";
+import { undo } from "./brush.js";
+import { next, start } from "./gallery.js";
+import { choosePainted } from "./model.js";
+import { refresh } from "./solve.js";
+import { toggle } from "./steps.js";
+import { byId, state, update } from "./state.js";
+
+const KEYS = {
+  ArrowLeft: () => next(-1),
+  ArrowRight: () => next(1),
+  v: () => update({ tool: "look" }),
+  b: () => update({ tool: "paint" }),
+  e: () => update({ tool: "erase" }),
+  "[": () => update({ brush: Math.max(1, Math.round(state.brush / 1.3)) }),
+  "]": () => update({ brush: Math.min(60, Math.ceil(state.brush * 1.3)) }),
+  " ": toggle,
+};
+
+addEventListener("keydown", (event) => {
+  const typing = event.target.closest("textarea, select, input:not([type=radio]):not([type=checkbox])");
+  if ((event.ctrlKey || event.metaKey) && event.key === "z" && !typing) {
+    event.preventDefault();
+    undo();
+    return;
+  }
+  if (typing || event.ctrlKey || event.metaKey || event.altKey || !state.image) return;
+  const radio = event.target.closest("input[type=radio]");
+  if (event.key === " " && event.target.closest("button, input, summary")) return;
+  if (radio && event.key.startsWith("Arrow")) return; // they choose among the radio buttons
+  if (/^[0-9]$/.test(event.key) && state.labels.includes(Number(event.key))) {
+    update({ label: Number(event.key), tool: state.tool === "erase" ? "erase" : "paint" });
+  } else if (KEYS[event.key]) {
+    event.preventDefault();
+    KEYS[event.key]();
+  }
+});
+
+/** The theme of the system, until the button chooses another. */
+const dark = matchMedia("(prefers-color-scheme: dark)");
+function theme(isDark) {
+  document.documentElement.dataset.theme = isDark ? "dark" : "light";
+  byId("theme").setAttribute("aria-pressed", String(isDark));
+}
+theme(dark.matches);
+dark.addEventListener("change", () => theme(dark.matches));
+byId("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme !== "dark"));
+
+byId("picture").addEventListener("painted", () => {
+  if (!state.image) return;
+  choosePainted();
+  if (state.source !== "mask") refresh();
+});
+
+start().catch((error) => {
+  byId("notice").hidden = false;
+  byId("notice").textContent = error.message;
+});

@@ -1,0 +1,61 @@
+// Numbers about the result, and findings.
+
+import { byId, element, on, percent, state } from "./state.js";
+
+let truth = null; // {before, after}: against the true mask
+
+function figure(name, value, change = "") {
+  return element("div", { className: "figure" }, element("b", {}, value, change), element("span", {}, name));
+}
+
+/** A metric after inference, and by how much it differs from before. */
+function compared(name, key) {
+  const after = truth.after[key];
+  if (after === undefined) return null;
+  const before = truth.before?.[key];
+  if (before === undefined) return figure(name, (100 * after).toFixed(1));
+  const change = 100 * (after - before);
+  const mark = element("i", { className: change >= 0 ? "up" : "down" }, `${change >= 0 ? "+" : "−"}${Math.abs(change).toFixed(1)}`);
+  return figure(`${name}, before ${(100 * before).toFixed(1)}`, (100 * after).toFixed(1), mark);
+}
+
+function show() {
+  const { result, image } = state;
+  if (!result) {
+    byId("numbers").replaceChildren(element("p", { className: "note" }, "No result yet."));
+    return;
+  }
+  const total = image.rows * image.columns;
+  const largest = result.pixels.map((count, row) => [count, result.numbers[row]]).filter(([, label]) => label !== 0);
+  largest.sort((a, b) => b[0] - a[0]);
+  const figures = [];
+  if (truth?.after) figures.push(compared("mean IoU", "mean_iou"), compared("edge accuracy", "edge_accuracy"));
+  if (result.changed !== null) figures.push(figure("changed", percent(result.changed)));
+  for (const [count, label] of largest.slice(0, figures.length > 2 ? 1 : 2)) figures.push(figure(`label ${label}`, percent(count / total)));
+  byId("numbers").replaceChildren(element("div", { className: "figures" }, ...figures.filter((each) => each)));
+}
+
+addEventListener("numbers", ({ detail }) => {
+  truth = detail.truth ?? null;
+  show();
+});
+addEventListener("findings", ({ detail }) => {
+  const found = detail.findings ?? [{ severity: "problem", what: detail.error, numbers: "", cure: "" }];
+  const items = found.map((each) =>
+    element(
+      "li",
+      { className: each.severity },
+      each.severity === "problem" ? element("span", { className: "kind" }, "Problem: ") : null,
+      each.what,
+      each.numbers ? element("small", {}, `Seen: ${each.numbers}`) : null,
+      each.cure ? element("small", {}, `Cure: ${each.cure}`) : null,
+    ),
+  );
+  byId("findings").replaceChildren(...items);
+});
+on("result", show);
+on("image", () => {
+  truth = null;
+  byId("findings").replaceChildren();
+  show();
+});

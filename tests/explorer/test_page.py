@@ -1,0 +1,274 @@
+"""The page in Chromium: sliders, paint, copied text, broken files, keyboard, narrow screens."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright")
+Image = pytest.importorskip("PIL.Image", reason="the explorer needs Pillow")
+
+from tests.support.explored_photos import SIZE, object_of  # noqa: E402
+
+CHROMIUM = os.environ.get("DENSEFIELD_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome") or ""
+OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
+
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium: install it, or set DENSEFIELD_CHROMIUM")
+
+NAMES = ["text", "soft", "accent", "accent-text", "problem", "problem-soft"]
+NAMES += ["good", "page", "card", "field", "accent-soft"]
+UNNAMED = """() => [...document.querySelectorAll("button, input, select, textarea, canvas")]
+    .filter((each) => !each.getAttribute("aria-label") && !each.labels?.length && !each.textContent.trim())
+    .map((each) => each.outerHTML)"""
+COLOURS = """(names) => names.map((name) =>
+    getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim())"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def context(browser: Any) -> Any:
+    permissions = ["clipboard-read", "clipboard-write"]
+    return browser.new_context(viewport={"width": 1100, "height": 700}, permissions=permissions)
+
+
+@pytest.fixture
+def page(context: Any, served: Any) -> Iterator[Any]:
+    """The page with the first image and its result; it may not ask another site, nor raise errors."""
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    asked: list[str] = []
+    failures: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: failures.append(str(error)))
+    page.goto(served.address)
+    page.wait_for_selector("#numbers .figure")
+    yield page
+    assert [url for url in asked if not url.startswith((served.address, "blob:"))] == []
+    assert failures == []
+    page.close()
+
+
+def pixels(page: Any) -> str:
+    """The picture as a PNG, to compare."""
+    return page.evaluate("() => document.getElementById('picture').toDataURL()")
+
+
+def after_solving(page: Any, action: Any) -> dict[str, Any]:
+    """Acts, waits until the result of the last request is drawn, and returns that request."""
+    with page.expect_response(lambda response: response.url.endswith("/solve") and response.ok) as answer:
+        action()
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return answer.value.request.post_data_json
+
+
+def choose(page: Any, preset: str) -> None:
+    after_solving(page, lambda: page.click(f"button.chip:text-is('{preset}')"))
+
+
+def stroke(page: Any, label: int, points: list[tuple[float, float]]) -> None:
+    """Paints a line through points given as shares of width and height."""
+    page.click(f"#swatches label:has(input[value='{label}'])")
+    box = page.locator("#picture").bounding_box()
+    at = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in points]
+    page.mouse.move(*at[0])
+    page.mouse.down()
+    for point in at[1:]:
+        page.mouse.move(*point, steps=4)
+    page.mouse.up()
+
+
+def share_of_label_1(page: Any) -> float:
+    texts = page.locator("#numbers .figure").all_inner_texts()
+    return next(float(text.split()[0]) / 100 for text in texts if "label 1" in text)
+
+
+def test_a_dragged_slider_changes_the_picture_and_the_last_value_wins(page):
+    choose(page, "Dense CRF")
+    page.check("input[name=view][value=after]", force=True)
+    before = pixels(page)
+    bodies: list[dict[str, Any]] = []
+    waiting = most = 0
+
+    def sent(request: Any) -> None:
+        nonlocal waiting, most
+        if request.url.endswith("/solve"):
+            bodies.append(request.post_data_json)
+            waiting += 1
+            most = max(most, waiting)
+
+    def done(request: Any) -> None:
+        nonlocal waiting
+        waiting -= request.url.endswith("/solve")
+
+    page.on("request", sent)
+    page.on("requestfinished", done)
+    page.on("requestfailed", done)
+    slider = page.get_by_role("slider", name="Confidence of the mask")
+    box = slider.bounding_box()
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.33, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 2, middle, steps=40)
+    page.mouse.up()
+    shown = float(page.get_by_role("spinbutton", name="Confidence of the mask").input_value())
+    assert shown > 0.999
+    for _ in range(500):  # the last request may still wait for the one before it
+        page.wait_for_timeout(20)
+        if waiting == 0 and bodies[-1]["settings"]["confidence"] == shown:
+            break
+    page.wait_for_function("() => document.querySelector('#numbers').textContent.includes('0.0 %')")  # unchanged mask
+    assert bodies[-1]["settings"]["confidence"] == shown
+    assert most <= 2 and len(bodies) <= 41  # an aborted request may still be counted beside its successor
+    assert pixels(page) != before
+
+
+def test_paint_spreads_to_the_object_and_can_be_taken_back(page):
+    after_solving(page, lambda: page.select_option("#images", label="3 / 4  c.png"))
+    page.select_option("#images", index=3)  # it has no mask
+    page.wait_for_selector("#hint:not([hidden])")
+    assert "Paint a stroke" in page.inner_text("#hint")
+    stroke(page, 1, [(0.45, 0.5), (0.65, 0.5)])
+    assert "another label" in page.inner_text("#hint")
+    after_solving(page, lambda: stroke(page, 0, [(0.03, 0.06), (0.03, 0.94), (0.97, 0.94), (0.97, 0.06)]))
+    page.wait_for_selector("#hint", state="hidden")
+    page.wait_for_timeout(300)
+    truth = float(object_of(2).mean())
+    assert truth > 0.2 and abs(share_of_label_1(page) - truth) < 0.05
+    page.click("#clear")
+    page.wait_for_selector("#hint:not([hidden])")
+    after_solving(page, lambda: page.click("#undo"))  # of clearing
+    assert abs(share_of_label_1(page) - truth) < 0.05
+    after_solving(page, lambda: page.select_option("#images", index=2))
+    after_solving(page, lambda: page.select_option("#images", index=3))  # paint is kept
+    page.click("#undo")
+    page.wait_for_selector("#hint:not([hidden])")
+    page.keyboard.press("Control+z")
+    assert page.is_disabled("#undo") and page.is_disabled("#clear")
+
+
+def test_paint_corrects_a_mask(page):
+    choose(page, "Dense CRF")
+    before = share_of_label_1(page)
+    after_solving(page, lambda: stroke(page, 1, [(0.85, 0.1), (0.95, 0.1), (0.95, 0.3)]))
+    assert page.is_checked("input[name=source][value=both]")
+    page.wait_for_function(f"() => !document.querySelector('#numbers').textContent.includes('{100 * before:.1f} %')")
+    assert share_of_label_1(page) > before
+
+
+def test_the_copied_python_reproduces_the_saved_mask(page, served):
+    choose(page, "pydensecrf README")
+    after_solving(
+        page,
+        lambda: (
+            page.get_by_role("spinbutton", name="Width in colour, levels").fill("21.5") or page.keyboard.press("Enter")
+        ),
+    )
+    page.click("button[data-form=python]")
+    page.wait_for_selector("#export-status:has-text('Python copied')")
+    text = page.evaluate("() => navigator.clipboard.readText()")
+    assert text == page.input_value("#snippet") and "sigma_rgb=21.5" in text
+    names: dict[str, Any] = {}
+    exec(text, names)
+    page.click("#save")
+    page.wait_for_selector("#export-status:has-text('Saved')")
+    with Image.open(served.out / "a.png") as picture:
+        assert np.array_equal(np.asarray(picture), names["labels"]) and picture.size == SIZE[::-1]
+    with page.expect_download() as download:
+        page.click("#download")
+    with Image.open(download.value.path()) as picture:
+        assert np.array_equal(np.asarray(picture), names["labels"])
+
+
+def test_a_broken_file_is_skipped_with_a_message(page):
+    page.locator("h1").click()
+    after_solving(page, lambda: page.keyboard.press("ArrowRight"))
+    assert page.input_value("#images") == "2"
+    assert "b.png is not an image" in page.inner_text("#notice")
+    page.select_option("#images", index=1)
+    page.wait_for_function("() => document.querySelector('#notice').textContent.startsWith('/')")
+    assert page.input_value("#images") == "2"  # the last image that could be read
+
+
+def test_a_wrong_value_is_refused_in_words(page):
+    choose(page, "Dense CRF")
+    page.get_by_role("spinbutton", name="Confidence of the mask").fill("0.2")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#refused:not([hidden])")
+    assert "confidence is 0.2, expected more than 0.5" in page.inner_text("#refused")
+
+
+def test_iterations_are_shown_one_by_one(page):
+    choose(page, "Dense CRF")
+    page.wait_for_selector("#chart circle")
+    assert page.locator("#chart circle").count() == 6
+    page.check("input[name=view][value=before]", force=True)
+    before = pixels(page)
+    page.check("input[name=view][value=after]", force=True)
+    page.wait_for_timeout(50)
+    after = pixels(page)
+    asked = after_solving(page, lambda: page.locator("#chart circle").first.click())
+    assert asked["settings"]["iterations"] == 0 and page.inner_text("#step-text") == "0 of 5"
+    assert pixels(page) == before != after
+    page.click("#play")
+    page.wait_for_function("() => document.querySelector('#step-text').textContent === '5 of 5'")
+    page.wait_for_function("() => document.querySelector('#play').textContent === '▶'")
+
+
+def test_a_pixel_shows_its_marginals_and_whom_it_listens_to(page, served):
+    choose(page, "Dense CRF")
+    page.check("input[name=view][value=listens]", force=True)
+    box = page.locator("#picture").bounding_box()
+    with page.expect_response(lambda response: response.url.endswith("/row")) as answer:
+        page.mouse.click(box["x"] + box["width"] * 0.505, box["y"] + box["height"] * 0.505)
+    body = {**answer.value.request.post_data_json, "client": "reader"}
+    heat = np.frombuffer(served.ask("images/0/row", json.dumps(body).encode())[2], np.uint8).reshape(SIZE)
+    inside = object_of(0).astype(bool)
+    assert heat[inside].mean() > 3 * heat[~inside].mean()  # it listens to its own object
+    page.wait_for_selector("#pixel tbody tr")
+    assert "Column 54, row 36, kept" in page.inner_text("#pixel") and "bilateral" in page.inner_text("#pixel thead")
+    page.focus("#picture")
+    page.keyboard.press("Shift+ArrowLeft")
+    page.wait_for_function("() => document.querySelector('#pixel').textContent.includes('Column 44')")
+    assert page.input_value("#images") == "0"  # arrows on the picture are the pixel's
+
+
+def test_every_control_has_a_name_and_numbers_are_announced(page):
+    choose(page, "Dense CRF")
+    assert page.evaluate(UNNAMED) == []
+    assert page.get_attribute("#numbers", "aria-live") == "polite" and page.get_attribute("#refused", "role") == "alert"
+
+
+def test_the_page_fits_narrow_screens_and_has_contrast(page):
+    for width, scheme in ((390, "light"), (390, "dark"), (800, "dark"), (1400, "light")):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(f"() => document.documentElement.dataset.theme === '{scheme}'")
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+        light = dict(zip(NAMES, map(luminance, page.evaluate(COLOURS, NAMES)), strict=True))
+        for text, ground in (
+            *(("text", each) for each in ("page", "card", "field", "accent-soft")),
+            *(("soft", each) for each in ("page", "card", "field")),
+            *(("accent-text", "accent"), ("problem", "problem-soft"), ("problem", "card"), ("good", "card")),
+        ):
+            high, low = max(light[text], light[ground]), min(light[text], light[ground])
+            assert (high + 0.05) / (low + 0.05) >= 4.5, (scheme, text, ground)
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of a colour #rrggbb (WCAG 2)."""
+    values = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in values]
+    return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
