@@ -81,8 +81,8 @@ def test_tunings_of_a_run_have_different_names(tmp_path):
 def test_runs_of_the_same_name_have_separate_rows_and_colours(judged):
     methods = collect([str(judged / "a" / "eval"), str(judged / "b" / "eval")]).methods
     assert [title for title, _ in headline_table(methods).rows] == ["a/eval, network", "b/eval, network"]
-    one, other = trimap_curves(methods).axes[0].lines
-    assert one.get_color() != other.get_color()
+    one, other = trimap_curves(methods).curves
+    assert one.colour != other.colour
 
 
 @pytest.mark.parametrize(

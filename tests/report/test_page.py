@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
-import math
 import re
+import shutil
 from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 
 import pytest
@@ -19,10 +22,9 @@ from densefield.crf.kernels import Bilateral, Spatial
 from densefield.errors import InputError
 from densefield.evaluation.evaluation import evaluate
 from densefield.nn.dense_crf import DenseCRF
-from densefield.report.collecting import Training, collect
-from densefield.report.curves import parameter_curves, to_bytes, training_curves
+from densefield.report.collecting import collect
 from densefield.report.page import write_report
-from densefield.report.tables import difference_table, headline_table, iou_table
+from densefield.report.tables import difference_table, effect_table, headline_table, iou_table
 from densefield.runs.scored_images import ScoredImage
 from densefield.tuning.search import TuningOptions
 from densefield.tuning.tune import tune_crf
@@ -53,25 +55,34 @@ class OneScene(ScoredScenes):
 
 
 class Page(HTMLParser):
-    """Headings, and external resources."""
+    """Headings, external resources, and the content of scripts by type."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.headings: list[str] = []
         self.sources: list[str] = []
-        self._in_heading = False
+        self.scripts: list[tuple[str | None, str]] = []
+        self._open = ""
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
-        self._in_heading = tag in ("h1", "h2")
-        self.sources += [value for name, value in attributes if name in ("src", "href") and value]
+        self._open = tag
+        found = dict(attributes)
+        self.sources += [found[name] for name in ("src", "href") if found.get(name)]
+        if tag == "script":
+            self.scripts.append((found.get("type"), ""))
+        if tag in ("h1", "h2"):
+            self.headings.append("")
 
     def handle_endtag(self, tag):
-        self._in_heading = False
+        if tag != "em":
+            self._open = ""
 
     def handle_data(self, data):
-        if self._in_heading:
-            self.headings.append(data)
+        if self._open in ("h1", "h2", "em"):
+            self.headings[-1] += data
+        if self._open == "script":
+            self.scripts[-1] = (self.scripts[-1][0], data)
 
 
 @pytest.fixture(scope="module")
@@ -94,45 +105,41 @@ def page(runs, tmp_path_factory):
     return out, write_report([str(run) for run in runs], out)
 
 
-def test_the_curves_of_stage_2_show_the_best_of_stage_1():
-    one = Training("a", 1, {"step": [2.0, 4.0, 6.0], "iou": [0.3, 0.5, 0.4]}, "")
-    two = Training("b", 2, {"step": [2.0, 4.0], "iou": [0.45, 0.55], "train_iou": [0.6, 0.7]}, "")
-    first, second = training_curves([one, two]).axes
-    assert [line.get_label() for line in first.lines] == ["a, validation"]
-    lines = {line.get_label(): list(line.get_ydata()) for line in second.lines}
-    assert lines == {
-        "b, validation": pytest.approx([45, 55]),
-        "b, training": pytest.approx([60, 70]),
-        "a, best of stage 1": pytest.approx([50, 50]),
-    }
-    (alone,) = training_curves([two]).axes  # without a run of stage 1
-    assert [line.get_label() for line in alone.lines] == ["b, validation", "b, training"]
-
-
 def test_every_part_is_on_the_page(page):
     out, _ = page
-    assert Page(out.read_text(encoding="utf-8")).headings == [
-        "Network and dense CRF",
+    title, *headings = Page(out.read_text(encoding="utf-8")).headings
+    assert re.fullmatch(
+        r"joint <b>, CRF raises mean IoU by \d+\.\d points \(\d+\.\d\s…\s\d+\.\d\) over separate, network\.", title
+    )
+    assert headings == [
         "Results",
+        "Images",
+        "IoU of each class",
         "Training",
         "CRF parameters over time: separate",
+        "Boundaries and calibration",
         "Separately tuned CRF",
-        "IoU of each class",
-        "At boundaries",
-        "Calibration",
-        "Good predictions",
-        "Failures",
-        "Improved by the CRF",
-        "Settings and environment",
+        "How it was made",
     ]
 
 
 def test_the_page_is_self_contained(page):
     out, _ = page
     text = out.read_text(encoding="utf-8")
-    sources = Page(text).sources
-    assert len(sources) >= 5 and all(source.startswith("data:image/") for source in sources)
-    assert not re.search(r"url\(|@import|<script", text)
+    assert all(source.startswith("#") for source in Page(text).sources)
+    assert not re.search(r"url\(|@import|https?:", text)
+
+
+def test_no_script_but_that_of_the_page_may_run(page):
+    text = page[0].read_text(encoding="utf-8")
+    scripts = Page(text).scripts
+    (script,) = [content for kind, content in scripts if kind is None]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
+    assert len(scripts) > 1 and all(kind in (None, "application/json") for kind, _ in scripts)
+    for kind, content in scripts:
+        if kind is not None:
+            json.loads(content)
 
 
 def test_the_figures_are_also_saved_as_png(page):
@@ -211,37 +218,51 @@ def test_the_page_starts_with_the_number_of_images(tmp_path, counts, lead):
     assert f'<p class="lead">{lead}2 classes.' in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_weights_of_labels_are_drawn_as_their_mean_for_each_kernel():
-    columns = {"step": [1.0, 2.0, 3.0]}
-    for label in range(21):
-        columns[f"spatial.weight.{label}"] = [3.0, None if label else 4.0, 3.0 + label]
-        columns[f"bilateral.weight.{label}"] = [5.0, None, 5.0]
-    (axes,) = parameter_curves(Training("run", 2, columns, "")).axes
-    drawn = {line.get_label(): (line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axes.lines}
-    assert drawn == {
-        "spatial, mean of classes": ([1.0, 3.0], [3.0, 13.0]),
-        "bilateral, mean of classes": ([1.0, 3.0], [5.0, 5.0]),
-    }
+def test_a_network_of_stage_1_is_listed_first_and_the_baseline_stays_the_first_run(runs, tmp_path):
+    evaluate(ScoredScenes(6), None, tmp_path / "network" / "eval", ["network"])
+    (tmp_path / "network" / "log.csv").write_text("step,stage,loss,iou\n1,1,0.9,0.5\n")
+    methods = collect([str(runs[1]), f"stage 1={tmp_path / 'network'}"]).methods
+    first, second, _ = headline_table(methods).rows
+    assert first[0] == "stage 1, network" and first[1][0].gain == "+0.00"
+    assert second[0] == "joint <b>, network" and second[1][0].gain == ""
+    assert iou_table(methods, ("ground", "disc")).columns[0] == difference_table(methods).columns[0] == first[0]
 
 
-def test_every_width_is_drawn():
-    widths = {f"spatial_{number}.sigma.0": [1.0 + number] for number in range(9)}
-    (axes,) = parameter_curves(Training("run", 2, {"step": [1.0], **widths}, "")).axes
-    assert len(axes.lines) == 9
+def test_of_several_best_methods_none_is_marked(runs):
+    table = headline_table(collect([str(runs[0]), f"again={runs[0]}"]).methods)
+    assert not any(cell.best for _, cells in table.rows for cell in cells)
 
 
-def test_widths_of_very_different_size_are_distinguishable():
-    columns = {"step": [1.0, 2.0], "spatial.sigma.0": [1.0, 0.7], "bilateral.sigma.0": [40.0, 50.0]}
-    figure = parameter_curves(Training("run", 2, columns, ""))
-    assert [axes.get_yscale() for axes in figure.axes] == ["log"]
-    alike = parameter_curves(Training("run", 2, {**columns, "spatial.sigma.0": [30.0, 20.0]}, ""))
-    assert alike.axes[0].get_yscale() == "linear" and alike.axes[0].get_ylim()[0] == 0
+def test_the_effect_of_each_crf_is_that_of_the_evaluation(runs):
+    rows = dict(effect_table(collect([str(run) for run in runs]).methods).rows)
+    gain = json.loads((runs[1] / "eval" / "result.json").read_text())["comparison"]["mean_iou"]
+    assert list(rows) == ["separate", "joint <b>"]
+    cell = rows["joint <b>"][0]
+    assert (
+        cell.value == gain["difference"] and cell.text == f"{100 * gain['difference']:+.2f}" and cell.clear == "better"
+    )
+    assert cell.interval == f"{100 * gain['low']:+.2f} … {100 * gain['high']:+.2f}"
 
 
-def test_unbounded_widths_do_not_hide_the_others():
-    columns = {"step": [1.0, 2.0], "spatial.sigma.0": [3.0, math.inf], "bilateral.sigma.2": [math.inf, math.inf]}
-    figure = parameter_curves(Training("run", 2, columns, ""))
-    assert [axes.get_yscale() for axes in figure.axes] == ["linear", "linear"] and to_bytes(figure, format="svg")
+def test_the_page_names_command_date_and_seconds_of_an_evaluation(page, runs):
+    text = page[0].read_text(encoding="utf-8")
+    result = json.loads((runs[1] / "eval" / "result.json").read_text())
+    assert escape(result["command"]) in text and result["date"] in text
+    assert re.search(r"<dt>seconds in the CRF</dt><dd>\d+\.\d for 6 images, \d+ ms for each</dd>", text)
+
+
+def test_an_evaluation_of_an_earlier_version_is_shown_with_its_cases(runs, tmp_path):
+    shutil.copytree(runs[1] / "eval", tmp_path / "eval")
+    for path in (tmp_path / "eval" / "cases").glob("*.npz"):
+        path.unlink()
+    result = json.loads((tmp_path / "eval" / "result.json").read_text())
+    old = {name: value for name, value in result.items() if name not in ("command", "date")}
+    (tmp_path / "eval" / "result.json").write_text(json.dumps(old))
+    write_report([str(tmp_path / "eval")], tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "It stored no pictures of the others" in text and "The command was not stored." in text
+    assert text.count('src="data:image/jpeg;base64,') == len(result["cases"])
+    assert "seconds in the CRF" not in text
 
 
 def test_the_table_of_labels_ends_with_their_mean(runs):
@@ -263,8 +284,8 @@ def test_a_page_needs_only_a_log(tmp_path):
     (tmp_path / "run" / "log.csv").write_text(LOG)
     write_report([str(tmp_path / "run")], tmp_path / "log.html")
     headings = Page((tmp_path / "log.html").read_text(encoding="utf-8")).headings
-    parts = ["Training", "CRF parameters over time: run", "Settings and environment"]
-    assert headings == ["Network and dense CRF", *parts]
+    parts = ["Training", "CRF parameters over time: run", "How it was made"]
+    assert headings == ["run reaches a validation mean IoU of 60.0%.", *parts]
 
 
 def test_logs_below_the_folder_have_their_curves_on_the_page(tmp_path):
@@ -274,7 +295,7 @@ def test_logs_below_the_folder_have_their_curves_on_the_page(tmp_path):
     write_report([str(tmp_path / "all")], tmp_path / "logs.html")
     headings = Page((tmp_path / "logs.html").read_text(encoding="utf-8")).headings
     over_time = [f"CRF parameters over time: all/{name}" for name in ("joint", "net")]
-    assert headings == ["Network and dense CRF", "Training", *over_time, "Settings and environment"]
+    assert headings[1:] == ["Training", *over_time, "How it was made"]
 
 
 def test_blank_cells_of_the_log_are_not_plotted(runs):

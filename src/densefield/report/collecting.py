@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, TypeVar
 
 from densefield.errors import InputError
 from densefield.evaluation.evaluation import RESULT, read_evaluation
+from densefield.evaluation.result import EvaluationResult
 from densefield.io.files import read_json
 from densefield.io.messages import cause
 from densefield.metrics.metrics import SegmentationResult
@@ -18,6 +20,10 @@ from densefield.runs.run_folder import SETTINGS
 from densefield.training.log import TABLE, read_log
 
 METHODS = {"network": "network", "crf": "CRF"}  # titles
+
+# Folders, each as NAME=FOLDER or alone; or folders, and results without files, by name.
+Folder = str | PathLike[str]
+Runs = Sequence[Folder] | Mapping[str, Folder | EvaluationResult]
 
 T = TypeVar("T")
 
@@ -30,6 +36,7 @@ class Training:
     stage: int
     columns: dict[str, list[float | None]]
     settings: str
+    folder: Path = Path()
 
     def curve(self, column: str) -> tuple[list[float], list[float]]:
         """The steps at which a column has a number, and the numbers.
@@ -50,6 +57,7 @@ class Evaluated:
     method: str
     summary: dict[str, Any]
     result: SegmentationResult
+    training: Training | None = None  # of the run that was evaluated, if its log was found
 
     @property
     def title(self) -> str:
@@ -59,7 +67,7 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Findings:
-    """The content of the folders."""
+    """The content of the folders, in the order in which they were named."""
 
     trainings: list[Training] = field(default_factory=list)
     evaluations: list[tuple[str, Path, dict[str, Any]]] = field(default_factory=list)  # name, folder, result.json
@@ -72,10 +80,18 @@ class Findings:
         return tuple(self.evaluations[0][2]["classes"]) if self.evaluations else ()
 
 
-def collect(runs: Sequence[str]) -> Findings:
-    """Reads folders and their subfolders; a run is given as NAME=FOLDER, or as a folder."""
+def collect(runs: Runs) -> Findings:
+    """Reads folders and their subfolders; a run is given as NAME=FOLDER, or as a folder.
+
+    A dict of names has folders, or results of `evaluate` and `tune_crf` without files.
+    """
     found = Findings()
-    for name, folder in named_folders(runs):
+    named = runs.items() if isinstance(runs, Mapping) else named_folders([fspath(run) for run in runs])
+    for name, each in named:
+        if isinstance(each, EvaluationResult):
+            _add_result(found, name, each)
+            continue
+        folder = Path(each)
         if not folder.is_dir():
             raise InputError(f"there is no folder {folder}.")
         logs = [(place, columns) for place in _places(folder, TABLE) if (columns := _columns(place))]
@@ -90,25 +106,56 @@ def collect(runs: Sequence[str]) -> Findings:
         for full, place, columns in _named(name, folder, logs):
             path = place / SETTINGS
             settings = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-            found.trainings.append(Training(full, int(columns["stage"][0] or 1), columns, settings))
+            found.trainings.append(Training(full, int(columns["stage"][0] or 1), columns, settings, place))
         for full, place, result in _named(name, folder, evaluated):
             check_evaluation(place / RESULT, result)
             found.evaluations.append((full, place, result))
-            if tuple(result["classes"]) != found.classes:
-                raise InputError(
-                    f"{place} has the classes {', '.join(result['classes'])}, previous evaluations "
-                    f"{', '.join(found.classes)}: make separate reports."
-                )
+            _check_classes(place, result, found)
             _, by_method = read_evaluation(place)
-            for method, each in by_method.items():
-                found.methods.append(Evaluated(full, method, result["methods"][method], each))
+            for method, metrics in by_method.items():
+                found.methods.append(Evaluated(full, method, result["methods"][method], metrics))
         for full, place, result in _named(name, folder, tuned):
             check_tuning(place / RESULT, result)
             found.tunings.append((full, result))
     _check_names([training.name for training in found.trainings])
     _check_names([name for name, _, _ in found.evaluations])
     _check_names([name for name, _ in found.tunings])
-    return found
+    trained = {training.folder.resolve(): training for training in found.trainings}
+    of_run = {name: _training_of(folder, result, trained) for name, folder, result in found.evaluations}
+    return replace(found, methods=[replace(method, training=of_run[method.name]) for method in found.methods])
+
+
+def _training_of(folder: Path, result: Mapping[str, Any], trained: Mapping[Path, Training]) -> Training | None:
+    """The training of the evaluated run: the one in the folder of the evaluation, above it, or of its scores."""
+    about = result["about"].get("scores", "")
+    scores = Path(about) if isinstance(about, str) and "\0" not in about else folder
+    places = [folder.resolve(), folder.resolve().parent, scores, *list(scores.parents)[:2]]  # a checkpoint, or its run
+    return next((trained[place] for place in places if place in trained), None)
+
+
+def by_stage(methods: Sequence[Evaluated]) -> list[Evaluated]:
+    """The methods as tables list them: those of stage 1 first, otherwise in their order."""
+    return sorted(methods, key=lambda method: method.training is None or method.training.stage > 1)
+
+
+def _add_result(found: Findings, name: str, result: EvaluationResult) -> None:
+    """Adds the result of an evaluation, or of tuning, which has no folder."""
+    if result["kind"] == "tuning":
+        found.tunings.append((name, result.content))
+        return
+    found.evaluations.append((name, Path(name), result.content))
+    _check_classes(name, result.content, found)
+    for method, metrics in result.methods.items():
+        found.methods.append(Evaluated(name, method, result["methods"][method], metrics))
+
+
+def _check_classes(source: Path | str, result: Mapping[str, Any], found: Findings) -> None:
+    """Raises unless the classes are those of the first evaluation."""
+    if tuple(result["classes"]) != found.classes:
+        raise InputError(
+            f"{source} has the classes {', '.join(result['classes'])}, previous evaluations "
+            f"{', '.join(found.classes)}: make separate reports."
+        )
 
 
 def named_folders(runs: Sequence[str]) -> list[tuple[str, Path]]:

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 import re
 from collections.abc import Sequence
-from io import BytesIO
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from densefield.errors import InputError
-from densefield.evaluation.cases import CASES, KINDS
-from densefield.evaluation.evaluation import RESULT
-from densefield.images.palette import voc_palette
-from densefield.images.reading import open_image
 from densefield.io.files import write_atomically
-from densefield.io.folders import path_inside
-from densefield.report import curves
-from densefield.report.collecting import METHODS, Evaluated, Findings, collect
-from densefield.report.tables import difference_table, headline_table, iou_table
+from densefield.metrics.summary import TITLES
+from densefield.report import curves, figures
+from densefield.report.charts import draw_chart
+from densefield.report.collecting import Findings, by_stage, collect
+from densefield.report.gallery import make_gallery
+from densefield.report.headline import headline
+from densefield.report.old_cases import case_pictures
+from densefield.report.provenance import environments, steps
+from densefield.report.tables import difference_table, effect_table, gain_cells, headline_table, iou_table
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from jinja2 import Environment
 
-TEMPLATE = Path(__file__).with_name("page.html")
-MAX_WIDTH = 1600  # of a picture in the page
-QUALITY = 88  # of its JPEG
+PARTS = Path(__file__).with_name("page")  # templates, style and scripts
+STYLE = "style.css"
+SCRIPTS = ("tables.js", "charts.js", "pictures.js", "layers.js", "viewer.js")  # in the order of their use
 
 
 def write_report(runs: Sequence[str], out: Path) -> list[Path]:
@@ -40,36 +43,74 @@ def write_report(runs: Sequence[str], out: Path) -> list[Path]:
         The page, such as report.html.
     """
     import matplotlib
-    from jinja2 import Environment, StrictUndefined
 
     if not runs:
         raise InputError("there are no runs, expected one or more.")
     if out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{out} ends in {out.suffix or 'nothing'!r}, expected .html.")
     found = collect(runs)
-    with matplotlib.rc_context(curves.STYLE):
-        figures = _figures(found)
-        svg: Any = {"format": "svg", "transparent": True, "metadata": {"Date": None}}
-        pictures = {name: _uri(curves.to_bytes(each, **svg), "image/svg+xml") for name, each in figures.items()}
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(minus=_minus, parameter=curves.parameter_title)
-    page = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
-        found=found,
-        images=_images(found.methods) if found.methods else None,
-        figures=pictures,
-        headlines=headline_table(found.methods) if found.methods else None,
-        differences=difference_table(found.methods) if len(found.methods) > 2 else None,
-        classes=iou_table(found.methods, found.classes) if found.methods else None,
-        cases=_cases(found),
-        environments=_environments(found),
-    )
-    write_atomically(out, page.encode())
+    panels = _panels(found)
+    write_atomically(out, _page(found, panels).encode())
     written = [out]
-    for name, figure in figures.items():
-        path = out.with_name(f"{out.stem}-figures") / f"{name}.png"
-        write_atomically(path, curves.to_bytes(figure, format="png", dpi=200, facecolor="white"))
-        written.append(path)
+    with matplotlib.rc_context(figures.STYLE):
+        for name, group in panels.items():
+            path = out.with_name(f"{out.stem}-figures") / f"{name}.png"
+            write_atomically(path, figures.to_png(figures.draw(group)))
+            written.append(path)
     return written
+
+
+def _page(found: Findings, panels: dict[str, list[curves.Panel]]) -> str:
+    script = "\n".join((PARTS / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    methods, gallery = found.methods, make_gallery(found)
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            found=found,
+            style=(PARTS / STYLE).read_text(encoding="utf-8"),
+            script=script,
+            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            headline=headline(found),
+            date=f"{datetime.now(timezone.utc):%Y-%m-%d}",
+            images=_images(found),
+            charts={name: [draw_chart(panel) for panel in group] for name, group in panels.items()},
+            headlines=headline_table(methods) if methods else None,
+            baseline=methods[0].title if len(methods) > 1 else None,
+            effects=effect_table(methods) if methods else None,
+            effects_columns=list(TITLES.values()),
+            differences=difference_table(methods) if len(methods) > 2 else None,
+            classes=iou_table(methods, found.classes) if methods else None,
+            gallery=gallery,
+            cases=case_pictures(found) if methods and gallery is None else {},
+            steps=steps(found),
+            environments=environments(found),
+        )
+    )
+
+
+def _environment() -> Environment:
+    """Jinja with escaping of everything that is not marked as safe: names and settings come from files."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(PARTS), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(
+        minus=_minus, parameter=curves.parameter_title, data=lambda value: Markup(in_script(value)), gains=gain_cells
+    )
+    return environment
+
+
+def in_script(value: Any) -> str:
+    """A value, or a JSON text, as JSON within a script element: nothing in it ends the element.
+
+    >>> in_script({"name": "</script><b>"})
+    '{"name": "\\\\u003c/script\\\\u003e\\\\u003cb\\\\u003e"}'
+    """
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _minus(text: str) -> str:
@@ -81,67 +122,23 @@ def _minus(text: str) -> str:
     return re.sub(r"(?<![\w-])-(?=\d)", "−", text)
 
 
-def _images(methods: Sequence[Evaluated]) -> str:
+def _images(found: Findings) -> str:
     """The number of evaluated images, or its range over methods."""
-    counts = [method.summary["images"] for method in methods]
+    counts = [method.summary["images"] for method in found.methods] or [0]
     fewest, most = min(counts), max(counts)
     if fewest < most:
         return f"{fewest} to {most} images"
     return "1 image" if most == 1 else f"{most} images"
 
 
-def _figures(found: Findings) -> dict[str, Figure]:
+def _panels(found: Findings) -> dict[str, list[curves.Panel]]:
+    """The panels of each figure, by the name of its file."""
+    methods = by_stage(found.methods)
     drawn = {
         "training": curves.training_curves(found.trainings),
-        "trimap": curves.trimap_curves(found.methods),
-        "reliability": curves.reliability_diagram(found.methods),
+        "trimap": [curves.trimap_curves(methods)] if methods else [],
+        "reliability": [curves.reliability_diagram(methods)] if methods else [],
     }
     for number, training in enumerate(found.trainings):
         drawn[f"crf-{number}"] = curves.parameter_curves(training)
-    return {name: figure for name, figure in drawn.items() if figure is not None}
-
-
-def _cases(found: Findings) -> dict[str, list[dict[str, Any]]]:
-    """The pictures of each kind, of the last evaluation that has any, with a CRF if there is one."""
-    drawn = [(name, folder, result) for name, folder, result in found.evaluations if result.get("cases")]
-    shown = [each for each in drawn if "crf" in each[2]["methods"]] or drawn
-    cases: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
-    for name, folder, result in shown[-1:]:
-        for case in result["cases"]:
-            if case["kind"] in cases:
-                panels = ["image", "truth", *(METHODS[method] for method in result["methods"])]
-                about = {"run": name, "panels": panels, "methods": list(result["methods"])}
-                cases[case["kind"]].append({**case, **about, **_picture(folder, case, result["classes"])})
-    return cases
-
-
-def _picture(folder: Path, case: dict[str, Any], classes: Sequence[str]) -> dict[str, Any]:
-    """The picture of a case as a data URI, and the names and colours of its labels."""
-    from PIL import Image
-
-    try:
-        picture = open_image(path_inside(folder / CASES, f"{case['id']}.png")).convert("RGB")
-    except InputError as error:
-        raise InputError(f"{folder / RESULT}: cases: {error} Run `densefield eval` again.") from error
-    if picture.width > MAX_WIDTH:
-        picture = picture.resize(
-            (MAX_WIDTH, round(picture.height * MAX_WIDTH / picture.width)), Image.Resampling.LANCZOS
-        )
-    buffer = BytesIO()
-    picture.save(buffer, "JPEG", quality=QUALITY)
-    colours = voc_palette()
-    labels = [(classes[label], f"rgb{tuple(colours[label].tolist())}") for label in case["labels"] if label]
-    return {"picture": _uri(buffer.getvalue(), "image/jpeg"), "labels": labels}
-
-
-def _environments(found: Findings) -> list[dict[str, Any]]:
-    """The hardware and versions of results, each once."""
-    known: list[dict[str, Any]] = []
-    for result in [result for _, _, result in found.evaluations] + [result for _, result in found.tunings]:
-        if result["machine"] not in known:
-            known.append(result["machine"])
-    return known
-
-
-def _uri(content: bytes, kind: str) -> str:
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+    return {name: panels for name, panels in drawn.items() if panels}

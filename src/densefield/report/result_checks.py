@@ -38,6 +38,8 @@ def check_tuning(path: Path, result: Mapping[str, Any]) -> None:
     _expect(path, "chosen", isinstance(result.get("chosen"), str), "text")
     _expect(path, "seconds", _is_number(result.get("seconds")), "a number")
     _expect(path, "values", all(_is_number(value) for value in result["values"].values()), "numbers")
+    if "comparison" in result:
+        _expect(path, "comparison", _is_comparison(result["comparison"]), "the differences of every metric")
 
 
 def _check(path: Path, result: Mapping[str, Any], types: Mapping[str, type]) -> None:
@@ -66,6 +68,14 @@ def _is_summary(summary: Any, num_classes: int) -> bool:
         )
     except (KeyError, TypeError):
         return False
+
+
+def _is_comparison(comparison: Any) -> bool:
+    try:
+        gains = [comparison[name][part] for name in HEADLINES for part in ("difference", "low", "high")]
+    except (KeyError, TypeError):
+        return False
+    return _are_numbers(gains)
 
 
 def _is_case(case: Any, methods: Mapping[str, Any], num_classes: int) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +17,9 @@ from densefield.metrics.summary import (
     lower_is_better,
     summarise_comparison,
 )
+from densefield.report.collecting import Evaluated, by_stage
 
-if TYPE_CHECKING:
-    from densefield.report.collecting import Evaluated
+PARTS = ("value", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,9 @@ class Cell:
     text: str
     interval: str = ""
     best: bool = False
-    share: float = 0.0  # length of a bar behind the number, 0…1
+    value: float | None = None  # to sort by; a share of 1 in tables with bars
+    low: float | None = None
+    high: float | None = None
     gain: str = ""  # over the first row
     clear: str = ""  # "better" or "worse" if the interval of the gain does not include 0
 
@@ -41,32 +42,52 @@ class Table:
 
     columns: list[str]
     rows: list[tuple[str, list[Cell]]]
+    lower_is_better: list[bool] = field(default_factory=list)  # of each column
 
 
 def headline_table(methods: Sequence[Evaluated]) -> Table:
-    """One row for each method, one column for each metric; gains are over the first row on the same images."""
+    """One row for each method, one column for each metric; gains are over the first method on the same images.
+
+    Methods of stage 1 come first.
+    """
     rows = []
-    for method in methods:
+    for method in by_stage(methods):
         gains = _gains(method, methods[0])
         cells = []
         for name in HEADLINES:
-            numbers = method.summary[name]
-            gain = gains.get(name)
-            cells.append(
-                Cell(
-                    _text(name, numbers["value"]),
-                    _interval(name, numbers),
-                    _is_best(name, method, methods),
-                    gain="" if gain is None else format_difference(name, gain["difference"]),
-                    clear="" if gain is None else _clear(name, gain),
-                )
-            )
+            numbers, best = method.summary[name], _best([each.summary[name]["value"] for each in methods], name)
+            cells.append(_cell(name, numbers, best, gains.get(name)))
         rows.append((method.title, cells))
+    return Table([TITLES[name] for name in HEADLINES], rows, [lower_is_better(name) for name in HEADLINES])
+
+
+def effect_table(methods: Sequence[Evaluated]) -> Table:
+    """One row for each evaluation of network and CRF: what the CRF changes in each metric, on the same images."""
+    rows = []
+    for method in by_stage(methods):
+        alone = next((each for each in methods if (each.name, each.method) == (method.name, "network")), None)
+        if method.method == "crf" and alone is not None and method.result.images > 1:
+            rows.append((method.name, gain_cells(summarise_comparison(method.result, alone.result))))
     return Table([TITLES[name] for name in HEADLINES], rows)
+
+
+def gain_cells(compared: Mapping[str, Any]) -> list[Cell]:
+    """A cell with the difference and its interval for each metric of a comparison."""
+    cells = []
+    for name in HEADLINES:
+        gain = compared.get(name, {})
+        if None in (gain.get("difference"), gain.get("low"), gain.get("high")):
+            cells.append(Cell("–"))
+            continue
+        low, high = (format_difference(name, gain[end]) for end in ("low", "high"))
+        text = format_difference(name, gain["difference"])
+        cells.append(Cell(text, f"{low} … {high}", clear=_clear(name, gain), value=gain["difference"]))
+    return cells
 
 
 def difference_table(methods: Sequence[Evaluated]) -> Table:
     """The mean IoU of the method of a row minus that of a column, on the same images."""
+    methods = by_stage(methods)
     rows = []
     for number, method in enumerate(methods[1:], start=1):
         before = [_difference(method, other) for other in methods[:number]]
@@ -76,26 +97,37 @@ def difference_table(methods: Sequence[Evaluated]) -> Table:
 
 def iou_table(methods: Sequence[Evaluated], classes: Sequence[str]) -> Table:
     """One row for each class and one for the mean, one column for each method (paper, Table 1)."""
+    methods = by_stage(methods)
     rows = []
     for label, name in enumerate(classes):
         ious = [method.summary["iou"] for method in methods]
-        rows.append((name, _row([{part: iou[part][label] for part in ("value", "low", "high")} for iou in ious])))
+        rows.append((name, _row([{part: iou[part][label] for part in PARTS} for iou in ious])))
     rows.append(("mean", _row([method.summary["mean_iou"] for method in methods])))
     return Table([method.title for method in methods], rows)
 
 
 def _row(ious: Sequence[dict[str, Any]]) -> list[Cell]:
-    values = [iou["value"] for iou in ious]
-    most = max((value for value in values if value is not None), default=math.nan)
-    return [
-        Cell(_text("mean_iou", value), _interval("mean_iou", iou), value == most, value or 0.0)
-        for value, iou in zip(values, ious, strict=True)
-    ]
+    best = _best([iou["value"] for iou in ious], "mean_iou")
+    return [_cell("mean_iou", iou, best) for iou in ious]
+
+
+def _cell(name: str, numbers: Mapping[str, Any], best: str | None, gain: Mapping[str, Any] | None = None) -> Cell:
+    text = _text(name, numbers["value"])
+    return Cell(
+        text,
+        _interval(name, numbers),
+        text == best,
+        numbers["value"],
+        numbers["low"],
+        numbers["high"],
+        gain="" if gain is None else format_difference(name, gain["difference"]),
+        clear="" if gain is None else _clear(name, gain),
+    )
 
 
 def _gains(method: Evaluated, baseline: Evaluated) -> dict[str, Any]:
     """The gains over the baseline on the same images at the same size; empty for the baseline itself."""
-    if method is baseline or not _same_images(method, baseline):
+    if method is baseline or not same_images(method, baseline):
         return {}
     compared = summarise_comparison(method.result, baseline.result)
     return {
@@ -103,8 +135,8 @@ def _gains(method: Evaluated, baseline: Evaluated) -> dict[str, Any]:
     }
 
 
-def _same_images(one: Evaluated, other: Evaluated) -> bool:
-    """Whether both have the same images at the same size, two or more."""
+def same_images(one: Evaluated, other: Evaluated) -> bool:
+    """Whether two methods were evaluated on the same images at the same size, two or more."""
     first, second = one.result, other.result
     if first.images < 2 or set(first.names) != set(second.names):
         return False
@@ -115,27 +147,36 @@ def _same_images(one: Evaluated, other: Evaluated) -> bool:
 
 def _difference(method: Evaluated, other: Evaluated) -> Cell:
     """The gain in mean IoU; blank for other images or sizes."""
-    if not _same_images(method, other):
+    if not same_images(method, other):
         return Cell("")
     compared = compare_methods(method.result, other.result)
     gain = {"low": float(compared.low), "high": float(compared.high)}
     low, high = (format_difference("mean_iou", gain[end]) for end in ("low", "high"))
     return Cell(
-        format_difference("mean_iou", float(compared.difference)), f"{low} … {high}", clear=_clear("mean_iou", gain)
+        format_difference("mean_iou", float(compared.difference)),
+        f"{low} … {high}",
+        value=float(compared.difference),
+        clear=_clear("mean_iou", gain),
     )
 
 
-def _clear(name: str, gain: dict[str, float]) -> str:
+def _clear(name: str, gain: Mapping[str, Any]) -> str:
     if gain["low"] <= 0 <= gain["high"]:
         return ""
     return "better" if (gain["high"] < 0) == lower_is_better(name) else "worse"
 
 
-def _is_best(name: str, method: Evaluated, methods: Sequence[Evaluated]) -> bool:
-    values = [each.summary[name]["value"] for each in methods]
+def _best(values: Sequence[float | None], name: str) -> str | None:
+    """The text of the best value; None if there is no other value, or if several are shown as the best.
+
+    >>> _best([0.7, 0.9, 0.8], "mean_iou"), _best([0.9, 0.9, 0.8], "mean_iou"), _best([0.9], "mean_iou")
+    ('90.0', None, None)
+    """
     known = [value for value in values if value is not None]
-    value = method.summary[name]["value"]
-    return bool(len(known) > 1 and value == (min(known) if lower_is_better(name) else max(known)))
+    if len(known) < 2:
+        return None
+    best = _text(name, min(known) if lower_is_better(name) else max(known))
+    return best if [_text(name, value) for value in known].count(best) == 1 else None
 
 
 def _text(name: str, value: float | None) -> str:
@@ -144,7 +185,7 @@ def _text(name: str, value: float | None) -> str:
     return f"{100 * value:.1f}" if name in FRACTIONS else f"{value:.3f}"
 
 
-def _interval(name: str, numbers: dict[str, float | None]) -> str:
+def _interval(name: str, numbers: Mapping[str, Any]) -> str:
     low, high = numbers["low"], numbers["high"]
     if low is None or high is None or low == high:
         return ""

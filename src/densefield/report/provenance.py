@@ -1,0 +1,109 @@
+"""How the results came about: commands, dates, seconds, versions."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from densefield.evaluation.cases import CASES
+from densefield.evaluation.views import read_crf_seconds
+from densefield.io.folders import path_inside
+from densefield.report.collecting import Findings, Training
+from densefield.runs.run_folder import SETTINGS
+from densefield.training.log import TABLE
+
+
+@dataclass(frozen=True)
+class Step:
+    """A training, a tuning or an evaluation, with facts by title."""
+
+    name: str
+    kind: str
+    command: str  # "" if it was not stored
+    facts: dict[str, str]
+    settings: str = ""
+    repeats: bool = False  # the command repeats the step; what was typed is not stored
+
+
+def steps(found: Findings) -> list[Step]:
+    """Trainings of stage 1 and then of stage 2, tunings, and evaluations."""
+    trainings = sorted(found.trainings, key=lambda training: training.stage)
+    return [
+        *(_training(training) for training in trainings),
+        *(Step(name, "tuning", _command(result), _tuning_facts(result)) for name, result in found.tunings),
+        *(_evaluation(name, folder, result) for name, folder, result in found.evaluations),
+    ]
+
+
+def environments(found: Findings) -> list[dict[str, Any]]:
+    """The hardware and versions of results, each once."""
+    known: list[dict[str, Any]] = []
+    for result in [result for _, _, result in found.evaluations] + [result for _, result in found.tunings]:
+        if result["machine"] not in known:
+            known.append(result["machine"])
+    return known
+
+
+def _training(training: Training) -> Step:
+    settings = training.folder / SETTINGS
+    words = ["densefield", "train", str(settings), "--run", f"{training.folder}-again"]
+    if training.stage == 2:
+        words += ["--from", "RUN_OF_STAGE_1"]
+    facts = {"steps": f"{max((step for step in training.columns['step'] if step is not None), default=0):g}"}
+    log = training.folder / TABLE
+    if log.exists():
+        facts["last entry of the log"] = _date(datetime.fromtimestamp(log.stat().st_mtime, timezone.utc))
+    speeds = training.curve("images_per_second")[1]
+    if speeds:
+        facts["images per second"] = f"{fmean(speeds):.1f}"
+    command = shlex.join(words) if training.settings else ""
+    return Step(training.name, f"training, stage {training.stage}", command, facts, training.settings, repeats=True)
+
+
+def _tuning_facts(result: Mapping[str, Any]) -> dict[str, str]:
+    return {"seconds": f"{result['seconds']:g}"} | {str(key): str(value) for key, value in _about(result).items()}
+
+
+def _evaluation(name: str, folder: Path, result: Mapping[str, Any]) -> Step:
+    facts = {"images": str(len(result["images"]))}
+    if result.get("left_out"):
+        facts["images left out"] = str(len(result["left_out"]))
+    if isinstance(result.get("date"), str):
+        facts["date"] = result["date"]
+    facts["seconds of the last command"] = f"{result['seconds']:g}"
+    seconds = _crf_seconds(folder, result["images"]) if "crf" in result["methods"] else []
+    if seconds:
+        mean = fmean(seconds)
+        facts["seconds in the CRF"] = f"{sum(seconds):.1f} for {len(seconds)} images, {1000 * mean:.0f} ms for each"
+    facts |= {str(key): str(value) for key, value in _about(result).items()}
+    return Step(name, "evaluation", _command(result), facts, result.get("crf") or "")
+
+
+def _crf_seconds(folder: Path, images: Sequence[str]) -> list[float]:
+    """The seconds that the CRF took for each image, of those that have them."""
+    known = (read_crf_seconds(path_inside(folder / CASES, f"{id}.npz")) for id in images)
+    return [seconds for seconds in known if seconds is not None]
+
+
+def _about(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    about = result.get("about", {})
+    return about if isinstance(about, dict) else {}
+
+
+def _command(result: Mapping[str, Any]) -> str:
+    command = result.get("command", "")
+    return command if isinstance(command, str) else ""
+
+
+def _date(moment: datetime) -> str:
+    """A date to the minute.
+
+    >>> _date(datetime(2026, 3, 1, 12, 30, 15, tzinfo=timezone.utc))
+    '2026-03-01 12:30 UTC'
+    """
+    return f"{moment:%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,179 @@
+"""The page in Chromium: tables are sorted, images filtered and compared, nothing overflows, nothing fails."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+pytest.importorskip("torch", reason="what the page shows is computed with torch")
+pytest.importorskip("jinja2", reason="reports need it")
+pytest.importorskip("matplotlib", reason="reports need it")
+pytest.importorskip("PIL", reason="reports need it")
+pytest.importorskip("playwright", reason="the page is tested in a browser")
+
+from playwright.sync_api import sync_playwright
+
+from densefield.crf.kernels import Bilateral, Spatial
+from densefield.evaluation.evaluation import evaluate
+from densefield.nn.dense_crf import DenseCRF
+from densefield.report.page import write_report
+from tests.support.scored_scenes import ScoredScenes
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no program chromium")
+
+# Under root, as in containers, Chromium's sandbox is not available.
+OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+LOG = (
+    "step,stage,loss,iou,train_iou,spatial.weight\n10,2,0.9,0.4,0.45,1\n20,2,0.8,0.5,0.56,0.8\n30,2,0.7,0.6,0.66,0.7\n"
+)
+IMAGES = 12
+LOCAL = ("file:", "data:")  # requests that need no network
+# Pixels of the right canvas that are in the colours of errors.
+ORANGE = """() => {
+  const canvas = document.getElementById("right-canvas");
+  const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const near = (i, colour) => colour.every((value, channel) => Math.abs(data[i + channel] - value) < 30);
+  let count = 0;
+  for (let i = 0; i < data.length; i += 4) count += near(i, [255, 112, 0]);
+  return count;
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("browser")
+    for run, noise, weight in (("first", 1.5, 0.8), ("second, with a rather long name", 1.2, 2)):
+        crf = DenseCRF(2, [Spatial(2, weight=weight), Bilateral(12, 20, weight=weight)])
+        evaluate(ScoredScenes(IMAGES, noise), crf, folder / run)
+    (folder / "first" / "log.csv").write_text(LOG)
+    runs = [str(path) for path in sorted(folder.iterdir())]
+    write_report(runs, folder / "report.html")
+    return (folder / "report.html").as_uri()
+
+
+@pytest.fixture
+def opened(browser, address):
+    """Opens the page at a width; at the end, nothing may have failed in it or been requested by it."""
+    messages, pages = [], []
+
+    def open_page(width: int, scheme: str = "light"):
+        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        page.on("console", lambda message: message.type == "error" and messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        page.on("request", lambda request: request.url.startswith(LOCAL) or messages.append(request.url))
+        page.goto(address)
+        page.wait_for_function("document.getElementById('about').textContent !== ''")
+        pages.append(page)
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert messages == []
+
+
+@pytest.mark.parametrize("width, scheme", [(1400, "light"), (800, "light"), (390, "dark")])
+def test_nothing_is_wider_than_the_page(opened, width, scheme):
+    page = opened(width, scheme)
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    page.wait_for_timeout(100)  # for the tables that became visible
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    wide = """[...document.querySelectorAll('.table, .swipe, .chart, .intervals, h1, .controls')]
+        .filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.outerHTML.slice(0, 80))"""
+    assert page.evaluate(wide) == []
+    widths = "[...document.querySelectorAll('#classes .bar')].map((each) => each.getBoundingClientRect().width)"
+    assert len(set(page.evaluate(widths))) == 1  # bars have one scale
+
+
+def test_tables_are_sorted_by_their_columns(opened):
+    page = opened(1400)
+    header = page.locator("#results table.sortable").first.locator("thead th").nth(1)
+    cells = (
+        "[...document.querySelector('#results table').tBodies[0].rows].map((row) => Number(row.cells[1].dataset.value))"
+    )
+    before = page.evaluate(cells)
+    header.locator("button").click()
+    assert header.get_attribute("aria-sort") == "descending"
+    assert page.evaluate(cells) == sorted(before, reverse=True) != before
+    header.locator("button").click()
+    assert header.get_attribute("aria-sort") == "ascending" and page.evaluate(cells) == sorted(before)
+
+
+def test_images_are_filtered_sorted_and_chosen_by_arrow_keys(opened):
+    page = opened(1400)
+    names = "[...document.querySelectorAll('#list .id')].map((each) => each.textContent)"
+    numbers = "[...document.querySelectorAll('#list .numbers')].map((each) => each.textContent)"
+    gains = [float(text.split("(")[1].rstrip(")").replace("−", "-")) for text in page.evaluate(numbers)]
+    assert gains == sorted(gains, reverse=True) and len(gains) == IMAGES
+    page.select_option("#order", "name")
+    assert page.evaluate(names) == [f"disc_{number}" for number in range(IMAGES)]
+    page.fill("#name-filter", "DISC_1")
+    assert page.evaluate(names) == ["disc_1", "disc_10", "disc_11"]
+    assert page.inner_text("#count") == f"3 of {IMAGES} images"
+    page.click("#list button >> nth=0")
+    page.wait_for_function("document.getElementById('about').textContent.startsWith('disc_1 ')")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.getElementById('about').textContent.startsWith('disc_10 (2 of 3)')")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function("document.getElementById('about').textContent.startsWith('disc_1 (1 of 3)')")
+    page.fill("#name-filter", "nothing")
+    assert page.evaluate(names) == []
+    page.fill("#name-filter", "")
+    page.select_option("#class-filter", "1")
+    assert len(page.evaluate(names)) == IMAGES  # every scene has a disc
+
+
+def test_two_results_are_swiped(opened):
+    page = opened(800)
+    box = page.locator(".swipe").bounding_box()
+    page.locator("#swipe").scroll_into_view_if_needed()
+    box = page.locator(".swipe").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + box["height"] / 2, steps=4)
+    page.mouse.up()
+    share = "parseFloat(getComputedStyle(document.querySelector('.swipe')).getPropertyValue('--at'))"
+    assert page.evaluate(share) == pytest.approx(25, abs=3)
+    assert "truth: " in page.inner_text("#readout") and "%" in page.inner_text("#readout")
+    page.locator("#swipe").evaluate("each => each.blur()")
+    page.keyboard.press("f")
+    assert page.evaluate(share) == 0 and page.get_attribute("#flip", "aria-pressed") == "true"
+
+
+def test_the_map_of_errors_has_the_wrong_pixels(opened):
+    page = opened(1400)
+    assert page.evaluate(ORANGE) == 0
+    page.fill("#name-filter", "disc_3")
+    page.locator("#opacity").evaluate("each => { each.value = 100; each.dispatchEvent(new Event('input')); }")
+    page.select_option("#right", label="first, network")
+    page.wait_for_function("document.getElementById('about').textContent.startsWith('disc_3 ')")
+    page.check("input[name=view][value=errors]", force=True)
+    scored = ScoredScenes(IMAGES, 1.5)[3]
+    wrong = int((scored.log_marginals(None).argmax(0) != scored.labels).sum())
+    assert page.evaluate(ORANGE) == wrong > 0
+    assert page.inner_text("#right-tag") == "first, network: errors"
+    page.check("input[name=view][value=confidence]", force=True)
+    assert "confidence" in page.inner_text("#key")
+
+
+def test_curves_show_their_values_at_the_pointer_and_by_keys(opened):
+    page = opened(390)
+    plot = page.locator("#training .plot").first
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    page.mouse.move(box["x"] + 2 * box["width"] / 3, box["y"] + 20)
+    lines = page.locator("#training .values-at").first.inner_text()
+    assert "step 20" in lines and "56" in lines and "50" in lines
+    plot.focus()
+    page.keyboard.press("ArrowRight")
+    assert "step 30" in page.locator("#training .values-at").first.inner_text()
