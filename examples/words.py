@@ -13,18 +13,19 @@ from scratch with the same network and the same words:
   second order, LBP    the same by loopy belief propagation, which is an approximation here
 
 It prints the fraction of correct characters in test words, made from other digits, and the gain over the network with a
-95 % bootstrap confidence interval over words.
+95 % bootstrap confidence interval over words. demo/words.png shows some words, and how each model reads them.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
 import torch
+from gains import GainTable, save_picture
+from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
@@ -96,12 +97,22 @@ def trained(order: int, inference: Inference, pictures: Tensor, words: Tensor, e
     return reader
 
 
-def difference_interval(difference: np.ndarray, samples: int = 2000) -> tuple[float, float]:
-    """A 95 % bootstrap confidence interval of the mean over words."""
-    rng = np.random.default_rng(77)
-    means = difference[rng.integers(len(difference), size=(samples, len(difference)))].mean(1)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return float(low), float(high)
+def draw_words_read(pictures: Tensor, readings: Mapping[str, Tensor], shown: int = 3) -> Figure:
+    """Words as they look, and below each character what every model reads; wrong ones are red."""
+    figure = Figure(figsize=(9, 2.6 * shown), layout="constrained")
+    axes = figure.subplots(shown, LENGTH)
+    for word, row in enumerate(axes):
+        for place, ax in enumerate(row):
+            ax.imshow(pictures[word, place].reshape(8, 8).numpy(), cmap="gray_r")
+            ax.set_axis_off()
+            for line, (name, read) in enumerate(readings.items()):
+                style = {"transform": ax.transAxes, "va": "top", "fontsize": 9}
+                height = -0.05 - 0.16 * line
+                colour = "black" if read[word, place] == readings["truth"][word, place] else "red"
+                ax.text(0.5, height, str(int(read[word, place])), color=colour, **style)
+                if place == 0:
+                    ax.text(0.3, height, f"{name}:", ha="right", **style)
+    return figure
 
 
 def main(words: int = 600, tests: int = 500, epochs: int = 12) -> dict[str, tuple[float, float, float]]:
@@ -124,20 +135,15 @@ def main(words: int = 600, tests: int = 500, epochs: int = 12) -> dict[str, tupl
         "second order, exact": (2, junction_tree),
         "second order, LBP": (2, loopy),
     }
-    table: dict[str, tuple[float, float, float]] = {}
-    alone = np.zeros(tests)
+    table = GainTable("correct characters", 77)
+    readings: dict[str, Tensor] = {"truth": test_texts}
     for name, (order, inference) in models.items():
-        start = time.perf_counter()
         reader = trained(order, inference, pictures, texts, epochs)
         with torch.no_grad():
-            read = inference(reader.graph, reader(test_pictures)).labels
-        right = (read == test_texts).double().mean(1).numpy()
-        alone = right if name == "network" else alone
-        low, high = difference_interval(right - alone)
-        table[name] = (float(right.mean()), low, high)
-        gain = f"{right.mean() - alone.mean():+.3f} [{low:+.3f}, {high:+.3f}]"
-        print(f"{name:20s} {right.mean():.3f}   {gain}   {time.perf_counter() - start:4.0f} s", flush=True)
-    return table
+            readings[name] = inference(reader.graph, reader(test_pictures)).labels
+        table.add(name, (readings[name] == test_texts).double().mean(1).numpy())
+    save_picture(draw_words_read(test_pictures, readings), "words.png")
+    return table.rows
 
 
 if __name__ == "__main__":

@@ -12,6 +12,11 @@ pytest.importorskip("torch")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+@pytest.fixture(autouse=True)
+def _modules_of_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))  # as for a program that is run from there
+
+
 def example(name: str) -> ModuleType:
     if name != "grid":
         pytest.importorskip("sklearn", reason="the example uses scikit-learn's digits")

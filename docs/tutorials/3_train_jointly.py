@@ -1,0 +1,97 @@
+"""
+Training a network and a CRF together
+=====================================
+
+The point of the paper: the CRF is part of the network, so the network learns to give scores that the CRF can use, and
+the CRF learns widths and weights. Here a small network learns synthetic scenes, first alone, then together with a CRF.
+It needs torch and takes some seconds; :doc:`results on PASCAL VOC </results>` are the serious version.
+"""
+
+import copy
+
+import matplotlib.pyplot as plt
+import torch
+
+from densefield import Bilateral, DenseCRF, Spatial
+from densefield.networks import small_network
+from densefield.nn import log_likelihood_loss
+from densefield.scenes import SceneDataset
+
+# %%
+# Data
+# ----
+# Scenes of 96 × 96 pixels with four classes of objects, drawn from a seed.
+CLASSES = 5
+
+
+def tensors(count, first):
+    scenes = list(SceneDataset(count, size=(96, 96), object_classes=CLASSES - 1, seed=404, first=first))
+    images = torch.stack([torch.from_numpy(scene.image).movedim(-1, 0) for scene in scenes]).float()
+    return images, torch.stack([torch.from_numpy(scene.labels).long() for scene in scenes])
+
+
+images, labels = tensors(48, first=0)
+test_images, test_labels = tensors(20, first=10_000)
+
+# %%
+# Stage 1: the network alone
+# --------------------------
+# Five steps: batch, scores, loss, gradient, update.
+
+
+def train(network, crf, steps):
+    parameters = [{"params": network.parameters(), "lr": 3e-3}]
+    if crf is not None:
+        parameters.append({"params": crf.parameters(), "lr": 3e-2})
+    optimizer = torch.optim.Adam(parameters)
+    for _ in range(steps):
+        batch = torch.randint(len(images), (8,))
+        scores = network((images[batch] - 115) / 58)
+        log_marginals = scores.log_softmax(1) if crf is None else crf(scores, images[batch])
+        loss = log_likelihood_loss(log_marginals, labels[batch])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+torch.manual_seed(56)
+start = small_network(CLASSES, width=32)
+train(start, None, steps=80)
+
+# %%
+# Stage 2: with and without a CRF
+# -------------------------------
+# Both copies of the network get the same further steps. The CRF takes scores and image, and returns log marginals.
+alone, together = copy.deepcopy(start), copy.deepcopy(start)
+crf = DenseCRF(CLASSES, [Spatial(3, weight=1), Bilateral(30, 15, weight=3)])
+print("before:", crf, sep="\n")
+train(alone, None, steps=30)
+train(together, crf, steps=30)
+print("after:", crf, sep="\n")
+
+# %%
+# Result
+# ------
+# On scenes that were in neither training.
+with torch.no_grad():
+    inputs = (test_images - 115) / 58
+    first = alone.eval()(inputs).argmax(1)
+    second = crf(together.eval()(inputs), test_images).argmax(1)
+right = [100 * (found == test_labels).double().mean().item() for found in (first, second)]
+print(f"correct pixels on {len(test_images)} new scenes: {right[0]:.1f} % alone, {right[1]:.1f} % with the CRF")
+
+figure, axes = plt.subplots(3, 4, figsize=(12, 9), layout="constrained")
+for row, index in zip(axes, (0, 1, 2), strict=True):
+    row[0].imshow(test_images[index].movedim(0, -1).byte().numpy())
+    for ax, found in zip(row[1:], (test_labels, first, second), strict=True):
+        ax.imshow(found[index].numpy(), cmap="Set2", vmin=0, vmax=7, interpolation="nearest")
+for ax, title in zip(axes[0], ("scene", "truth", "network alone", "with the CRF"), strict=True):
+    ax.set_title(title)
+for ax in axes.flat:
+    ax.set_axis_off()
+
+# %%
+# Next
+# ----
+# :doc:`Training </training>` does this by one command with checkpoints and validation, :doc:`the CRF in torch </torch>`
+# describes all options, and :doc:`tuning </tuning>` fits a CRF to a network that stays as it is.
