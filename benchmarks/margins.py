@@ -4,7 +4,9 @@
 
 Every method is NAME=METHOD:FOLDER,FOLDER,…, where METHOD is network or crf, and the folders are what `densefield eval`
 wrote, one for each seed. A number is the mean over seeds. Confidence intervals of 95 % are from 1,000 bootstrap samples
-of the images, the same for all seeds and methods. Differences are those of the first method to each of the others.
+of the images and of the seeds, so that they include the variance of training. The samples are the same for all methods,
+and the k-th folder of every method is the k-th seed. Differences are those of the first method to each of the others.
+The last table groups the classes by the number of images that show them.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from densefield.evaluation.evaluation import read_evaluation
-from densefield.metrics.metrics import METRICS, SegmentationResult
+from densefield.metrics.metrics import METRICS, Metric, SegmentationResult
 from densefield.metrics.summary import FRACTIONS, HEADLINES, TITLES
 
 DRAWS, SEED = 1000, 90210
+GROUPS = 3  # of classes, by frequency
 
 
 def read(argument: str) -> tuple[str, list[SegmentationResult], list[str]]:
@@ -29,11 +32,19 @@ def read(argument: str) -> tuple[str, list[SegmentationResult], list[str]]:
     return name, [results[method] for _, results in found], found[0][0]["classes"]
 
 
-def drawn(results: list[SegmentationResult], metric: str, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the metric of each seed (S,), and its mean over the seeds for each bootstrap sample (D,)."""
-    chosen = HEADLINES[metric]
-    values = np.array([chosen(each.per_image.total()) for each in results])
-    return values, np.mean([chosen(each.per_image.resampled(times)) for each in results], axis=0)
+def drawn(
+    results: list[SegmentationResult], metric: Metric, times: np.ndarray, seeds: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the metric of each seed (S, …), and its mean over the drawn seeds for each bootstrap sample (D, …)."""
+    values = np.array([metric(each.per_image.total()) for each in results])
+    samples = np.array([metric(each.per_image.resampled(times)) for each in results])  # (S, D, …)
+    chosen = seeds if len(results) > 1 else np.zeros_like(seeds)  # (D, S)
+    return values, samples[chosen, np.arange(len(times))[:, None]].mean(axis=1)
+
+
+def rarest_first(images: np.ndarray, groups: int) -> list[np.ndarray]:
+    """Return the classes in groups of about equal size, by the number of images that show them."""
+    return np.array_split(np.argsort(images, kind="stable"), groups)
 
 
 def cell(metric: str, value: float, draws: np.ndarray, sign: str = "") -> str:
@@ -53,11 +64,18 @@ def table(header: list[str], rows: list[list[str]]) -> None:
 def main(arguments: list[str]) -> None:
     methods = [read(argument) for argument in arguments]
     (first, best, classes), others = methods[0], methods[1:]
-    if any(not np.array_equal(each.keys, best[0].keys) for _, results, _ in methods for each in results):
+    if any(not np.array_equal(each.names, best[0].names) for _, results, _ in methods for each in results):
         raise SystemExit("the methods were evaluated on different images")
-    images = best[0].images
-    times = np.random.default_rng(SEED).multinomial(images, np.full(images, 1 / images), size=DRAWS)
-    measured = {name: {each: drawn(results, each, times) for each in HEADLINES} for name, results, _ in methods}
+    counts = {len(results) for _, results, _ in methods} - {1}
+    if len(counts) > 1:
+        raise SystemExit(f"the methods have {sorted(counts)} seeds, expected one number for all, or 1")
+    images, random = best[0].images, np.random.default_rng(SEED)
+    times = random.multinomial(images, np.full(images, 1 / images), size=DRAWS)
+    seeds = random.integers(len(best), size=(DRAWS, len(best)))
+    measured = {
+        name: {each: drawn(results, metric, times, seeds) for each, metric in HEADLINES.items()}
+        for name, results, _ in methods
+    }
     print(f"{images} images\n")
     rows = [
         [
@@ -79,11 +97,23 @@ def main(arguments: list[str]) -> None:
     for name, _, _ in methods:
         print(f"{name}: mean IoU of each seed", *(f"{100 * value:.2f}" for value in measured[name]["mean_iou"][0]))
     print()
-    columns = [
-        100 * np.mean([METRICS["iou"](each.per_image.total()) for each in results], axis=0) for _, results, _ in methods
+    ious = [drawn(results, METRICS["iou"], times, seeds) for _, results, _ in methods]
+    columns = [100 * values.mean(axis=0) for values, _ in ious]
+    shown = (best[0].per_image.truth.sum(axis=1) > 0).sum(axis=0)  # images that show each class
+    rows = [
+        [label, str(shown[number]), *(f"{column[number]:.1f}" for column in columns)]
+        for number, label in enumerate(classes)
     ]
-    rows = [[label, *(f"{column[number]:.1f}" for column in columns)] for number, label in enumerate(classes)]
-    table(["IoU", *(name for name, _, _ in methods)], rows)
+    table(["IoU", "images", *(name for name, _, _ in methods)], rows)
+    rows = []
+    for group in rarest_first(shown, GROUPS):
+        cells = []
+        for values, samples in ious[1:]:
+            gain = (ious[0][0][..., group].mean(axis=0) - values[..., group].mean(axis=0)).mean()
+            draws = np.nanmean(ious[0][1][:, group] - samples[:, group], axis=1)
+            cells.append(cell("mean_iou", gain, draws, "+"))
+        rows.append([f"{shown[group].min()} to {shown[group].max()} ({len(group)})", *cells])
+    table(["images of a class (classes)", *(f"{first} - {name}" for name, _, _ in others)], rows)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,14 @@ import pytest
 import densefield
 
 NAMES = sorted(set(densefield.__all__) - {"__version__"})
-TORCH_NAMES = ["DenseCRF", "Segmenter", "nn.log_likelihood_loss", "filters.TorchLatticeFilter", "filters.apply_filter"]
+TORCH_NAMES = [
+    "DenseCRF",
+    "Segmenter",
+    "train",
+    "nn.log_likelihood_loss",
+    "filters.TorchLatticeFilter",
+    "filters.apply_filter",
+]
 TORCH_NAMES += ["filters.gaussian_filter", "networks.as_network", "networks.small_network", "networks.load_weights"]
 TORCH_NAMES += ["datasets.training_batches", "datasets.evaluation_batches", "structured.FactorGraph"]
 PILLOW_NAMES = ["datasets.FolderDataset", "datasets.VOC2012", "images.read_mask"]
@@ -73,7 +80,7 @@ def test_reading_data_loads_neither_torch_nor_scipy(name):
 
 
 def test_a_newcomer_needs_few_names():
-    assert len(NAMES) <= 15
+    assert len(NAMES) <= 17
 
 
 @pytest.mark.parametrize("name", [*NUMPY_NAMES, *TORCH_NAMES, *PILLOW_NAMES])
@@ -95,7 +102,8 @@ def test_every_subpackage_exports_its_public_names(package):
 
 def test_every_folder_with_code_is_a_listed_subpackage():
     folders = {path.parent.name for path in Path(densefield.__file__).parent.glob("*/__init__.py")}
-    assert folders - set(densefield._SUBPACKAGES) == {"cli", "io"}  # the command line, and internal helpers
+    internal = {"cli", "explorer", "io"}  # the command line and its page, and internal helpers
+    assert folders - set(densefield._SUBPACKAGES) == internal
 
 
 def test_dir_lists_every_public_name():
@@ -114,7 +122,8 @@ def test_an_unknown_name_is_an_attribute_error():
 @pytest.mark.parametrize(
     "name, module, cure",
     [(name, "torch", "pip install 'densefield[torch]'") for name in TORCH_NAMES]
-    + [(name, "PIL", "pip install pillow") for name in PILLOW_NAMES],
+    + [(name, "PIL", "pip install pillow") for name in PILLOW_NAMES]
+    + [("train", module, "pip install 'densefield[train]'") for module in ("pydantic", "lightning_fabric")],
 )
 def test_without_a_dependency_the_error_says_what_to_install(name, module, cure):
     code = f"""

@@ -16,6 +16,7 @@ PACKAGES = [
         "datasets",
         "evaluation",
         "images",
+        "integrations",
         "metrics",
         "networks",
         "report",
