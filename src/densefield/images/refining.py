@@ -266,9 +266,10 @@ def _refine_volume(pair: Pair, settings: RefineSettings, threads: int | None, pr
 
 def _check_photo_settings(settings: RefineSettings) -> None:
     """Raises if a setting is given that photos do not have."""
-    for name in ("window", "spacing", "tile"):
-        if getattr(settings, name) is not None:
-            raise InputError(f"{name}= is for volumes and rasters, but these are photos: leave it out.")
+    given = {"window=": settings.window, "spacing=": settings.spacing, "tile=": settings.tile}
+    for argument, value in given.items():
+        if value is not None:
+            raise InputError(f"{argument} is for volumes and rasters, but these are photos: leave it out.")
 
 
 def _refined(
