@@ -99,7 +99,7 @@ def test_rows_are_found_at_their_places(spread: int) -> None:
     assert find_rows(elsewhere, distinct).tolist() == [0, 1, *[len(distinct)] * (len(distinct) - 2)]
 
 
-@pytest.mark.parametrize("dimension", [2, 5])
+@pytest.mark.parametrize("dimension", [2, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("operator", ["symmetric", "pydensecrf"])
 def test_the_diagonal_of_many_points_equals_the_native_one(dimension: int, operator: Any) -> None:
     x = cloud(70_000, dimension, spread=4.0).float()  # more than are processed at a time

@@ -34,7 +34,7 @@ METHODS = [loopy_belief_propagation, convex_belief_propagation, tree_reweighted]
 Method = Callable[..., Beliefs]
 
 
-FEW_OR_MANY = pytest.mark.parametrize("graphs", [15, pytest.param(250, marks=pytest.mark.slow)])
+FEW_OR_MANY = pytest.mark.parametrize("graphs", [6, pytest.param(250, marks=pytest.mark.slow)])
 
 
 @FEW_OR_MANY

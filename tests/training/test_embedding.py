@@ -75,6 +75,7 @@ def test_a_stopped_run_resumes_to_the_same_result(tiny, tmp_path, second, monkey
     assert same(last(tmp_path / "stopped"), last(tmp_path / "whole"))
 
 
+@pytest.mark.slow  # test_several_processes.py has the quick tests of several processes
 def test_two_processes_learn_the_same(tiny, tmp_path):
     """In stage 1 too, where the embedding has no gradient."""
     for settings, start in (([], None), (["training.stage=2"], "one")):

@@ -72,6 +72,7 @@ def test_a_stopped_run_resumes_to_the_same_result(tiny, tmp_path, monkeypatch):
     assert same(last(tmp_path / "stopped"), last(tmp_path / "whole"))
 
 
+@pytest.mark.slow  # test_several_processes.py has the quick tests of several processes
 def test_two_processes_learn_the_same_crf(tiny, tmp_path):
     changes = settings(tiny, tmp_path)
     train_config(read_config(tiny, changes), tmp_path / "one-process")

@@ -107,6 +107,7 @@ def test_a_stopped_run_resumes_to_the_same_result(mixed, tmp_path, monkeypatch):
     assert same(last(tmp_path / "stopped"), last(tmp_path / "whole"))
 
 
+@pytest.mark.slow  # test_several_processes.py has the quick tests of several processes
 def test_two_processes_compute_what_one_computes(tmp_path):
     settings = write_mixed_sizes(tmp_path / "data")
     train_config(read_config(settings, ["training.steps=1"]), tmp_path / "stage1")
