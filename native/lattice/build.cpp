@@ -84,13 +84,15 @@ std::vector<Key> number_corners(Lattice& lattice, const LatticeKernels& kernels,
   return table.keys();
 }
 
-// Dimensions of positions (2), of volumes or grey images (3), and of positions with colours (5).
+// Dimensions of images and volumes, either without colours, grey or with three.
 template <class Table>
 std::vector<Key> number_corners(Lattice& lattice, const LatticeKernels& kernels, std::int64_t chunk, Table& table) {
   switch (lattice.embedding.dimension) {
     case 2: return number_corners<2>(lattice, kernels, chunk, table);
     case 3: return number_corners<3>(lattice, kernels, chunk, table);
+    case 4: return number_corners<4>(lattice, kernels, chunk, table);
     case 5: return number_corners<5>(lattice, kernels, chunk, table);
+    case 6: return number_corners<6>(lattice, kernels, chunk, table);
     default: return number_corners<0>(lattice, kernels, chunk, table);
   }
 }

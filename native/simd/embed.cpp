@@ -165,10 +165,12 @@ void in_precision(const Embedding& e, const void* features, bool features_double
 
 template <class Task>
 void in_dimension(const Embedding& e, const void* features, bool features_double, const Task& task) {
-  switch (e.dimension) {  // images, volumes or grey images, and images with colours
+  switch (e.dimension) {  // images and volumes, either without colours, grey or with three
     case 2: return in_precision<2>(e, features, features_double, task);
     case 3: return in_precision<3>(e, features, features_double, task);
+    case 4: return in_precision<4>(e, features, features_double, task);
     case 5: return in_precision<5>(e, features, features_double, task);
+    case 6: return in_precision<6>(e, features, features_double, task);
     default: return in_precision<0>(e, features, features_double, task);
   }
 }

@@ -128,14 +128,16 @@ struct Row<0> {
   float total() const { return 0; }
 };
 
-// Calls task(C) with the number of corners as a compile-time constant for common dimensions (images, volumes, images
-// with colours), else with 0.
+// Calls task(C) with the number of corners as a compile-time constant for common dimensions (images and volumes, either
+// without colours, grey or with three), else with 0.
 template <class Task>
 inline void with_corners(int corners, const Task& task) {
   switch (corners) {
     case 3: return task(std::integral_constant<int, 3>{});
     case 4: return task(std::integral_constant<int, 4>{});
+    case 5: return task(std::integral_constant<int, 5>{});
     case 6: return task(std::integral_constant<int, 6>{});
+    case 7: return task(std::integral_constant<int, 7>{});
     default: return task(std::integral_constant<int, 0>{});
   }
 }
