@@ -27,6 +27,9 @@ def test_wrong_files_are_named(folder, tmp_path):
     photo, mask = folder / "photos" / "a.png", folder / "masks" / "a.png"
     (tmp_path / "empty").mkdir()
     np.save(tmp_path / "large.npy", np.zeros((2, 200, 200), np.float32))
+    scores = np.zeros((2, 4, 5), np.float32)
+    scores[1, 2, 3] = np.nan
+    np.save(tmp_path / "nan.npy", scores)
     for arguments, message in (
         ((folder / "photos" / "b.png",), "b.png is not an image"),
         ((tmp_path / "none.png",), "does not exist"),
@@ -34,6 +37,7 @@ def test_wrong_files_are_named(folder, tmp_path):
         ((tmp_path / "empty",), "has no images in it"),
         ((folder / "photos", tmp_path / "empty"), "no image in"),
         ((photo, tmp_path / "large.npy", "--logits"), "expected the same size"),
+        ((photo, tmp_path / "nan.npy", "--logits"), "NaN or infinity at 1 of 40 places, first at (1, 2, 3)"),
         ((photo, mask, "--out", folder / "masks"), "pass --out"),
         ((photo, mask, "--crf", mask), "is not TOML"),
     ):

@@ -48,7 +48,7 @@ def context(browser: Any) -> Any:
 def page(context: Any, served: Any) -> Iterator[Any]:
     """The page with the first image and its result; it may not ask another site, nor raise errors."""
     page = context.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(30_000)
     asked: list[str] = []
     failures: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -66,11 +66,22 @@ def pixels(page: Any) -> str:
     return page.evaluate("() => document.getElementById('picture').toDataURL()")
 
 
+def after_drawing(page: Any) -> None:
+    """Waits until the changes so far are drawn."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def show(page: Any, view: str) -> None:
+    page.click(f"label:has(> input[name=view][value={view}])")
+    after_drawing(page)
+
+
 def after_solving(page: Any, action: Any) -> dict[str, Any]:
     """Acts, waits until the result of the last request is drawn, and returns that request."""
     with page.expect_response(lambda response: response.url.endswith("/solve") and response.ok) as answer:
         action()
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    answer.value.finished()
+    after_drawing(page)
     return answer.value.request.post_data_json
 
 
@@ -95,27 +106,27 @@ def share_of_label_1(page: Any) -> float:
     return next(float(text.split()[0]) / 100 for text in texts if "label 1" in text)
 
 
+# Counts the requests for results that run at the same time, where they are made.
+COUNT_SOLVES = """() => {
+    const solves = (window.solves = { now: 0, most: 0, bodies: [] });
+    const plain = window.fetch;
+    window.fetch = (path, options) => {
+        if (!path.endsWith("/solve")) return plain(path, options);
+        solves.bodies.push(options.body);
+        solves.most = Math.max(solves.most, ++solves.now);
+        const counted = plain(path, options);
+        const done = () => { solves.now -= 1; };
+        counted.then(done, done);
+        return counted;
+    };
+}"""
+
+
 def test_a_dragged_slider_changes_the_picture_and_the_last_value_wins(page):
     choose(page, "Dense CRF")
-    page.check("input[name=view][value=after]", force=True)
+    show(page, "after")
     before = pixels(page)
-    bodies: list[dict[str, Any]] = []
-    waiting = most = 0
-
-    def sent(request: Any) -> None:
-        nonlocal waiting, most
-        if request.url.endswith("/solve"):
-            bodies.append(request.post_data_json)
-            waiting += 1
-            most = max(most, waiting)
-
-    def done(request: Any) -> None:
-        nonlocal waiting
-        waiting -= request.url.endswith("/solve")
-
-    page.on("request", sent)
-    page.on("requestfinished", done)
-    page.on("requestfailed", done)
+    page.evaluate(COUNT_SOLVES)
     slider = page.get_by_role("slider", name="Confidence of the mask")
     box = slider.bounding_box()
     middle = box["y"] + box["height"] / 2
@@ -125,14 +136,33 @@ def test_a_dragged_slider_changes_the_picture_and_the_last_value_wins(page):
     page.mouse.up()
     shown = float(page.get_by_role("spinbutton", name="Confidence of the mask").input_value())
     assert shown > 0.999
-    for _ in range(500):  # the last request may still wait for the one before it
-        page.wait_for_timeout(20)
-        if waiting == 0 and bodies[-1]["settings"]["confidence"] == shown:
-            break
-    page.wait_for_function("() => document.querySelector('#numbers').textContent.includes('0.0 %')")  # unchanged mask
-    assert bodies[-1]["settings"]["confidence"] == shown
-    assert most <= 2 and len(bodies) <= 41  # an aborted request may still be counted beside its successor
+    unchanged = "() => [...document.querySelectorAll('.figure')].some((each) => each.innerText === '0.0 %\\nchanged')"
+    page.wait_for_function(unchanged)  # only the last value keeps the mask as it is
+    after_drawing(page)
+    page.wait_for_function("() => window.solves.now === 0")
+    solves = page.evaluate("() => window.solves")
+    assert json.loads(solves["bodies"][-1])["settings"]["confidence"] == shown
+    assert solves["most"] == 1 and len(solves["bodies"]) <= 41
     assert pixels(page) != before
+
+
+def test_sliders_stay_in_their_place_when_numbers_come(page):
+    page.route("**/numbers", lambda route: (page.wait_for_timeout(300), route.continue_()))
+    after_solving(page, lambda: page.select_option("#images", index=2))  # its true mask is compared later
+    choose(page, "Dense CRF")
+    slider = page.get_by_role("slider", name="Confidence of the mask")
+    with page.expect_response(lambda response: response.url.endswith("/numbers")):
+        before = slider.bounding_box()
+        assert "–" in page.inner_text("#numbers")
+    page.wait_for_selector("#numbers .up, #numbers .down")
+    assert slider.bounding_box() == before
+
+
+def test_a_slow_result_is_announced(page):
+    page.route("**/solve", lambda route: (page.wait_for_timeout(1200), route.continue_()))
+    page.click("button.chip:text-is('Dense CRF')")
+    page.wait_for_selector("#frame[aria-busy=true]")
+    page.wait_for_selector("#frame:not([aria-busy])")
 
 
 def test_paint_spreads_to_the_object_and_can_be_taken_back(page):
@@ -144,7 +174,6 @@ def test_paint_spreads_to_the_object_and_can_be_taken_back(page):
     assert "another label" in page.inner_text("#hint")
     after_solving(page, lambda: stroke(page, 0, [(0.03, 0.06), (0.03, 0.94), (0.97, 0.94), (0.97, 0.06)]))
     page.wait_for_selector("#hint", state="hidden")
-    page.wait_for_timeout(300)
     truth = float(object_of(2).mean())
     assert truth > 0.2 and abs(share_of_label_1(page) - truth) < 0.05
     page.click("#clear")
@@ -214,10 +243,9 @@ def test_iterations_are_shown_one_by_one(page):
     choose(page, "Dense CRF")
     page.wait_for_selector("#chart circle")
     assert page.locator("#chart circle").count() == 6
-    page.check("input[name=view][value=before]", force=True)
+    show(page, "before")
     before = pixels(page)
-    page.check("input[name=view][value=after]", force=True)
-    page.wait_for_timeout(50)
+    show(page, "after")
     after = pixels(page)
     asked = after_solving(page, lambda: page.locator("#chart circle").first.click())
     assert asked["settings"]["iterations"] == 0 and page.inner_text("#step-text") == "0 of 5"
@@ -229,7 +257,7 @@ def test_iterations_are_shown_one_by_one(page):
 
 def test_a_pixel_shows_its_marginals_and_whom_it_listens_to(page, served):
     choose(page, "Dense CRF")
-    page.check("input[name=view][value=listens]", force=True)
+    page.click("label:has(> input[name=view][value=listens])")
     box = page.locator("#picture").bounding_box()
     with page.expect_response(lambda response: response.url.endswith("/row")) as answer:
         page.mouse.click(box["x"] + box["width"] * 0.505, box["y"] + box["height"] * 0.505)
@@ -243,6 +271,52 @@ def test_a_pixel_shows_its_marginals_and_whom_it_listens_to(page, served):
     page.keyboard.press("Shift+ArrowLeft")
     page.wait_for_function("() => document.querySelector('#pixel').textContent.includes('Column 44')")
     assert page.input_value("#images") == "0"  # arrows on the picture are the pixel's
+
+
+def test_the_focus_stays_when_controls_are_drawn_again(page):
+    focused = """() => {
+        const {ariaLabel, labels, textContent} = document.activeElement;
+        return (ariaLabel || labels?.[0]?.textContent || textContent).trim();
+    }"""
+    for selector, key, expected in (
+        ("button.chip:text-is('Dense CRF')", "Enter", "Dense CRF"),
+        ("button:text-is('Add spatial kernel')", "Enter", "Add spatial kernel"),
+        ("button[aria-label='Remove the spatial kernel'] >> nth=1", "Enter", "Remove the spatial kernel"),
+        ("input[name=source][value=mask]", "ArrowRight", "Mask and paint"),
+        ("input[name=label][value='1']", "ArrowLeft", "Label 0"),
+        ("button.chip:text-is('Learnt')", "Enter", "Learnt"),
+        ("label:has-text('Estimate') input", "Space", "Estimate how rough the mask is"),
+    ):
+        page.focus(selector)
+        page.keyboard.press(key)
+        assert page.evaluate(focused) == expected
+
+
+def test_keys_work_while_a_slider_has_the_focus(page):
+    page.focus("#brush")
+    size = page.input_value("#brush")
+    page.keyboard.press("ArrowRight")  # the slider's
+    assert page.input_value("#images") == "0" and page.input_value("#brush") == str(int(size) + 1)
+    page.keyboard.press("b")
+    assert page.is_checked("input[name=tool][value=paint]")
+    stroke(page, 1, [(0.85, 0.1), (0.95, 0.1)])
+    page.focus("#brush")
+    page.keyboard.press("Control+z")
+    assert page.is_disabled("#undo")
+
+
+def test_labels_of_the_mask_can_be_painted(page):
+    def other(route: Any) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "numbers": [0, 7]})
+
+    page.route("**/images/0", other)
+    page.reload()
+    labels = page.locator("#swatches input")
+    labels.nth(1).wait_for(state="attached")
+    page.wait_for_function("() => document.querySelector('#swatches input:checked').value === '7'")
+    page.click("#more-labels")
+    assert labels.evaluate_all("all => all.map((each) => each.value)") == ["0", "1", "7"]
 
 
 def test_every_control_has_a_name_and_numbers_are_announced(page):

@@ -170,6 +170,7 @@ def read_picture(entry: Entry, reading: Reading) -> Picture:
             num_classes=reading.num_classes,
             void=reading.void,
         )
+        _check_finite(entry.mask, mask.values)
     pixels = read_image(entry.image, None if mask is None else mask.size)
     size, resized = (pixels.shape[0], pixels.shape[1]), False
     if mask is not None and mask.size != size:
@@ -205,6 +206,16 @@ def resized_scores(scores: npt.NDArray[np.generic], size: tuple[int, int]) -> np
         for plane in np.ascontiguousarray(scores, np.float32)
     ]
     return np.stack(planes)
+
+
+def _check_finite(path: Path, values: npt.NDArray[np.generic]) -> None:
+    finite = np.isfinite(values)
+    if not finite.all():
+        place = tuple(int(each) for each in np.argwhere(~finite)[0])
+        raise InputError(
+            f"{path} holds NaN or infinity at {np.count_nonzero(~finite)} of {finite.size} places, first at {place}: "
+            "expected finite scores; for a label that is ruled out use a large negative logit such as -1e4."
+        )
 
 
 def _other_size(image: Path, size: tuple[int, int], other: Path | None, found: tuple[int, int]) -> str:

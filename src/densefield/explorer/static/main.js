@@ -23,16 +23,15 @@ const KEYS = {
 };
 
 addEventListener("keydown", (event) => {
-  const typing = event.target.closest("textarea, select, input:not([type=radio]):not([type=checkbox])");
+  const typing = event.target.closest("textarea, select, input[type=number]");
   if ((event.ctrlKey || event.metaKey) && event.key === "z" && !typing) {
     event.preventDefault();
     undo();
     return;
   }
   if (typing || event.ctrlKey || event.metaKey || event.altKey || !state.image) return;
-  const radio = event.target.closest("input[type=radio]");
   if (event.key === " " && event.target.closest("button, input, summary")) return;
-  if (radio && event.key.startsWith("Arrow")) return; // they choose among the radio buttons
+  if (event.key.startsWith("Arrow") && event.target.closest("input")) return; // they move sliders, and choose radio buttons
   if (/^[0-9]$/.test(event.key) && state.labels.includes(Number(event.key))) {
     update({ label: Number(event.key), tool: state.tool === "erase" ? "erase" : "paint" });
   } else if (KEYS[event.key]) {

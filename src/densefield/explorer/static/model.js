@@ -3,7 +3,7 @@
 import { paintedLabels } from "./brush.js";
 import { kernelControls } from "./kernels.js";
 import { slider } from "./sliders.js";
-import { byId, element, on, set, state, update } from "./state.js";
+import { byId, element, on, replaceControls, set, state, update } from "./state.js";
 import { choice } from "./tools.js";
 
 const SOURCES = { mask: "Mask", both: "Mask and paint", scribbles: "Paint only" };
@@ -52,7 +52,7 @@ export function drawSliders() {
   if (settings.model === "learnt" && (labels || source === "scribbles" || !image.mask)) rows.push(...roughness());
   rows.push(slider({ label: "Iterations", value: settings.iterations, low: 0, high: Math.max(30, settings.iterations), most: 500, whole: true, changed: (value) => set({ iterations: value }) }));
   if (settings.model === "kernels") rows.push(...kernelControls());
-  byId("sliders").replaceChildren(...rows.filter((row) => row));
+  replaceControls(byId("sliders"), ...rows.filter((row) => row));
 }
 
 function roughness() {
@@ -75,7 +75,7 @@ function drawPresets() {
     chip.addEventListener("click", () => apply(preset));
     return chip;
   });
-  byId("presets").replaceChildren(...chips);
+  replaceControls(byId("presets"), ...chips);
 }
 
 function drawNote() {

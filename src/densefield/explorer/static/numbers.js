@@ -8,15 +8,15 @@ function figure(name, value, change = "") {
   return element("div", { className: "figure" }, element("b", {}, value, change), element("span", {}, name));
 }
 
-/** A metric after inference, and by how much it differs from before. */
+/** A metric after inference, and by how much it differs from before; it has its place before it is known. */
 function compared(name, key) {
-  const after = truth.after[key];
-  if (after === undefined) return null;
+  const after = truth?.after[key];
+  if (after === undefined) return figure(name, "–");
   const before = truth.before?.[key];
   if (before === undefined) return figure(name, (100 * after).toFixed(1));
   const change = 100 * (after - before);
   const mark = element("i", { className: change >= 0 ? "up" : "down" }, `${change >= 0 ? "+" : "−"}${Math.abs(change).toFixed(1)}`);
-  return figure(`${name}, before ${(100 * before).toFixed(1)}`, (100 * after).toFixed(1), mark);
+  return figure(`${name}, was ${(100 * before).toFixed(1)}`, (100 * after).toFixed(1), mark);
 }
 
 function show() {
@@ -29,10 +29,10 @@ function show() {
   const largest = result.pixels.map((count, row) => [count, result.numbers[row]]).filter(([, label]) => label !== 0);
   largest.sort((a, b) => b[0] - a[0]);
   const figures = [];
-  if (truth?.after) figures.push(compared("mean IoU", "mean_iou"), compared("edge accuracy", "edge_accuracy"));
+  if (image.truth) figures.push(compared("mean IoU", "mean_iou"), compared("edge accuracy", "edge_accuracy"));
   if (result.changed !== null) figures.push(figure("changed", percent(result.changed)));
   for (const [count, label] of largest.slice(0, figures.length > 2 ? 1 : 2)) figures.push(figure(`label ${label}`, percent(count / total)));
-  byId("numbers").replaceChildren(element("div", { className: "figures" }, ...figures.filter((each) => each)));
+  byId("numbers").replaceChildren(element("div", { className: "figures" }, ...figures));
 }
 
 addEventListener("numbers", ({ detail }) => {

@@ -5,7 +5,9 @@ import { packedScribbles, paintedLabels } from "./brush.js";
 import { byId, on, state, update } from "./state.js";
 
 const PAUSE = 120; // milliseconds without a change before numbers and findings are asked for
+const SLOW = 600; // milliseconds after which the page says that it computes
 let timer = 0;
+let busy = 0;
 let moved = null; // when the slider moved whose result is not shown yet
 
 /** The settings to compute: those of the sliders, up to the shown iteration. */
@@ -63,7 +65,25 @@ async function solve(_, signal) {
   timer = setTimeout(() => questions.ask({}), PAUSE);
 }
 
-const sliders = newestOnly(solve);
+/** Says that the result is computed, if that takes long. */
+async function solveVisibly(job, signal) {
+  busy ||= setTimeout(() => byId("frame").setAttribute("aria-busy", "true"), SLOW);
+  try {
+    await solve(job, signal);
+    idle();
+  } catch (error) {
+    if (error.name !== "AbortError") idle(); // after an abort a newer request follows
+    throw error;
+  }
+}
+
+function idle() {
+  clearTimeout(busy);
+  busy = 0;
+  byId("frame").removeAttribute("aria-busy");
+}
+
+const sliders = newestOnly(solveVisibly);
 
 const questions = newestOnly(async (_, signal) => {
   const settings = await currentSettings();
@@ -88,6 +108,7 @@ export function refresh() {
   if (!state.image) return;
   if (!ready()) {
     sliders.cancel();
+    idle();
     refuse("");
     update({ result: null });
     return;

@@ -59,6 +59,25 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
+const nameOf = (control) => {
+  const name = control.getAttribute("aria-label") ?? control.labels?.[0]?.textContent ?? control.textContent;
+  return [control.type, name, control.type === "radio" ? control.value : ""].join();
+};
+
+/** Replaces the children of an element; the focus stays on the control of the same name, or on the one in its place. */
+export function replaceControls(box, ...children) {
+  const controls = () => [...box.querySelectorAll("button, input, select, summary")];
+  const before = controls();
+  const place = before.indexOf(document.activeElement);
+  if (place < 0) return box.replaceChildren(...children);
+  const name = nameOf(before[place]);
+  const rank = before.slice(0, place).filter((each) => nameOf(each) === name).length; // of several with this name
+  box.replaceChildren(...children);
+  const after = controls();
+  const same = after.filter((each) => nameOf(each) === name);
+  (same[rank] ?? same[0] ?? after[Math.min(place, after.length - 1)])?.focus({ preventScroll: true });
+}
+
 export function percent(share, digits = 1) {
   return share === null || share === undefined ? "–" : `${(100 * share).toFixed(digits)} %`;
 }

@@ -2,7 +2,7 @@
 
 import { paintedLabels } from "./brush.js";
 import { css, ink } from "./colours.js";
-import { byId, element, on, state, update } from "./state.js";
+import { byId, element, on, replaceControls, state, update } from "./state.js";
 
 const MOST_LABELS = 254;
 
@@ -40,7 +40,7 @@ function drawSwatches() {
     shown.style.color = ink(label);
     return element("label", {}, input, shown);
   });
-  byId("swatches").replaceChildren(legend, ...swatches);
+  replaceControls(byId("swatches"), legend, ...swatches);
 }
 
 byId("swatches").addEventListener("click", (event) => {
@@ -49,13 +49,15 @@ byId("swatches").addEventListener("click", (event) => {
 const paintTool = () => (state.tool === "look" ? "paint" : state.tool);
 
 byId("more-labels").addEventListener("click", () => {
-  const label = Math.max(...state.labels) + 1;
-  if (label < MOST_LABELS) update({ labels: [...state.labels, label], label, tool: paintTool() });
+  let label = 0;
+  while (state.labels.includes(label)) label += 1;
+  if (label < MOST_LABELS) update({ labels: [...state.labels, label].sort((a, b) => a - b), label, tool: paintTool() });
 });
 
 on("labels label", drawSwatches);
 on("image", () => {
-  const known = [...new Set([0, 1, ...state.image.numbers, ...paintedLabels()])].filter((label) => label < MOST_LABELS);
+  const own = state.image.numbers.length > 1 ? state.image.numbers : [0, 1, ...state.image.numbers];
+  const known = [...new Set([...own, ...paintedLabels()])].filter((label) => label < MOST_LABELS);
   known.sort((a, b) => a - b);
   update({ labels: known, label: known.includes(state.label) ? state.label : known.find((label) => label > 0) });
   byId("truth-view").hidden = !state.image.truth;
