@@ -66,13 +66,13 @@ def opened(browser, address):
     """Opens the page at a width; at the end, nothing may have failed in it or been requested by it."""
     messages, pages = [], []
 
-    def open_page(width: int, scheme: str = "light"):
-        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    def open_page(width: int, scheme: str = "light", touch: bool = False):
+        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme, has_touch=touch)
         page.on("console", lambda message: message.type == "error" and messages.append(message.text))
         page.on("pageerror", lambda error: messages.append(str(error)))
         page.on("request", lambda request: request.url.startswith(LOCAL) or messages.append(request.url))
         page.goto(address)
-        page.wait_for_function("document.getElementById('about').textContent !== ''")
+        page.wait_for_function("() => document.getElementById('about').textContent !== ''")
         pages.append(page)
         return page
 
@@ -93,6 +93,10 @@ def test_nothing_is_wider_than_the_page(opened, width, scheme):
     assert page.evaluate(wide) == []
     widths = "[...document.querySelectorAll('#classes .bar')].map((each) => each.getBoundingClientRect().width)"
     assert len(set(page.evaluate(widths))) == 1  # bars have one scale
+    places = """[...document.querySelectorAll('#classes table.cards tbody tr')].map((row) =>
+        new Set([...row.querySelectorAll('.bar')].map((each) => Math.round(each.getBoundingClientRect().left))).size)"""
+    assert set(page.evaluate(places)) <= {1}  # bars of a card start at the same place
+    assert width > 390 or page.evaluate(places)
 
 
 def test_tables_are_sorted_by_their_columns(opened):
@@ -121,16 +125,48 @@ def test_images_are_filtered_sorted_and_chosen_by_arrow_keys(opened):
     assert page.evaluate(names) == ["disc_1", "disc_10", "disc_11"]
     assert page.inner_text("#count") == f"3 of {IMAGES} images"
     page.click("#list button >> nth=0")
-    page.wait_for_function("document.getElementById('about').textContent.startsWith('disc_1 ')")
+    page.wait_for_function("() => document.getElementById('about').textContent.startsWith('disc_1 ')")
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.getElementById('about').textContent.startsWith('disc_10 (2 of 3)')")
+    page.wait_for_function("() => document.getElementById('about').textContent.startsWith('disc_10 (2 of 3)')")
     page.keyboard.press("ArrowLeft")
-    page.wait_for_function("document.getElementById('about').textContent.startsWith('disc_1 (1 of 3)')")
+    page.wait_for_function("() => document.getElementById('about').textContent.startsWith('disc_1 (1 of 3)')")
     page.fill("#name-filter", "nothing")
-    assert page.evaluate(names) == []
+    assert page.evaluate(names) == [] and page.locator("#about").is_hidden()
     page.fill("#name-filter", "")
     page.select_option("#class-filter", "1")
     assert len(page.evaluate(names)) == IMAGES  # every scene has a disc
+    assert page.locator("#about").is_visible()
+
+
+def test_the_list_is_one_stop_of_the_tab_key_and_the_focus_follows_the_arrows(opened):
+    page = opened(1400)
+    page.select_option("#order", "name")
+    page.focus("#name-filter")
+    page.keyboard.press("Tab")
+    focused = "document.activeElement.textContent"
+    assert page.evaluate(focused).startswith("disc_0")
+    for key, name in (("ArrowDown", "disc_1"), ("ArrowRight", "disc_2"), ("ArrowUp", "disc_1")):
+        page.keyboard.press(key)
+        assert page.evaluate(focused).startswith(name)
+        assert page.text_content("#list [aria-current] .id") == name
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.name") == "view"
+    page.keyboard.press("f")  # also while a choice has the focus
+    assert page.get_attribute("#flip", "aria-pressed") == "true"
+    page.keyboard.press("ArrowRight")
+    assert page.is_checked("input[value=errors]") and page.text_content("#list [aria-current] .id") == "disc_1"
+
+
+def test_a_finger_shows_values_and_labels(opened):
+    page = opened(390, touch=True)
+    for selector, shown in (("#training .plot", "#training .values-at"), (".swipe", "#readout")):
+        area = page.locator(selector).first
+        area.scroll_into_view_if_needed()
+        box = area.bounding_box()
+        assert page.inner_text(shown) == ""
+        page.touchscreen.tap(box["x"] + box["width"] * 0.6, box["y"] + 40)
+        page.locator(shown).first.wait_for()
+    assert "step 20" in page.inner_text("#training .values-at") and "truth: " in page.inner_text("#readout")
 
 
 def test_two_results_are_swiped(opened):
@@ -156,13 +192,13 @@ def test_the_map_of_errors_has_the_wrong_pixels(opened):
     page.fill("#name-filter", "disc_3")
     page.locator("#opacity").evaluate("each => { each.value = 100; each.dispatchEvent(new Event('input')); }")
     page.select_option("#right", label="first, network")
-    page.wait_for_function("document.getElementById('about').textContent.startsWith('disc_3 ')")
-    page.check("input[name=view][value=errors]", force=True)
+    page.wait_for_function("() => document.getElementById('about').textContent.startsWith('disc_3 ')")
+    page.click("label:has(> input[value=errors])")
     scored = ScoredScenes(IMAGES, 1.5)[3]
     wrong = int((scored.log_marginals(None).argmax(0) != scored.labels).sum())
     assert page.evaluate(ORANGE) == wrong > 0
     assert page.inner_text("#right-tag") == "first, network: errors"
-    page.check("input[name=view][value=confidence]", force=True)
+    page.click("label:has(> input[value=confidence])")
     assert "confidence" in page.inner_text("#key")
 
 

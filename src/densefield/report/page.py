@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from densefield.io.files import write_atomically
 from densefield.metrics.summary import TITLES
 from densefield.report import curves, figures
 from densefield.report.charts import draw_chart
-from densefield.report.collecting import Findings, by_stage, collect
+from densefield.report.collecting import Findings, Runs, by_stage, collect
 from densefield.report.gallery import make_gallery
 from densefield.report.headline import headline
 from densefield.report.old_cases import case_pictures
@@ -31,14 +30,14 @@ STYLE = "style.css"
 SCRIPTS = ("tables.js", "charts.js", "pictures.js", "layers.js", "viewer.js")  # in the order of their use
 
 
-def write_report(runs: Sequence[str], out: Path) -> list[Path]:
+def write_report(runs: Runs, out: Path) -> list[Path]:
     """Writes the page, and its figures as PNG into a folder beside it; returns all files.
 
     Parameters
     ----------
     runs
         Folders of `densefield train`, `eval` or `tune`, or folders with such folders one or two levels below; each may
-        be given as NAME=FOLDER.
+        be given as NAME=FOLDER. Or a dict of names with folders, or with results of `evaluate` and `tune_crf`.
     out
         The page, such as report.html.
     """

@@ -40,13 +40,15 @@
       cursor.hidden = box.hidden = true;
     }
 
-    plot.addEventListener("pointermove", (event) => {
-      const area = plot.getBoundingClientRect();
-      const left = (100 * (event.clientX - area.left)) / area.width;
-      stop = stops.indexOf(stops.reduce((a, b) => (Math.abs(b - left) < Math.abs(a - left) ? b : a)));
-      show(stops[stop]);
-    });
-    plot.addEventListener("pointerleave", hide);
+    for (const name of ["pointerdown", "pointermove"]) { // a finger does not move before it touches
+      plot.addEventListener(name, (event) => {
+        const area = plot.getBoundingClientRect();
+        const left = (100 * (event.clientX - area.left)) / area.width;
+        stop = stops.indexOf(stops.reduce((a, b) => (Math.abs(b - left) < Math.abs(a - left) ? b : a)));
+        show(stops[stop]);
+      });
+    }
+    plot.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && hide()); // values stay after a tap
     plot.addEventListener("blur", hide);
     plot.addEventListener("keydown", (event) => {
       const change = { ArrowLeft: -1, ArrowRight: 1 }[event.key];

@@ -58,7 +58,7 @@
 
   const items = index.images.map((image, number) => {
     const item = make("li", "");
-    const button = make("button", "", { type: "button" });
+    const button = make("button", "", { type: "button", tabindex: "-1" }); // that of the current image is 0
     const thumbnail = make("img", "", { alt: "" });
     button.append(thumbnail, make("span", image.id, { class: "id" }), make("span", "", { class: "numbers" }));
     button.addEventListener("click", () => select(number));
@@ -93,14 +93,19 @@
     }
     list.replaceChildren(...shown.map((number) => items[number]));
     at("count").textContent = `${shown.length} of ${index.images.length} images`;
+    stage.parentElement.classList.toggle("empty", !shown.length);
     if (shown.length) select(keep && shown.includes(current) ? current : shown[0]);
   }
 
   async function select(number) {
+    const focused = list.contains(document.activeElement);
     items[current].removeAttribute("aria-current");
+    items[current].firstChild.tabIndex = -1;
     current = number;
     const item = items[number];
     item.setAttribute("aria-current", "true");
+    item.firstChild.tabIndex = 0;
+    if (focused) item.firstChild.focus({ preventScroll: true });
     if (list.scrollWidth > list.clientWidth) list.scrollLeft = item.offsetLeft - list.offsetLeft - (list.clientWidth - item.offsetWidth) / 2;
     else if (item.offsetTop < list.scrollTop || item.offsetTop + item.offsetHeight > list.scrollTop + list.clientHeight) {
       list.scrollTop = item.offsetTop - list.clientHeight / 2;
@@ -245,17 +250,18 @@
   opacity.addEventListener("input", () => picture && draw());
   for (const radio of document.querySelectorAll('input[name="view"]')) radio.addEventListener("change", () => picture && draw());
   swipe.addEventListener("input", () => divide(swipe.value));
-  stage.addEventListener("pointermove", readout);
+  for (const name of ["pointerdown", "pointermove"]) stage.addEventListener(name, readout);
   at("previous").addEventListener("click", () => move(-1));
   at("next").addEventListener("click", () => move(1));
   at("flip").addEventListener("click", flip);
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, .plot, pre")) return;
-    if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
-      event.preventDefault();
-      move(event.key === "ArrowLeft" ? -1 : 1);
-    }
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input[type=search]")) return;
     if (event.key === "f" || event.key === "F") flip();
+    if (event.target.closest("input, .plot, pre")) return; // their arrows
+    const change = { ArrowLeft: -1, ArrowRight: 1, ...(list.contains(event.target) && { ArrowUp: -1, ArrowDown: 1 }) }[event.key];
+    if (!change) return;
+    event.preventDefault();
+    move(change);
   });
 
   at("viewer").hidden = false;
