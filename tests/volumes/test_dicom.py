@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from densefield import InputError
-from densefield.volumes import read_volume, refine_file
+from densefield.volumes import read_volume, refine_file, write_volume
 from tests.support.volume_files import SPACING, error_share, organ_volume, read_nifti, write_dicom, write_nifti
 
 pytest.importorskip("pydicom", reason="DICOM needs pydicom")
@@ -37,6 +37,11 @@ def test_a_series_is_refined_with_a_mask_in_nifti(series, tmp_path):
     flipped = write_nifti(tmp_path / "flipped.nii.gz", CASE.rough[:, ::-1], place @ flip)
     refine_file(series, flipped, tmp_path / "refined.nii.gz")
     assert error_share(read_nifti(tmp_path / "refined.nii.gz")[:, ::-1], CASE.truth) < 0.005
+
+
+def test_results_of_argmax_are_written_at_the_place_of_a_series(series, tmp_path):
+    write_volume(tmp_path / "out.nii.gz", CASE.truth.astype(np.int64), like=series)
+    assert (read_nifti(tmp_path / "out.nii.gz") == CASE.truth).all()
 
 
 def test_missing_slices_several_series_and_no_slices_are_errors(series, tmp_path):

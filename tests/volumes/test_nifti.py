@@ -207,3 +207,21 @@ def test_volumes_are_written_like_others(files, tmp_path):
     assert np.allclose(volume.spacing, (1.5, 1.5, 3)) and volume.missing is None
     with pytest.raises(InputError, match="expected numbers"):
         write_volume(tmp_path / "labels.nii.gz", CASE.truth[0], like=image)
+
+
+@pytest.mark.parametrize("dtype, stored", [("bool", "uint8"), ("int64", "int64"), ("float16", "float32")])
+def test_values_of_any_type_are_written(files, tmp_path, dtype, stored):
+    write_volume(tmp_path / "out.nii.gz", CASE.truth.astype(dtype), like=files[0])
+    found = read_volume(tmp_path / "out.nii.gz").values
+    assert found.dtype == stored and (found == CASE.truth.astype(dtype)).all()
+
+
+@pytest.mark.parametrize("unit, factor, name", [("unknown", 1, "mm"), ("micron", 1, "µm"), ("meter", 1000, "mm")])
+def test_the_header_says_the_unit_of_lengths(files, tmp_path, unit, factor, name):
+    import nibabel
+
+    picture = nibabel.load(files[0])
+    picture.header.set_xyzt_units(unit)
+    nibabel.save(picture, tmp_path / "scan.nii.gz")
+    found = read_volume(tmp_path / "scan.nii.gz")
+    assert found.unit == name and np.allclose(found.spacing, factor * np.array([1.5, 1.5, 3]))

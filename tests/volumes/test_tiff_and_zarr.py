@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from densefield import InputError
-from densefield.volumes import read_volume, refine_file
+from densefield.volumes import read_volume, refine_file, write_volume
 from densefield.volumes.formats import volume_kind
 from tests.support.volume_files import SPACING, error_share, land_raster, organ_volume
 
@@ -173,3 +173,21 @@ def test_groups_without_an_image_and_odd_axes_are_errors(tmp_path):
     (tmp_path / "empty.zarr").mkdir()
     with pytest.raises(InputError, match="cannot be read as Zarr"):
         read_volume(tmp_path / "empty.zarr")
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+@pytest.mark.parametrize("bands", [None, 4])
+def test_a_result_like_an_image_has_the_channels_of_its_values(tmp_path, version, bands):
+    case, scale = land_raster(4), [3.0, 1.5]
+    values, axes = (case.truth, "yx") if bands is None else (np.moveaxis(case.image, -1, 0), "cyx")
+    image = ome_zarr(tmp_path / "i.zarr", values, axes, [1.0, *scale][-len(axes) :], version)
+    write_volume(tmp_path / "labels.zarr", case.truth == 1, like=image)
+    labels = read_volume(tmp_path / "labels.zarr")
+    assert (labels.values == (case.truth == 1)).all() and labels.values.dtype == np.uint8
+    soft = np.random.default_rng(9033).random((2, *case.truth.shape)).astype(np.float32)
+    write_volume(tmp_path / "soft.zarr", soft, like=image)
+    read = read_volume(tmp_path / "soft.zarr")
+    assert (np.moveaxis(read.values, -1, 0) == soft).all() and read.spacing == (1.5, 3.0)
+    plain = zarr_array(tmp_path / "plain.zarr", case.truth)
+    write_volume(tmp_path / "soft_plain.zarr", soft, like=plain)
+    assert (np.moveaxis(read_volume(tmp_path / "soft_plain.zarr").values, -1, 0) == soft).all()

@@ -12,6 +12,8 @@ from densefield.errors import InputError
 from densefield.volumes.formats import check_ending, open_grid, open_writer
 from densefield.volumes.grid import Array
 
+STORED = {"bool": "uint8", "float16": "float32"}  # types that not all formats have
+
 
 @dataclass(frozen=True)
 class Volume:
@@ -86,6 +88,7 @@ def write_volume(path: Path | str, values: Array, *, like: Path | str) -> None:
     grid, out = open_grid(Path(like)), Path(path)
     check_ending(out, grid.path)
     array = np.asarray(values)
+    array = array.astype(STORED.get(array.dtype.name, array.dtype), copy=False)
     channels = None if array.shape == grid.shape else len(array)
     if array.shape not in (grid.shape, (channels, *grid.shape)) or array.dtype.kind not in "iuf":
         raise InputError(

@@ -22,7 +22,8 @@ SUFFIXES = (".nii", ".nii.gz")
 def open_nifti(path: Path) -> Grid:
     """A NIfTI file (x, y, z) as a volume (z, y, x), or (x, y, z, C) as one with channels.
 
-    Scaled integers are read as the numbers they stand for, and others in their type.
+    Scaled integers are read as the numbers they stand for, and others in their type. Lengths in metres become mm, and a
+    header without a unit means mm.
     """
     nibabel = optional_module("nibabel", "reading NIfTI")
     try:
@@ -47,10 +48,20 @@ def open_nifti(path: Path) -> Grid:
     spacing = tuple(float(each) for each in np.linalg.norm(affine[:3, :3], axis=0))
     if not (np.isfinite(affine).all() and min(spacing) > 0):
         raise InputError(f"{path} has the affine {affine.tolist()}, expected finite numbers and voxels of some size.")
+    unit = picture.header.get_xyzt_units()[0]
+    if unit == "meter":
+        spacing = tuple(1000 * each for each in spacing)
     grid = values.T if values.ndim == 3 else np.moveaxis(values.T, 0, -1)  # (z, y, x, C)
     channels = None if values.ndim == 3 else shape[3]
     return in_memory(
-        grid, channels=channels, spacing=spacing, unit="mm", path=path, kind="nifti", affine=affine, source=picture
+        grid,
+        channels=channels,
+        spacing=spacing,
+        unit="µm" if unit == "micron" else "mm",
+        path=path,
+        kind="nifti",
+        affine=affine,
+        source=picture,
     )
 
 
@@ -83,8 +94,7 @@ def nifti_writer(
     source = like.source if isinstance(like.source, nibabel.Nifti1Image) else None
     header = None if source is None else source.header.copy()
     kind = nibabel.Nifti1Image if source is None else type(source)
-    picture = kind(values.T, like.affine, header)
-    picture.set_data_dtype(dtype)
+    picture = kind(values.T, like.affine, header, dtype=dtype)
     if source is None:
         picture.header.set_xyzt_units("mm")
     picture.header["cal_min"] = picture.header["cal_max"] = 0

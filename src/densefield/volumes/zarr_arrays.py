@@ -119,29 +119,33 @@ def zarr_writer(
 ) -> Iterator[Callable[[Box, Array], None]]:
     """A function that writes boxes of labels (…) or probabilities (L, …); the folder appears at the end of the block.
 
-    Format version, axes and chunks are those of `like`, and the attributes of an OME-Zarr image, with one level.
+    Format version, axes and chunks are those of `like`, and the attributes of an OME-Zarr image, with one level. An
+    axis of channels has the number of classes, or 1 for labels.
     """
     zarr = optional_module("zarr", "writing Zarr")
     source = like.source
-    before, names = source["array"], source["names"]
-    version = before.metadata.zarr_format
+    before = source["array"]
+    names, sizes, chunks = _layout(source["names"], before.shape, before.chunks, channels)
+    version, inserted = before.metadata.zarr_format, len(names) > before.ndim
     with replaced(path) as part:
         options = {
-            "shape": before.shape,
+            "shape": tuple(sizes.values()),
             "dtype": dtype,
-            "chunks": before.chunks,
+            "chunks": chunks,
             "fill_value": 0,
         }
-        named = {"dimension_names": names} if version == 3 and before.metadata.dimension_names else {}
+        is_named = version == 3 and (before.metadata.dimension_names or inserted)
+        named = {"dimension_names": names} if is_named else {}
         if source["group"] is None:
             array = zarr.create_array(part, zarr_format=version, **options, **named)
             array.attrs.update(dict(before.attrs))
         else:
             group = zarr.create_group(part, zarr_format=version)
             array = group.create_array("0", **options, **named)
-            group.attrs.update(_one_level(dict(source["group"].attrs)))
+            others = options["shape"] != before.shape
+            place = names.index("c") if inserted else None
+            group.attrs.update(_one_level(dict(source["group"].attrs), others, place))
         kept = [name for name in names if name in SPACE or name == "c"]
-        sizes = dict(zip(names, before.shape, strict=True))
 
         def write(box: Box, values: Array) -> None:
             if "c" in kept and channels is not None:
@@ -160,10 +164,51 @@ def zarr_writer(
         yield write
 
 
-def _one_level(attributes: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of an OME-Zarr image with its finest level alone, at the path 0."""
+def _layout(
+    names: Sequence[str], shape: Sequence[int], chunks: Sequence[int], channels: int | None
+) -> tuple[list[str], dict[str, int], tuple[int, ...]]:
+    """Names of the axes, their sizes, and chunks of a result with these channels, in the layout of another array.
+
+    >>> _layout("cyx", (3, 60, 70), (1, 20, 20), None)
+    (['c', 'y', 'x'], {'c': 1, 'y': 60, 'x': 70}, (1, 20, 20))
+    """
+    sizes, parts = dict(zip(names, shape, strict=True)), dict(zip(names, chunks, strict=True))
+    order = list(names)
+    if channels is not None and "c" not in order:
+        order.insert(next(place for place, name in enumerate(order) if name in SPACE), "c")
+    if "c" in order:
+        sizes["c"] = channels or 1
+        parts["c"] = min(parts.get("c", 1), sizes["c"])
+    return order, {name: sizes[name] for name in order}, tuple(parts[name] for name in order)
+
+
+def _one_level(attributes: dict[str, Any], other_channels: bool, inserted: int | None) -> dict[str, Any]:
+    """The attributes of an OME-Zarr image with its finest level alone, at the path 0.
+
+    With other channels they lack the colours of channels; `inserted` is the place of an axis of channels that is new.
+    """
     holder = attributes.get("ome", attributes)
     image = dict(holder["multiscales"][0])
-    image["datasets"] = [{**image["datasets"][0], "path": "0"}]
-    changed = {**holder, "multiscales": [image]}
+    level = {**image["datasets"][0], "path": "0"}
+    if inserted is not None:
+        if "axes" in image:
+            image["axes"] = _with(image["axes"], inserted, {"name": "c", "type": "channel"})
+        for part in (image, level):
+            if "coordinateTransformations" in part:
+                transforms = part["coordinateTransformations"]
+                part["coordinateTransformations"] = [_with_axis(each, inserted) for each in transforms]
+    image["datasets"] = [level]
+    changed = {name: value for name, value in holder.items() if name != "omero" or not other_channels}
+    changed["multiscales"] = [image]
     return {**attributes, "ome": changed} if "ome" in attributes else changed
+
+
+def _with_axis(transform: Mapping[str, Any], place: int) -> dict[str, Any]:
+    """A scale or translation with a further axis, which it does not change."""
+    neutral = {name: value for name, value in (("scale", 1.0), ("translation", 0.0)) if name in transform}
+    return {**transform, **{name: _with(transform[name], place, value) for name, value in neutral.items()}}
+
+
+def _with(values: Sequence[Any], place: int, value: Any) -> list[Any]:
+    """The values with another one inserted."""
+    return [*values[:place], value, *values[place:]]
