@@ -21,6 +21,7 @@ FIRST = np.ascontiguousarray(COLOURS.transpose(2, 0, 1))
 
 PALETTE = Image.fromarray(LABELS)
 PALETTE.putpalette(list(range(256)) * 3)
+SCAN = Image.fromarray(np.full((5, 7), 1000, np.uint16))
 
 IMAGES = {
     "rows first": COLOURS,
@@ -104,6 +105,8 @@ def one_hot(labels):
         ((COLOURS, LABELS[:4]), r"the labels are uint8 \(4, 7\), but the image is \(5, 7\), expected"),
         ((COLOURS, one_hot(LABELS)), r"If they are one-hot, return labels.argmax\(-1\)"),
         ((COLOURS, one_hot(LABELS).movedim(-1, 0)), r"one-hot, return labels.argmax\(0\)"),
+        ((COLOURS, COLOURS), r"the labels are uint8 \(5, 7, 3\), .*They look like the colours of a mask"),
+        ((SCAN, LABELS), r"the image is uint16 \(5, 7\) with values from 1000 to 1000, .*Scale them to 0…255"),
         ((COLOURS, LABELS / 1.0), r"the labels are float64 .*Return labels.round\(\).long\(\)"),
         (
             (COLOURS, LABELS * 0 + 3),

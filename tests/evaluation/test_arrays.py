@@ -128,6 +128,11 @@ SCORES = np.random.default_rng(5).normal(size=(3, 4, 5))
             [(SCORES, IMAGE, LABELS), (np.moveaxis(SCORES, 0, -1), IMAGE, LABELS)],
             r"use numpy\.moveaxis\(scores, -1, 0\)",
         ),
+        (
+            [(np.zeros((8, 9, 3)), IMAGE, LABELS)],
+            r"shape \(8, 9, 3\) for an image of 8×9 pixels, .*use numpy\.moveaxis\(scores, -1, 0\)",
+        ),
+        ([(SCORES[None], IMAGE, LABELS)], r"expected \(classes, rows, columns\)\. Use scores\[0\]"),
         ([(SCORES * np.nan, IMAGE, LABELS)], "image_000000 holds NaN or infinity"),
         ([(SCORES.astype(int), IMAGE, LABELS)], "image_000000 holds int64, expected scores in floating point"),
         ([(np.full((3, 4, 5), 1 / 3), IMAGE, LABELS)], r"image_000000 holds probabilities: .*Pass probabilities=True"),

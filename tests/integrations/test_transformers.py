@@ -206,6 +206,13 @@ def test_wrong_pixel_values_warn_once_and_missing_colours_raise(recwarn):
             model(image_processor=None)(pixel_values)
 
 
+@pytest.mark.parametrize("change", [list, lambda images: images.movedim(1, -1), lambda images: images[:1]])
+def test_images_of_another_form_are_named(change):
+    pixel_values, images, _ = batch()
+    with pytest.raises(InputError, match=r"images are .*, expected a tensor of colours 0…255 of shape \(2, 3, rows"):
+        model(image_processor=None)(pixel_values, images=change(images))
+
+
 @pytest.mark.parametrize(
     ("network", "own", "error", "message"),
     [

@@ -116,14 +116,14 @@ class TestStep:
         loss, segmenter = step_on(read_config(tiny), batch)
         assert loss == 0.0 and all(not each.grad.any() for each in segmenter.parameters())
 
-    @pytest.mark.parametrize("stage, error", [(1, InputError), (2, Diverged)])
-    def test_scores_that_are_not_finite_leave_the_parameters_unchanged(self, tiny, stage, error, monkeypatch):
+    @pytest.mark.parametrize("stage", [1, 2])
+    def test_scores_that_are_not_finite_leave_the_parameters_unchanged(self, tiny, stage, monkeypatch):
         broken = build_segmenter(read_config(tiny, [f"training.stage={stage}"])).double()
         with torch.no_grad():
             broken.network.top.bias.fill_(math.nan)
         before = {name: value.clone() for name, value in broken.state_dict().items()}
         monkeypatch.setitem(globals(), "build_segmenter", lambda config: broken)
-        with pytest.raises(error, match=r"NaN|finite"):
+        with pytest.raises(Diverged, match=r"NaN|finite"):
             step_on(read_config(tiny, [f"training.stage={stage}"]), a_batch())
         after = broken.state_dict()
         assert all(

@@ -207,6 +207,8 @@ def test_images_of_any_size_train_without_augmentation_and_with_padding_to_multi
 
 
 IMAGE, LABELS = torch.zeros(3, 20, 30).byte(), torch.zeros(20, 30).long()
+BINARY, BROKEN = torch.nn.Conv2d(3, 1, 1), torch.nn.Conv2d(3, 4, 1)
+torch.nn.init.constant_(BROKEN.bias, torch.nan)
 
 
 @pytest.mark.parametrize(
@@ -216,6 +218,10 @@ IMAGE, LABELS = torch.zeros(3, 20, 30).byte(), torch.zeros(20, 30).long()
         ({"val": [(IMAGE, LABELS + 4)]}, r"val_000000 has the label 4 at 600 of 600 pixels, expected 0 to 3"),
         ({"val": None}, "val is missing: pass the validation images, or held_out="),
         ({"num_classes": 5}, "the network scores 4 classes, but num_classes is 5"),
+        ({"network": BINARY}, "there is 1 class, expected 2 or more: a network with one score"),
+        ({"network": BINARY, "num_classes": 1}, "there is 1 class, expected 2 or more"),
+        ({"network": BROKEN}, "the network's scores of the image train_000000 hold NaN: check its weights"),
+        ({"crf": densefield.DenseCRF(3, KERNELS), "num_classes": 4}, "CRF has 3 classes, but num_classes is 4"),
         ({"stepz": 3}, r"no option 'stepz'; did you mean steps\?"),
         ({"steps": 0, "lr_crf": -1.0}, r"training\.steps: is 0.*\n.*|optimizer\.lr_crf: is -1"),
         ({"lr_top": 0.5}, "lr and lr_top are both given"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
@@ -74,6 +75,11 @@ def test_if_all_settings_fail_the_search_raises(tmp_path):
     trials = run([Setting(bilateral_sigma_rgb=1e-12), Setting(spatial_sigma=1e-12)], tmp_path / "trials.csv")
     with pytest.raises(InputError, match=r"none of 2 settings could be computed.*widths far too narrow"):
         best(trials, "mean_iou")
+
+
+def test_labels_that_are_all_void_are_named():
+    with pytest.raises(InputError, match="no labelled pixel: all labels are 255"):
+        best([Trial(Setting(), math.nan, math.nan, math.nan)] * 2, "mean_iou")
 
 
 def test_an_unreadable_image_is_not_a_trial(tmp_path):

@@ -122,7 +122,8 @@ def _parts(item: object, id: str) -> tuple[object, object]:
 def colour_array(image: object, id: str) -> npt.NDArray[np.uint8]:
     """Colours (H, W, 3) of an image in any usual form; errors begin with `id`."""
     expected = "expected colours 0…255 as uint8, (rows, columns, 3) or (3, rows, columns)"
-    if isinstance(getattr(image, "mode", None), str) and hasattr(image, "convert"):
+    mode = getattr(image, "mode", None)
+    if isinstance(mode, str) and hasattr(image, "convert") and mode[0] not in "IF":  # Pillow clips 16 and 32 bits
         image = image.convert("RGB")
     values = _array(image, f"{id}: the image", expected)
     came = f"{id}: the image is {values.dtype} {values.shape}"
@@ -168,9 +169,11 @@ def label_array(labels: object, id: str, size: tuple[int, ...], num_classes: int
         raise InputTypeError(f"{came}, {expected}. {cure}")
     if values.shape != tuple(size):
         hint = ""
-        if values.ndim == 3 and num_classes in (values.shape[0], values.shape[2]):
+        if values.ndim == 3 and num_classes in (values.shape[0], values.shape[2]) and values.max() <= 1:
             axis = 0 if values.shape[0] == num_classes else -1
             hint = f" If they are one-hot, return labels.argmax({axis})."
+        elif values.ndim == 3 and values.shape[2] in (3, 4):
+            hint = " They look like the colours of a mask: return the number of each pixel's class instead."
         elif values.shape == tuple(size)[::-1]:
             hint = " Rows and columns are exchanged: return labels.T, or transpose the image."
         raise InputError(f"{came}, but the image is {size}, {expected}.{hint}")

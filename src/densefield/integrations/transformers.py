@@ -221,6 +221,14 @@ class DenseCRFForSemanticSegmentation(PreTrainedModel):  # type: ignore[misc]
     def _colours(self, pixel_values: Tensor, images: Tensor | None, ignore: Tensor | None) -> Tensor:
         """Colours 0…255 for the CRF; a plausibility check of the first batch warns of another normalisation."""
         if images is not None:
+            shape = tuple(images.shape) if isinstance(images, Tensor) else None
+            channels = (3, 4)  # with alpha
+            if shape is None or len(shape) != 4 or shape[0] != len(pixel_values) or shape[1] not in channels:
+                came = f"a {type(images).__name__}" if shape is None else f"of shape {shape}"
+                raise InputError(
+                    f"images are {came}, expected a tensor of colours 0…255 of shape ({len(pixel_values)}, 3, rows, "
+                    "columns): one image for each of the pixel values."
+                )
             if ignore is not None and images.shape[-2:] != pixel_values.shape[-2:]:
                 raise InputError(
                     f"the images have shape {tuple(images.shape)} and the pixel values {tuple(pixel_values.shape)}, "

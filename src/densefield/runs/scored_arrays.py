@@ -112,11 +112,22 @@ def image_name(number: int) -> str:
 
 def class_names(triple: object, classes: Sequence[str] | None) -> tuple[str, ...]:
     """The names of the classes, or numbers, as many as the triple has scores."""
-    count = len(_array(_parts(triple, image_name(0))[0], image_name(0)))
+    id = image_name(0)
+    given, image, _ = _parts(triple, id)
+    scores = _array(given, id)
+    if scores.ndim != 3:
+        checked_scores(scores, id, None, False)  # raises
+    size = colour_array(image, id).shape[:2]
+    if scores.shape[:2] == size != scores.shape[1:]:
+        raise InputError(
+            f"{id} holds scores of shape {scores.shape} for an image of {size[0]}×{size[1]} pixels, expected (classes, "
+            "rows, columns). The classes are its last axis: use numpy.moveaxis(scores, -1, 0)."
+        )
+    count = len(scores)
     names = [str(label) for label in range(count)] if classes is None else classes
     checked = check_classes(names, "classes")
     if len(checked) != count:
-        raise InputError(f"classes has {len(checked)} names, but {image_name(0)} has scores of {count} classes.")
+        raise InputError(f"classes has {len(checked)} names, but {id} has scores of {count} classes.")
     return checked
 
 

@@ -157,6 +157,11 @@ def train(
     module, tables["network"] = _network(network, tables.get("network", {}))
     sources = _sources(train, val, data, tables.setdefault("data", {}))
     classes = _num_classes(num_classes, crf, sources, module, tables["network"])
+    if classes == 1:
+        raise InputError(
+            "there is 1 class, expected 2 or more: a network with one score, that of the foreground, needs another one "
+            "for the background. Give its last layer 2 outputs."
+        )
     tables["network"]["num_classes"] = classes
     module_crf = None if crf is None else as_dense_crf(crf, classes)
     tables["crf"] = _crf_tables(module_crf, tables.get("crf", {}))
@@ -227,10 +232,12 @@ def _num_classes(
     given: int | None, crf: CRFLike | None, sources: dict[str, Any], module: nn.Module | None, table: dict[str, Any]
 ) -> int:
     """The number of classes: as given, or that of the CRF, of the names of classes, or of the network's scores."""
+    if isinstance(crf, DenseCRF):
+        if given not in (None, crf.num_classes):
+            raise InputError(f"the CRF has {crf.num_classes} classes, but num_classes is {given}: use equal numbers.")
+        return crf.num_classes
     if given is not None:
         return given
-    if isinstance(crf, DenseCRF):
-        return crf.num_classes
     names = getattr(sources.get("train"), "classes", None)
     if isinstance(names, Sequence) and not isinstance(names, str):
         return len(names)

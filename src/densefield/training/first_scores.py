@@ -28,7 +28,10 @@ def count_scores(segmenter: Segmenter, sample: Sample) -> int:
     segmenter.network.eval()
     try:
         with torch.no_grad():
-            return int(segmenter.scores(image).shape[1])
+            scores = segmenter.scores(image)
+        if bool(scores.isnan().any()):
+            raise InputError(f"the network's scores of the image {sample.id} hold NaN: check its weights.")
+        return int(scores.shape[1])
     except DensefieldError:
         raise
     except Exception as error:  # code of the user

@@ -181,10 +181,11 @@ def training_step(
             # The CRF ignores padding, and measures positions in pixels of the original image.
             log_q = _marginals(model, part)
             # The mean over pixels of all parts and processes (Eq. 6); DDP will divide by the number of processes.
-            losses = [
-                log_likelihood_loss(q, label, reduction="sum", label_smoothing=label_smoothing)
-                for q, label in _pairs(log_q, part)
-            ]
+            with _naming_divergence():
+                losses = [
+                    log_likelihood_loss(q, label, reduction="sum", label_smoothing=label_smoothing)
+                    for q, label in _pairs(log_q, part)
+                ]
             loss = torch.stack(losses).sum() / pixels
             # 3. Back-tracking through the iterations, which gives ∂L/∂f and the CRF's own gradients (Eq. 7 and 8).
             # 4. Backward pass from ∂L/∂f down through the network, by the chain rule.

@@ -193,6 +193,8 @@ def search(
 
 def best(trials: Sequence[Trial], criterion: Criterion) -> Trial:
     """The best trial by a metric; the first of equal ones."""
+    if all(math.isnan(trial.negative_log_likelihood) for trial in trials):
+        raise InputError("the images to learn from have no labelled pixel: all labels are 255, which is void.")
     if not any(math.isfinite(trial.negative_log_likelihood) for trial in trials):
         raise InputError(
             f"none of {len(trials)} settings could be computed, expected one or more: are their widths far too narrow "
