@@ -19,6 +19,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "offline_math",
+    "short_types",
 ]
 # The sources of generated/, which Sphinx-Gallery writes.
 exclude_patterns = ["_build", "gallery", "tutorials"]

@@ -52,18 +52,18 @@ def shown(photo: Bytes, p: Floats) -> Bytes:
 def draw_frame(panels: Sequence[tuple[str, Bytes]], scores: Sequence[float], theme: str) -> Image.Image:
     """Pictures side by side, and the curve so far."""
     page, ink, line = THEMES[theme]
-    plt.rcParams.update({"font.size": 11, "text.color": ink, "axes.labelcolor": ink, "axes.edgecolor": ink})
+    plt.rcParams.update({"font.size": 14, "text.color": ink, "axes.labelcolor": ink, "axes.edgecolor": ink})
     plt.rcParams.update({"xtick.color": ink, "ytick.color": ink, "axes.facecolor": page})
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.9), layout="constrained", facecolor=page, dpi=100)
     for ax, (title, picture) in zip(axes, panels, strict=False):
         ax.imshow(picture)
-        ax.set_title(title, loc="left", fontsize=12)
+        ax.set_title(title, loc="left", fontsize=18)
         ax.set_axis_off()
     ax = axes[-1]
     ax.plot(scores, color=line, linewidth=2.5)
     ax.plot(len(scores) - 1, scores[-1], "o", color=line, markersize=8)
     ax.set(xlim=(-0.5, STEPS + 0.5), ylim=(84, 98), xlabel="iteration", xticks=range(0, STEPS + 1, 5), box_aspect=0.85)
-    ax.set_title(f"IoU: {scores[-1]:.1f} %", loc="left", fontsize=12)
+    ax.set_title(f"IoU: {scores[-1]:.1f} %", loc="left", fontsize=18)
     ax.spines[["top", "right"]].set_visible(False)
     return rendered(figure)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -57,6 +58,7 @@ def write_font(app: Sphinx, error: Exception | None) -> None:
     target = Path(app.outdir, "_static", FONT)
     if error or app.builder.format != "html" or target.exists():
         return
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # it lists every glyph
     options = subset.Options(flavor="woff", layout_features=["ssty", "dtls", "flac"], hinting=False)
     with files("ziamath").joinpath("fonts", "STIXTwoMath-Regular.ttf").open("rb") as file:
         font = subset.load_font(file, options)

@@ -2,7 +2,7 @@
 A point cloud
 =============
 
-Twelve thousand coloured points in space: a floor, a ball, a box and a cone, synthetic. The labels are noisy, as of a
+Twelve thousand coloured points in space: a floor, a ball, a box and a cone, synthetic. The labels are noisy, as from a
 classifier that sees every point alone. Points have no grid: a `Custom` kernel compares any features, here position and
 colour.
 """
@@ -42,7 +42,7 @@ features = {"nearness": points, "alike": np.concatenate([points / 0.6, colours /
 refined = CRF([near, alike], iterations=10).solve(scores, features=features).labels
 
 right, now = (100 * np.mean(labels == truth) for labels in (rough, refined))
-print(f"correct points: {right:.1f} % of the classifier, {now:.1f} % with the CRF")
+print(f"correct points: {right:.1f} % by the classifier, {now:.1f} % with the CRF")
 
 figure, axes = plt.subplots(1, 3, figsize=(12, 3), layout="constrained", subplot_kw={"projection": "3d"})
 titles = ["truth", f"classifier, {right:.1f} % correct", f"with the CRF, {now:.1f} %"]

@@ -59,10 +59,10 @@ with torch.no_grad():
     scores = network.eval()(images[32:] / 128 - 1)
     found = scores.argmax(1), crf(scores, images[32:]).argmax(1)
 right = [100 * (each == labels[32:]).double().mean().item() for each in found]
-print(f"correct pixels: {right[0]:.1f} % of the network in it, {right[1]:.1f} % with its CRF")
+print(f"correct pixels: {right[0]:.1f} % without the CRF, {right[1]:.1f} % with it")
 
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
-titles = ["scene", "truth", f"network, {right[0]:.1f} % correct", f"with its CRF, {right[1]:.1f} %"]
+titles = ["scene", "truth", f"network, {right[0]:.1f} % correct", f"with the CRF, {right[1]:.1f} %"]
 pictures = (images[32].movedim(0, -1) / 255, labels[32], found[0][0], found[1][0])
 for ax, picture, title in zip(axes, pictures, titles, strict=True):
     ax.imshow(picture.numpy(), cmap="gray", interpolation="nearest")

@@ -49,10 +49,10 @@ with torch.no_grad():
     enlarged = torch.nn.functional.interpolate(coarse, size=(96, 96), mode="bilinear")
     found = enlarged.argmax(1), model(image / 128 - 1, images=image).logits.argmax(1)
 right = [100 * (each == truth).double().mean().item() for each in found]
-print(f"correct pixels: {right[0]:.1f} % of the network in it, {right[1]:.1f} % with its CRF")
+print(f"correct pixels: {right[0]:.1f} % without the CRF, {right[1]:.1f} % with it")
 
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
-titles = ["scene", "truth", f"network, {right[0]:.1f} % correct", f"with its CRF, {right[1]:.1f} %"]
+titles = ["scene", "truth", f"network, {right[0]:.1f} % correct", f"with the CRF, {right[1]:.1f} %"]
 pictures = (image[0].movedim(0, -1), truth[0], found[0][0], found[1][0])
 for ax, picture, title in zip(axes, pictures, titles, strict=True):
     ax.imshow(picture.numpy(), cmap="gray", interpolation="nearest")

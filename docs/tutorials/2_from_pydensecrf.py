@@ -13,8 +13,8 @@ from skimage.data import coffee
 # %%
 # The program as it was
 # ---------------------
-# A cup of coffee, and probabilities as of a network that is sure in the middle and knows nothing near the edge. Only
-# the two imports are new.
+# The photo is a cup of coffee. The probabilities are like a network's that is sure in the middle of the cup and unsure
+# near its edge. Only the two imports are new.
 import densefield.pydensecrf.densecrf as dcrf
 from densefield.pydensecrf.utils import unary_from_softmax
 
