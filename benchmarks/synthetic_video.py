@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import gaussian_filter, map_coordinates
+from scipy.ndimage import distance_transform_edt, gaussian_filter, map_coordinates
 
 Array = npt.NDArray[Any]
 
@@ -50,14 +50,47 @@ def moving_objects(seed: int, frames: int = 24, shape: tuple[int, int] = (120, 1
 
 
 def rough_masks(truth: Array, seed: int) -> dict[str, Array]:
-    """The truth made rough, each frame on its own: borders displaced, blocks, and parts that are missed."""
+    """The truth made rough, each frame on its own: borders displaced, objects grown or shrunk and shifted as a whole,
+    blocks, and parts that are missed.
+    """
     rng = np.random.default_rng(seed)
     return {
         "displaced": np.array([_displaced(rng, each, 3.0) for each in truth]),
+        "grown": np.array([_grown(rng, each) for each in truth]),
         "blocks": np.array([_blocks(rng, each) for each in truth]),
         "missed": np.array([_missed(rng, _displaced(rng, each, 1.5)) for each in truth]),
         "true": truth,
     }
+
+
+def network_scores(truth: Array, seed: int) -> Array:
+    """Logits (T, L, H, W) like those of a network: at an eighth of the resolution, and with errors of their own in each
+    frame.
+    """
+    rng = np.random.default_rng(seed)
+    count = int(truth.max()) + 1
+    scores = []
+    for labels in truth:
+        planes = [gaussian_filter((labels == label).astype(np.float64), 4.0) for label in range(count)]
+        planes = [6 * plane + 1.6 * _smooth(rng, labels.shape, 6.0) for plane in planes]
+        scores.append([_window(plane[4::8, 4::8, None], *_coarse(labels.shape), 1)[..., 0] for plane in planes])
+    return np.array(scores, np.float32)
+
+
+def _coarse(shape: tuple[int, int]) -> Array:
+    """Positions of pixels in the coarse planes."""
+    return (np.indices(shape) - 4) / 8
+
+
+def _grown(rng: np.random.Generator, labels: Array) -> Array:
+    """Objects that are dilated by up to 5 pixels or eroded by up to 4, and shifted."""
+    radius = rng.uniform(-4, 5)
+    outside, nearest = distance_transform_edt(labels == 0, return_indices=True)
+    if radius > 0:
+        grown = np.where(outside <= radius, labels[tuple(nearest)], 0)
+    else:
+        grown = np.where(distance_transform_edt(labels > 0) > -radius, labels, 0)
+    return np.roll(grown, np.round(rng.normal(0, 2, 2)).astype(int), (0, 1))
 
 
 def _displaced(rng: np.random.Generator, labels: Array, length: float) -> Array:
@@ -88,10 +121,9 @@ def _texture(rng: np.random.Generator, shape: tuple[int, int], mean: Array) -> A
     return np.stack(planes, axis=-1)
 
 
-def _window(texture: Array, rows: Array, columns: Array) -> Array:
-    return np.stack(
-        [map_coordinates(texture[..., c], [rows, columns], order=1, mode="reflect") for c in range(3)], axis=-1
-    )
+def _window(texture: Array, rows: Array, columns: Array, channels: int = 3) -> Array:
+    planes = [map_coordinates(texture[..., c], [rows, columns], order=1, mode="reflect") for c in range(channels)]
+    return np.stack(planes, axis=-1)
 
 
 def _smooth(rng: np.random.Generator, shape: tuple[int, ...], width: float) -> Array:

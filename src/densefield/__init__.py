@@ -2,7 +2,7 @@
 
 The names below suffice to start. The rest is in subpackages: `filters`, `crf`, `refinement`, `diagnose`, `nn`,
 `networks`, `images`, `datasets`, `scenes`, `metrics`, `runs`, `training`, `tuning`, `evaluation`, `report`,
-`structured`, `volumes`, `pydensecrf` and `integrations`.
+`structured`, `volumes`, `video`, `pydensecrf` and `integrations`.
 
 Names and subpackages are imported on first use: `import densefield` is quick, and NumPy users never import torch.
 """
@@ -69,6 +69,7 @@ _SUBPACKAGES = (
     "structured",
     "training",
     "tuning",
+    "video",
     "volumes",
 )
 

@@ -13,6 +13,7 @@ from densefield.cli.messages import ending_on_errors, print_message, printing_wa
 from densefield.cli.options import SkipExisting
 from densefield.cli.progress import Bar
 from densefield.cli.refine_messages import FLAGS, FLAGS_OF_KERNELS, failure_log, print_findings, print_summary
+from densefield.cli.refine_video import check_video_options, is_given, refine_video
 
 KERNEL_OPTIONS = ("sigma", "weight", "sigma_xy", "sigma_rgb", "bilateral_weight")
 INTERRUPTED = 130  # the exit status after Ctrl-C, by convention
@@ -185,11 +186,39 @@ def refine_verb(
             show_default="256 in volumes of labels, 2048 in rasters of labels",
         ),
     ] = None,
+    video: Annotated[
+        bool,
+        typer.Option(
+            "--video", help="The folders hold the frames of a video and their masks, which are refined together."
+        ),
+    ] = False,
+    frame_step: Annotated[
+        float | None,
+        typer.Option(
+            callback=_above_0,
+            help="Number of pixels that the step from one frame of a video to the next is worth; smaller ones couple "
+            "frames more strongly.",
+            show_default="2, more in frames above 375 × 500",
+        ),
+    ] = None,
+    frames_per_window: Annotated[
+        int | None,
+        typer.Option(
+            min=4,
+            help="Number of frames of a video that are refined together; fewer take less memory.",
+            show_default="32, or 16 for probabilities and logits",
+        ),
+    ] = None,
+    causal: Annotated[
+        bool, typer.Option("--causal", help="Refine each frame of a video with the frames before it alone.")
+    ] = False,
 ) -> None:
     """Refine masks: labels follow the edges of the image.
 
     Photos, and volumes and rasters: NIfTI, folders of DICOM slices, GeoTIFF, TIFF and Zarr. Results of these have the
     format and place of the mask, and lengths are in mm if the file has them.
+
+    With --video, two folders are the frames of a video and their masks, in the order of the numbers in their names.
 
     Widths and weights are learnt, and edges of a mask move as far as its estimated roughness. With any of --sigma,
     --weight, --sigma-xy, --sigma-rgb, --bilateral-weight, --confidence or --crf, those kernels are used instead.
@@ -197,9 +226,10 @@ def refine_verb(
     rotated size. Exit status: 0 if all pairs were refined, 1 if one failed, 2 if none could be
     started, 130 after Ctrl-C.
     """
+    check_video_options(context)
     kernels = {name: context.params[name] for name in KERNEL_OPTIONS if context.params[name] is not None}
     _check_alone(context, crf, roughness, confidence, kernels)
-    if _is_given(context, "format") and not image.is_dir():
+    if is_given(context, "format") and not image.is_dir():
         raise typer.BadParameter(
             "the ending of --out decides the format of one pair: leave it out.", param_hint="--format"
         )
@@ -236,6 +266,9 @@ def refine_verb(
                 spacing=_numbers(spacing, "--spacing"),
                 tile=tile,
             )
+            if video:
+                refine_video(context, settings, flags)
+                return
             with (
                 printing_warnings(flags),
                 failure_log(log, flags) as failed,
@@ -292,7 +325,7 @@ def _check_alone(
 ) -> None:
     """Raises if options are combined that replace each other."""
     if crf is not None:
-        given = [*(["iterations"] if _is_given(context, "iterations") else []), *kernels]
+        given = [*(["iterations"] if is_given(context, "iterations") else []), *kernels]
         if given:
             raise typer.BadParameter(
                 f"{crf} has its own kernels and iterations: leave out {_flags(given)}.", param_hint="--crf"
@@ -325,8 +358,3 @@ def _pair_of(numbers: tuple[float, ...] | None, flag: str) -> tuple[float, float
     if len(numbers) != 2:
         raise typer.BadParameter(f"it has {len(numbers)} numbers, expected two.", param_hint=flag)
     return numbers[0], numbers[1]
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    source: Any = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"

@@ -1,0 +1,152 @@
+"""Frames and masks of a folder as sequences that read a file when it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from densefield.errors import InputError
+from densefield.images.masks import ARRAYS, MAX_COLOURS, Mask, read_mask
+from densefield.images.reading import open_image, read_image
+from densefield.images.refining import RefineSettings
+from densefield.labels import VOID
+from densefield.video.options import Kind
+
+COLOURED = ("colours", "voc colours")
+WEIGHTS = np.array([1 << 16, 1 << 8, 1])  # of r, g and b in one number
+
+
+class FrameFiles:
+    """The frames in files; `size` is the rows and columns of their masks."""
+
+    def __init__(self, paths: Sequence[Path], size: tuple[int, int]) -> None:
+        self._paths, self._size = paths, size
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, index: int) -> npt.NDArray[Any]:
+        return read_image(self._paths[index], self._size)
+
+
+class MaskFiles:
+    """The masks in files, all of the same kind; colours are numbered alike in all of them.
+
+    Parameters
+    ----------
+    paths
+        The files in their order.
+    settings
+        How they are read.
+    """
+
+    def __init__(self, paths: Sequence[Path], settings: RefineSettings) -> None:
+        self._paths, self._settings = paths, settings
+        self.written: dict[int, Mask] = {}  # how the result of a frame is written; without values
+        self._examples: dict[str, Path] = {}  # a file for binary masks, and one for labels
+        first = self._read(0)
+        self.size, self.kind = first.size, _kind(first)
+        self._palette = self._all_colours() if first.form in COLOURED else None
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, index: int) -> npt.NDArray[Any]:
+        path, mask = self._paths[index], self._read(index)
+        if _kind(mask) != self.kind or (mask.form in COLOURED) != (self._palette is not None):
+            raise InputError(
+                f"{path} is a mask of another kind ({mask.form}) than {self._paths[0]}: expected one kind for all "
+                "frames."
+            )
+        if self._palette is not None:
+            mask = _in_palette(mask, self._palette)
+        self._check_form(mask, path)
+        self.written[index] = replace(mask, values=np.zeros((0, 0), np.uint8))
+        void = self._settings.void
+        if mask.form == "binary" and isinstance(void, int):  # read_mask() made it 255
+            return np.where(mask.values == VOID, np.int32(void), mask.values.astype(np.int32))
+        return mask.values
+
+    def _read(self, index: int) -> Mask:
+        settings = self._settings
+        return read_mask(
+            self._paths[index],
+            logits=settings.logits,
+            soft=settings.soft,
+            num_classes=settings.num_classes,
+            void=settings.void,
+        )
+
+    def _check_form(self, mask: Mask, path: Path) -> None:
+        """Raises if some masks are binary, such as 0/255, and others hold labels; empty ones are either."""
+        if mask.form not in ("binary", "labels") or not mask.values.any():
+            return
+        self._examples.setdefault(mask.form, path)
+        if len(self._examples) == 2:
+            raise InputError(
+                f"{self._examples['binary']} is a binary mask such as 0/255, but {self._examples['labels']} holds "
+                "labels. If all hold labels, pass their number: num_classes=."
+            )
+
+    def _all_colours(self) -> npt.NDArray[np.uint8] | None:
+        """The colours (n, 3) of all masks in their order, black first; None if all are those of PASCAL VOC."""
+        seen: set[int] = set()
+        only_voc = True
+        for index, path in enumerate(self._paths):
+            mask = self._read(index)
+            if mask.form not in COLOURED:
+                continue  # __getitem__ raises the error
+            only_voc &= mask.form == "voc colours"
+            seen |= set(np.unique(_packed(mask)).tolist())
+            if len(seen) > MAX_COLOURS:
+                raise InputError(f"the masks up to {path} have {len(seen)} colours, expected at most {MAX_COLOURS}.")
+        if only_voc:
+            return _voc()
+        return np.array([[each >> 16, each >> 8 & 255, each & 255] for each in sorted(seen)], np.uint8)
+
+
+def check_sizes(paths: Sequence[Path]) -> None:
+    """Raises unless all pictures can be read, and have the same size."""
+    first = None
+    for path in paths:
+        if path.suffix.lower() in ARRAYS:
+            continue
+        size = open_image(path).size
+        first = first or (path, size)
+        if size != first[1]:
+            raise InputError(
+                f"{path} has {size[0]} × {size[1]} pixels (width × height), but {first[0]} has {first[1][0]} × "
+                f"{first[1][1]}: expected one size. Resize it, or refine the parts before and after it separately."
+            )
+
+
+def _kind(mask: Mask) -> Kind:
+    if mask.form == "logits":
+        return "logits"
+    return "probabilities" if mask.form in ("soft", "probabilities") else "labels"
+
+
+def _voc() -> npt.NDArray[np.uint8]:
+    from densefield.images.palette import voc_palette
+
+    return voc_palette()
+
+
+def _packed(mask: Mask) -> npt.NDArray[np.int64]:
+    """The colour of each pixel as one number."""
+    assert mask.palette is not None
+    packed: npt.NDArray[np.int64] = (mask.palette.astype(np.int64) @ WEIGHTS)[mask.values.astype(np.intp)]
+    return packed
+
+
+def _in_palette(mask: Mask, palette: npt.NDArray[np.uint8]) -> Mask:
+    """The mask with its colours numbered as in the palette of all masks."""
+    if len(palette) == 256:  # that of PASCAL VOC
+        return mask
+    numbers = np.searchsorted(palette.astype(np.int64) @ WEIGHTS, _packed(mask))
+    return replace(mask, form="colours", values=numbers.astype(np.uint8), palette=palette)

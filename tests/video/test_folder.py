@@ -1,0 +1,221 @@
+"""`refine_folder` and `densefield refine --video`: order, gaps, forms of masks, resuming, errors before any result."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer", reason="the command line needs typer")
+pytest.importorskip("rich", reason="the command line needs rich")
+Image = pytest.importorskip("PIL.Image", reason="the command line needs Pillow")
+
+from typer.testing import CliRunner  # noqa: E402
+
+from densefield import InputError  # noqa: E402
+from densefield.cli.app import app  # noqa: E402
+from densefield.images import RefineSettings, voc_palette  # noqa: E402
+from densefield.video import refine_clip, refine_folder, refine_stream  # noqa: E402
+from densefield.video.sequence import check_gaps, natural_key  # noqa: E402
+from tests.support.moving_disc import moving_disc  # noqa: E402
+
+CLIP = moving_disc(11)
+
+
+def write_clip(folder, masks=CLIP.rough, suffix=".png"):
+    """Frames f0.png to f10.png, and masks of the same names."""
+    for name in ("frames", "masks"):
+        (folder / name).mkdir()
+    for t, (frame, mask) in enumerate(zip(CLIP.frames, masks, strict=True)):
+        Image.fromarray(frame).save(folder / "frames" / f"f{t}.png")
+        if suffix == ".npy":
+            np.save(folder / "masks" / f"f{t}.npy", mask)
+        else:
+            Image.fromarray(mask).save(folder / "masks" / f"f{t}{suffix}")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    write_clip(tmp_path, CLIP.rough * np.uint8(255))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def command(*options: str):
+    return CliRunner().invoke(app, ["refine", "frames", "masks", "-o", "out", "--video", *options])
+
+
+def read(path) -> np.ndarray:
+    with Image.open(path) as picture:
+        return np.array(picture)
+
+
+def results(folder) -> np.ndarray:
+    paths = sorted(folder.iterdir(), key=lambda path: natural_key(path.stem))
+    assert [path.stem for path in paths] == [f"f{t}" for t in range(11)]
+    return np.array([np.load(path) if path.suffix == ".npy" else read(path) for path in paths])
+
+
+def test_the_command_does_what_refine_clip_does(here):
+    answer = command("--frames-per-window", "8", "--frame-step", "3", "--iterations", "4")
+    assert (answer.exit_code, answer.output) == (0, "densefield: refined: 11 frames\n")
+    options = {"window": 8, "frame_step": 3.0, "iterations": 4, "data_range": 255}
+    expected = [q.argmax(axis=0) for q in refine_clip(CLIP.frames, labels=CLIP.rough, **options)]
+    assert np.array_equal(results(here / "out"), np.array(expected) * 255)  # binary as the masks
+
+
+def test_causal_does_what_refine_stream_does(here):
+    assert command("--causal", "--format", "npy").exit_code == 0
+    expected = refine_stream(zip(CLIP.frames, CLIP.rough, strict=True), data_range=255)
+    assert np.array_equal(results(here / "out"), np.array(list(expected)))
+
+
+def test_an_interrupted_run_is_resumed_with_the_same_results(here):
+    assert command("--frames-per-window", "8").exit_code == 0
+    whole = results(here / "out")
+    stamps = {path.name: path.stat().st_mtime_ns for path in (here / "out").iterdir()}
+    for t in (9, 10):
+        (here / "out" / f"f{t}.png").unlink()
+    answer = command("--frames-per-window", "8", "--skip-existing")
+    assert answer.output == "densefield: refined: 2 frames; skipped, since the result exists: 9\n"
+    assert np.array_equal(results(here / "out"), whole)
+    assert all((here / "out" / f"f{t}.png").stat().st_mtime_ns == stamps[f"f{t}.png"] for t in range(9))
+    assert "refined: 0 frames" in command("--skip-existing").output
+
+
+def test_ctrl_c_keeps_what_is_written(here, monkeypatch):
+    from densefield.video import folder
+
+    original = folder.write_result
+
+    def interrupted(path, *arguments):
+        if path.name == "f3.png":
+            signal.raise_signal(signal.SIGINT)
+        original(path, *arguments)
+
+    monkeypatch.setattr(folder, "write_result", interrupted)
+    answer = command()
+    assert answer.exit_code == 130
+    assert "interrupted after 3 of 11 frames. To resume, add --skip-existing." in answer.output
+    assert sorted(path.name for path in (here / "out").iterdir()) == ["f0.png", "f1.png", "f2.png"]
+
+
+def test_a_palette_is_kept(tmp_path, monkeypatch):
+    write_clip(tmp_path, CLIP.rough * np.uint8(5))
+    for path in (tmp_path / "masks").iterdir():
+        picture = Image.fromarray(read(path))
+        picture.putpalette(voc_palette().tobytes())
+        picture.save(path)
+    monkeypatch.chdir(tmp_path)
+    assert command("--decode", "iou").exit_code == 0
+    with Image.open(tmp_path / "out" / "f4.png") as picture:
+        assert picture.mode == "P" and np.array_equal(
+            np.array(picture.getpalette()[:768]).reshape(-1, 3), voc_palette()
+        )
+        assert set(np.unique(picture)) == {0, 5}
+
+
+def test_colours_are_numbered_alike_in_all_frames(tmp_path, monkeypatch):
+    colours = np.array([[20, 30, 40], [200, 10, 10], [10, 200, 10]], np.uint8)
+    labels = CLIP.rough * np.arange(1, 3).repeat(6)[:11, None, None]  # red first, then green
+    write_clip(tmp_path, colours[labels])
+    monkeypatch.chdir(tmp_path)
+    assert command("--causal").exit_code == 0
+    for t in (1, 9):
+        with Image.open(tmp_path / "out" / f"f{t}.png") as picture:
+            found = np.unique(np.array(picture.convert("RGB")).reshape(-1, 3), axis=0)
+        assert found.tolist() == sorted(colours[[0, 1 if t < 6 else 2]].tolist())
+
+
+def test_scores_in_arrays_are_refined(tmp_path, monkeypatch):
+    logits = np.stack([1.0 - CLIP.rough, CLIP.rough], axis=1).astype(np.float32) * 3
+    write_clip(tmp_path, logits, ".npy")
+    monkeypatch.chdir(tmp_path)
+    assert command("--logits", "--format", "npy", "--temperature", "1.5").exit_code == 0
+    expected = np.array(list(refine_clip(CLIP.frames, logits=logits, temperature=1.5, data_range=255)))
+    assert np.array_equal(results(tmp_path / "out"), expected)
+
+
+def test_soft_masks_give_soft_results(tmp_path, monkeypatch):
+    write_clip(tmp_path, CLIP.rough * np.uint8(150) + np.uint8(50))
+    monkeypatch.chdir(tmp_path)
+    assert command("--soft").exit_code == 0
+    assert len(np.unique(results(tmp_path / "out"))) > 10
+
+
+def remove(*paths: str):
+    return lambda folder: [(folder / path).unlink() for path in paths]
+
+
+def resize(path: str):
+    return lambda folder: Image.fromarray(read(folder / path)[1:]).save(folder / path)
+
+
+def of_labels(folder):
+    Image.fromarray(CLIP.rough[4] * np.uint8(3)).save(folder / "masks" / "f4.png")
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (remove("masks/f2.png", "masks/f10.png"), r"frames without a mask in frames: 2 (f2.png, f10.png). For frames"),
+        (remove("frames/f3.png"), "masks without a frame in masks: 1 (f3.png)"),
+        (remove("frames/f3.png", "masks/f3.png"), "frames are missing between f2.png and f4.png"),
+        (resize("frames/f7.png"), "frames/f7.png has 46 × 33 pixels (width × height), but frames/f0.png has 46 × 34"),
+        (resize("masks/f7.png"), "masks/f7.png has 46 × 33 pixels"),
+        (of_labels, "f0.png is a binary mask such as 0/255, but masks/f4.png holds labels. If all hold labels, pass "
+         "their number: --num-classes."),
+        (lambda folder: shutil.copy(folder / "frames" / "f1.png", folder / "frames" / "f1.bmp"), "have the same name"),
+        (lambda folder: (folder / "frames" / "f5.png").write_bytes(b"none"), "f5.png is not an image"),
+    ],
+)  # fmt: skip
+def test_wrong_folders_are_errors_before_any_result(here, change, message):
+    change(here)
+    answer = command()
+    assert answer.exit_code == 2 and message in answer.output.replace("\\", "/"), answer.output
+    assert not (here / "out").exists()
+
+
+def test_frames_may_be_numbered_in_steps_or_not_at_all():
+    for names in (["a000_x", "a005_x", "a010_x"], ["first", "second"], ["take1", "cut3", "cut9"], ["0001"]):
+        check_gaps([Path(f"{name}.png") for name in names])
+    with pytest.raises(InputError, match=r"between 10\.png and 20\.png: other numbers rise by 5"):
+        check_gaps([Path(f"{number}.png") for number in (5, 10, 20, 25)])
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--crf", "crf.toml"], "it is not for video"),
+        (["--sigma", "2"], "it is not for video"),
+        (["--recursive"], "it is not for video"),
+        (["--preview", "p"], "it is not for video"),
+        (["--spacing", "1,1,2"], "it is not for video"),
+        (["--causal", "--frames-per-window", "8"], "it needs the frame before alone"),
+        (["--causal", "--skip-existing"], "the marginals of finished frames are not kept"),
+        (["--frame-step", "0"], "not a finite number above 0"),
+        (["--frames-per-window", "3"], "Invalid value for '--frames-per-window'"),
+    ],
+)
+def test_options_that_do_not_fit_are_errors(here, options, message):
+    (here / "crf.toml").touch()
+    answer = command(*options)
+    assert answer.exit_code == 2 and message in " ".join(answer.output.replace("│", "").split()), answer.output
+    assert not (here / "out").exists()
+
+
+@pytest.mark.parametrize("options", [["--causal"], ["--frame-step", "3"], ["--frames-per-window", "8"]])
+def test_options_of_video_need_video(here, options):
+    answer = CliRunner().invoke(app, ["refine", "frames", "masks", "-o", "out", *options])
+    assert answer.exit_code == 2 and "add --video" in " ".join(answer.output.replace("│", "").split())
+
+
+def test_settings_of_photos_and_volumes_are_errors_in_python(here):
+    for settings in (RefineSettings(explain=True), RefineSettings(tile=64), RefineSettings(confidence=0.8)):
+        with pytest.raises(InputError, match="is not for video: leave it out"):
+            refine_folder("frames", "masks", "out", settings)
+    with pytest.raises(InputError, match="expected a folder of frames and a folder of masks"):
+        refine_folder("frames/f0.png", "masks/f0.png", "out.png")
