@@ -54,7 +54,7 @@ def draw_frame(panels: Sequence[tuple[str, Bytes]], scores: Sequence[float], the
     page, ink, line = THEMES[theme]
     plt.rcParams.update({"font.size": 14, "text.color": ink, "axes.labelcolor": ink, "axes.edgecolor": ink})
     plt.rcParams.update({"xtick.color": ink, "ytick.color": ink, "axes.facecolor": page})
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.9), layout="constrained", facecolor=page, dpi=100)
+    figure, axes = plt.subplots(1, 3, figsize=(11, 4.3), layout="constrained", facecolor=page, dpi=100)
     for ax, (title, picture) in zip(axes, panels, strict=False):
         ax.imshow(picture)
         ax.set_title(title, loc="left", fontsize=18)
