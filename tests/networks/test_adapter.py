@@ -98,6 +98,14 @@ def test_the_default_normalization_is_that_of_imagenet():
 
 
 @pytest.mark.parametrize(
+    ("mean", "std"),
+    [((0, 0, 0), (255,) * 3), ((0, 0, 0), (1, 1, 1)), ((104, 117, 123), (1, 1, 1)), ((0.5,) * 3, (2,) * 3)],
+)
+def test_a_normalization_of_colours_from_0_to_255_is_taken_as_it_is(mean, std):
+    assert as_network(nn.Identity(), mean=mean, std=std).normalization == (mean, std)
+
+
+@pytest.mark.parametrize(
     ("output", "error", "message"),
     [
         (lambda x: [x], InputTypeError, "returned a list, expected a tensor of scores"),
@@ -128,6 +136,13 @@ def test_an_object_that_is_not_a_module_raises():
         ({"mean": (1, 2)}, InputTypeError, "expected three numbers"),
         ({"mean": (1, 2, float("nan"))}, InputError, "expected finite numbers"),
         ({"std": (1, 0, 1)}, InputError, "expected numbers above zero"),
+        (
+            {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)},
+            InputError,
+            r"of colours 0…255: pass mean=\(123\.675, 116\.28, 103\.53\) and std=\(58\.395, 57\.12, 57\.375\)",
+        ),
+        ({"std": (0.5, 0.5, 0.5)}, InputError, r"pass mean=\(123\.675, 116\.28, 103\.53\) and std=\(127\.5, "),
+        ({"mean": (0.5, 0.5, 0.5), "std": (1, 1, 1)}, InputError, r"mean=\(127\.5, .*std=\(255\.0, "),
     ],
 )
 def test_invalid_mean_and_std_raise(arguments, error, message):

@@ -211,6 +211,14 @@ BINARY, BROKEN = torch.nn.Conv2d(3, 1, 1), torch.nn.Conv2d(3, 4, 1)
 torch.nn.init.constant_(BROKEN.bias, torch.nan)
 
 
+class Raising(list):
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        raise ValueError("disk on fire")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -232,7 +240,14 @@ torch.nn.init.constant_(BROKEN.bias, torch.nan)
         ({"network": own_code.failing, "num_classes": 4}, r"raised OSError: weights\.bin cannot be found anywhere"),
         ({"network": "tests.support.own_code:droping", "num_classes": 4}, r"no droping; did you mean dropping\?"),
         ({"network": "tests.nowhere.code:f", "num_classes": 4}, "there is no module tests.nowhere"),
-        ({"network": own_code.dropping}, "the number of classes is unknown: pass num_classes="),
+        ({"network": own_code.dropping}, "classes is unknown, since network is a function .*: pass num_classes="),
+        (
+            {"crf": densefield.DenseCRF(5, KERNELS)},
+            "the network scores 4 classes, but the CRF has 5: .*num_classes of the CRF",
+        ),
+        ({"train": Raising()}, r"^train_000000: reading it raised ValueError: disk on fire\.$"),
+        ({"mean": (0.5,) * 3, "std": (0.5,) * 3}, r"expected those of colours 0…255: pass mean=\(127\.5, 127"),
+        ({"train": [(IMAGE, LABELS + 255)] * 6}, "train has no labelled pixel: all labels are 255.*all 6 images"),
         ({"crf": 3}, "crf is a int, expected a DenseCRF, a CRF, a list of kernels"),
         ({"freeze": ("*",)}, "freeze given without a CRF"),
         ({"network_options": {"width": 3}}, "network_options are given, but network is a module"),
@@ -251,11 +266,34 @@ def test_wrong_arguments_are_named_before_anything_is_written(tmp_path, changes,
     assert not (tmp_path / "run").exists()
 
 
-def test_masks_of_0_and_255_are_warned_of(tmp_path):
+@pytest.mark.parametrize("classes", [2, 3])
+def test_masks_of_0_and_255_are_warned_of(tmp_path, classes):
     masks = [(IMAGE, torch.where(torch.arange(30) < 9, 255, 0).expand(20, 30))] * 2
     how = {"steps": 1, "batch": 1, "workers": 0, "crop": (16, 16)}
     with pytest.warns(densefield.InputWarning, match="labels of train are only 0 and 255 in 2 images, and 255 is void"):
-        densefield.train(torch.nn.Conv2d(3, 2, 1), train=masks, val=[(IMAGE, LABELS)], run=tmp_path / "run", **how)
+        densefield.train(
+            torch.nn.Conv2d(3, classes, 1), train=masks, val=[(IMAGE, LABELS)], run=tmp_path / "run", **how
+        )
+
+
+def test_data_that_are_only_void_where_they_are_looked_at_are_warned_of(tmp_path):
+    masks = [(IMAGE, LABELS + 255)] * 9
+    masks[8] = (IMAGE, LABELS)
+    how = {"steps": 1, "batch": 1, "workers": 0, "crop": (16, 16), "val": [(IMAGE, LABELS)], "run": tmp_path / "run"}
+    with pytest.warns(densefield.InputWarning, match="labels of train are only 255 in 4 images"):
+        densefield.train(torch.nn.Conv2d(3, 2, 1), train=masks, **how)
+
+
+@pytest.mark.parametrize("crf", [None, KERNELS])
+def test_a_run_that_diverges_says_what_to_check(tmp_path, crf):
+    class Huge(torch.nn.Conv2d):
+        def forward(self, image):
+            return 1e6 * super().forward(image) - 1e6 * torch.tensor([1.0, 0]).view(2, 1, 1)
+
+    how = {"steps": 1, "batch": 1, "workers": 0, "crop": (16, 16), "run": tmp_path / "run"}
+    with pytest.raises(densefield.training.Diverged, match=r"Nothing was learnt yet: .*normalisation.*mean") as caught:
+        densefield.train(Huge(3, 2, 1), crf, train=[(IMAGE, LABELS)], val=[(IMAGE, LABELS)], **how)
+    assert ("CRF" in str(caught.value)) == (crf is not None)
 
 
 @pytest.mark.parametrize(

@@ -73,14 +73,7 @@ class AdaptedDataset:
 
     def __getitem__(self, index: int) -> Sample:
         id = self.ids[index]
-        try:
-            item = self._samples[index]
-        except DensefieldError:
-            raise
-        except Exception as error:  # code of the user
-            reason = " ".join(str(error).split()).rstrip(".")
-            raise InputError(f"{id}: reading it raised {type(error).__name__}: {reason}.") from error
-        return as_sample(item, id, len(self.classes))
+        return as_sample(_item(self._samples, index, id), id, len(self.classes))
 
 
 def as_sample(item: object, id: str, num_classes: int) -> Sample:
@@ -99,8 +92,20 @@ def as_sample(item: object, id: str, num_classes: int) -> Sample:
 
 def first_image(samples: Any, name: str) -> Sample:
     """The first sample without its labels, when the number of classes is not known yet."""
-    id = _ids(_sequence(samples, name), name)[0]
-    return Sample(colour_array(_parts(_sequence(samples, name)[0], id)[0], id), None, id)
+    items = _sequence(samples, name)
+    id = _ids(items, name)[0]
+    return Sample(colour_array(_parts(_item(items, 0, id), id)[0], id), None, id)
+
+
+def _item(samples: Any, index: int, id: str) -> object:
+    """An item of the user's dataset; what reading it raises is an InputError that names it."""
+    try:
+        return samples[index]
+    except DensefieldError:
+        raise
+    except Exception as error:  # code of the user
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"{id}: reading it raised {type(error).__name__}: {reason}.") from error
 
 
 def _parts(item: object, id: str) -> tuple[object, object]:

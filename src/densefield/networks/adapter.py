@@ -58,6 +58,7 @@ def as_network(
     )
     if min(normalization.std) <= 0:
         raise InputError(f"std is {std}, expected numbers above zero.")
+    _check_scale(normalization)
     if isinstance(multiple, bool) or not isinstance(multiple, int) or multiple < 1:
         raise InputError(f"multiple is {multiple!r}, expected an integer such as 32.")
     layers = tuple(getattr(module, "top_layers", ()) if top_layers is None else top_layers)
@@ -129,6 +130,21 @@ def _scores_in(output: object) -> Tensor:
         f"the module returned {came}, expected a tensor of scores, a dict with it as 'out', or an object with it as "
         ".logits: wrap the module in one that returns the tensor."
     )
+
+
+def _check_scale(normalization: InputNormalization) -> None:
+    """Raises if mean or std are for colours 0…1: then 0…255 would be hundreds of standard deviations."""
+    mean, std = normalization
+    fractions = 0 < max(mean) <= 1
+    if max(std) < 1 or (max(std) <= 1 and fractions):
+        in_colours = [
+            tuple(float(f"{255 * each:.6g}") for each in values) if scaled else values
+            for values, scaled in ((mean, fractions), (std, True))
+        ]
+        raise InputError(
+            f"the normalisation of the network is mean {mean} and std {std}, expected those of colours 0…255: pass "
+            f"mean={in_colours[0]} and std={in_colours[1]} if these are for colours 0…1."
+        )
 
 
 def _checked_triple(values: Triple, name: str) -> Triple:

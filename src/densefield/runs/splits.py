@@ -38,7 +38,7 @@ def build_datasets(config: Config, objects: Objects = NONE) -> tuple[Dataset, Da
                 "classes: set network.num_classes to that number."
             )
         if is_own(config.data.kind):
-            _warn_of_void(split, dataset)
+            _check_labelled(split, dataset)
     train, val = splits[config.data.train], splits[config.data.val]
     return train, evenly_spread(val, config.data.val_images or len(val))
 
@@ -149,11 +149,20 @@ def named_dataset(
         raise type(error)(f"{key}: {name} was called for {split!r}, and of what it returned, {error}") from error
 
 
-def _warn_of_void(split: str, dataset: Dataset) -> None:
-    """Warns if no label is learnt in the images that are looked at, or in masks of two classes only background."""
+def _check_labelled(split: str, dataset: Dataset) -> None:
+    """Warns if a few masks are only background and void; raises if all masks are void."""
+
+    def labels(place: int) -> set[int]:
+        return {int(label) for label in np.unique(dataset[place].labels)}  # type: ignore[arg-type]
+
     places = _evenly(len(dataset), 4)
-    found = {int(label) for place in places for label in np.unique(dataset[place].labels)}  # type: ignore[arg-type]
-    if VOID in found and found <= ({0, VOID} if len(dataset.classes) == 2 else {VOID}):
+    found = set().union(*map(labels, places))
+    if found == {VOID} and all(labels(place) == {VOID} for place in range(len(dataset))):
+        raise InputError(
+            f"{split} has no labelled pixel: all labels are {VOID}, which is void, in all {len(dataset)} images. "
+            f"Expected labels 0 to {len(dataset.classes) - 1}. If {VOID} means foreground, return mask == {VOID}."
+        )
+    if VOID in found and found <= {0, VOID}:
         only = " and ".join(map(str, sorted(found)))
         warn(
             f"the labels of {split} are only {only} in {len(places)} images, and {VOID} is void, which is not learnt. "

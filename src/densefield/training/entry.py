@@ -242,7 +242,11 @@ def _num_classes(
     if isinstance(names, Sequence) and not isinstance(names, str):
         return len(names)
     if module is None or not sources:
-        raise InputError("the number of classes is unknown: pass num_classes=.")
+        what = "network" if module is None else "data"
+        raise InputError(
+            f"the number of classes is unknown, since {what} is a function or a name, which is called later: pass "
+            "num_classes=, the number of classes that the network scores."
+        )
     return count_scores(
         Segmenter(adapt(module, NetworkConfig.model_validate(table))), first_image(sources["train"], "train")
     )

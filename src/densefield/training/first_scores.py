@@ -14,9 +14,11 @@ def check_scores(segmenter: Segmenter, sample: Sample, num_classes: int) -> None
     """Raises unless the network scores that many classes of a whole image, as it does in validation."""
     count = count_scores(segmenter, sample)
     if count != num_classes:
+        other, setting = f"num_classes is {num_classes}", "num_classes"
+        if segmenter.crf is not None:
+            other, setting = f"the CRF has {num_classes}", "num_classes of the CRF"
         raise InputError(
-            f"the network scores {count} classes, but num_classes is {num_classes}: change the network's last layer, "
-            "or num_classes."
+            f"the network scores {count} classes, but {other}: change the network's last layer, or {setting}."
         )
 
 

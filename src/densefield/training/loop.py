@@ -114,7 +114,7 @@ def run_training(config: Config, run: Path, *, resume: bool, objects: Objects = 
             written = None if checkpoint is None else at.step  # the step of the last checkpoint
             while at.step < training.steps:
                 batch = next(batches)
-                with _naming_the_step(folder, at.step + 1, at.step, written):
+                with _naming_the_step(folder, at.step + 1, at.step, written, config):
                     loss = training_step(fabric, model, optimizer, batch, training.accumulate, training.label_smoothing)
                 schedule.step()
                 at.step, at.position, images = at.step + 1, batch.position or at.position, images + training.batch
@@ -124,7 +124,7 @@ def run_training(config: Config, run: Path, *, resume: bool, objects: Objects = 
                 metrics: dict[str, float] = {}
                 better, ends = False, at.step == training.steps
                 if ends or at.step % training.validate_every == 0:
-                    with _naming_the_step(folder, at.step, at.step, written):
+                    with _naming_the_step(folder, at.step, at.step, written, config):
                         found = validate(fabric, segmenter, val_set, config)
                         metrics = {"iou": found.iou, "nll": found.nll}
                         if len(measured):
@@ -284,7 +284,7 @@ def _check(loss: float, model: Any, num_classes: int) -> None:
 
 
 @contextmanager
-def _naming_the_step(run: Path, step: int, parameters: int, written: int | None) -> Iterator[None]:
+def _naming_the_step(run: Path, step: int, parameters: int, written: int | None, config: Config) -> Iterator[None]:
     """Adds the step, the last good checkpoint and the cure to the message of Diverged.
 
     `parameters` is the step whose parameters diverged; `written` is the step of the last checkpoint.
@@ -292,15 +292,18 @@ def _naming_the_step(run: Path, step: int, parameters: int, written: int | None)
     try:
         yield
     except Diverged as error:
-        raise Diverged(f"training stopped at step {step}: {error}\n{_cure(run, parameters, written)}") from error
+        cure = _cure(run, parameters, written, config)
+        raise Diverged(f"training stopped at step {step}: {error}\n{cure}") from error
 
 
-def _cure(run: Path, parameters: int, written: int | None) -> str:
+def _cure(run: Path, parameters: int, written: int | None, config: Config) -> str:
+    crf = "the CRF's widths and weights, " if config.uses_crf else ""
+    mean = "the network's normalisation (network.mean and std), " if config.network.is_own else ""
     if parameters == 0:
-        return "Nothing was learnt yet: check the CRF's widths and weights, the data, and the initial weights."
+        return f"Nothing was learnt yet: check {crf}{mean}the data, and the initial weights."
     # The last checkpoint may hold the parameters that failed; a later step has shown that the previous one is good.
     good = run / (PREVIOUS if written == parameters else LAST)
-    cure = "Lower the learning rates, optimizer.lr_top, lr_rest or lr_crf"
+    cure = f"Lower the learning rates, optimizer.lr_top{', lr_rest or lr_crf' if crf else ' and lr_rest'}"
     if written is not None and good.exists():
         return f"The last good checkpoint is {good}. {cure}, and start a new run with training.start_from={good}."
-    return f"There is no good checkpoint yet. {cure}, and start again."
+    return f"There is no good checkpoint yet. {cure}, {'check ' + mean if mean else ''}and start again."
