@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from densefield import InputError, InputTypeError, refine
+from densefield import InputError, InputTypeError, InputWarning, refine
 from densefield.video import clip as clip_module
 from densefield.video import refine_clip
 from tests.support.moving_disc import error_share, flicker, moving_disc
@@ -132,8 +132,24 @@ def test_labels_mean_the_same_in_all_frames():
     assert binary.shape == (3, 2, 20, 40) and set(np.unique(binary.argmax(axis=1))) == {0, 1}
     alike = np.array(list(refine_clip(frames, labels=np.zeros_like(masks), num_classes=5)))
     assert alike.shape[1] == 5 and (alike[:, 0] == 1).all()
-    unknown = np.array(list(refine_clip(frames, labels=np.full_like(masks, 255), void=255, num_classes=2)))
+    with pytest.warns(InputWarning, match="4 frames in a row have no mask"):
+        unknown = np.array(list(refine_clip(frames, labels=np.full_like(masks, 255), void=255, num_classes=2)))
     assert np.allclose(unknown, 0.5)
+
+
+def test_a_reader_may_use_one_array_for_all_frames(whole):
+    class Reader:
+        def __init__(self):
+            self.buffer = np.empty_like(CLIP.frames[0])
+
+        def __len__(self):
+            return LENGTH
+
+        def __getitem__(self, index):
+            self.buffer[:] = CLIP.frames[index]
+            return self.buffer
+
+    assert np.array_equal(np.array(list(refine_clip(Reader(), labels=CLIP.rough[:LENGTH]))), whole)
 
 
 def test_options_are_passed_on(whole):
@@ -160,7 +176,10 @@ def test_options_are_passed_on(whole):
         ({"labels": CLIP.rough[:4, None]}, "has shape .1, 34, 46., expected .rows, columns."),
         ({"frames": [*CLIP.frames[:3], CLIP.frames[3, :, :30]]}, "frame 3 .from 0. has shape .34, 30, 3., but"),
         ({"frames": [], "labels": []}, "got no frames"),
-        ({"frames": np.zeros((4, *SHAPE, 5), np.uint8)}, "5 channels, expected 1 to 3"),
+        (
+            {"frames": np.zeros((4, *SHAPE, 5), np.uint8)},
+            "shape .34, 46, 5., expected 1 to 3 channels on the last axis",
+        ),
     ],
 )
 def test_wrong_input_is_an_error_before_a_result(change, message):

@@ -28,7 +28,7 @@ CLIP = moving_disc(11)
 def write_clip(folder, masks=CLIP.rough, suffix=".png"):
     """Frames f0.png to f10.png, and masks of the same names."""
     for name in ("frames", "masks"):
-        (folder / name).mkdir()
+        (folder / name).mkdir(exist_ok=True)
     for t, (frame, mask) in enumerate(zip(CLIP.frames, masks, strict=True)):
         Image.fromarray(frame).save(folder / "frames" / f"f{t}.png")
         if suffix == ".npy":
@@ -130,6 +130,70 @@ def test_colours_are_numbered_alike_in_all_frames(tmp_path, monkeypatch):
         assert found.tolist() == sorted(colours[[0, 1 if t < 6 else 2]].tolist())
 
 
+@pytest.mark.parametrize("values", [(0, 15), (0, 1), (0, 128), (0, 255), (0, 300)])
+def test_a_frame_in_which_the_object_is_missed_has_the_values_of_the_others(tmp_path, monkeypatch, values):
+    masks = np.array(values, np.uint16 if max(values) > 255 else np.uint8)[CLIP.rough]
+    masks[5] = 0
+    write_clip(tmp_path, masks)
+    monkeypatch.chdir(tmp_path)
+    assert command().exit_code == 0
+    found = results(tmp_path / "out")
+    assert set(np.unique(found)) == set(values) and (found[5] == values[1]).any()
+
+
+@pytest.mark.parametrize("foreground, unknown, options", [(1, 255, ()), (3, 255, ()), (255, 128, ("--void", "128"))])
+def test_frames_of_unknown_pixels_take_labels_from_the_frames_around_them(
+    tmp_path, monkeypatch, foreground, unknown, options
+):
+    masks = CLIP.rough * np.uint8(foreground)
+    masks[6] = unknown
+    write_clip(tmp_path, masks)
+    monkeypatch.chdir(tmp_path)
+    assert command(*options).exit_code == 0
+    found = results(tmp_path / "out")[6]
+    assert set(np.unique(found)) == {0, foreground}
+    assert ((found > 0) != CLIP.truth[6]).mean() < 0.02
+
+
+def test_unknown_pixels_of_palette_masks_are_no_label(tmp_path, monkeypatch):
+    from densefield.images.palette import voc_palette
+
+    write_clip(tmp_path, CLIP.rough * np.uint8(15))
+    for t in range(4):
+        picture = Image.fromarray(np.where(CLIP.rough[t] > 0, 255, 0).astype(np.uint8))
+        picture.putpalette(voc_palette().tobytes())
+        picture.save(tmp_path / "masks" / f"f{t}.png")
+    for t in range(4, len(CLIP.rough)):
+        picture = Image.open(tmp_path / "masks" / f"f{t}.png")
+        picture.putpalette(voc_palette().tobytes())
+        picture.save(tmp_path / "masks" / f"f{t}.png")
+    monkeypatch.chdir(tmp_path)
+    for name in (["--causal"], []):
+        assert command(*name).exit_code == 0
+        assert set(np.unique(results(tmp_path / "out"))) <= {0, 15}
+
+
+def test_a_frame_of_a_coloured_clip_may_hold_greys_alone(tmp_path, monkeypatch):
+    colours = np.array([[0, 0, 0], [250, 10, 10], [250, 250, 250]], np.uint8)
+    masks = colours[np.where(CLIP.rough > 0, np.where(np.arange(len(CLIP.rough)) == 3, 2, 1)[:, None, None], 0)]
+    write_clip(tmp_path, masks)
+    monkeypatch.chdir(tmp_path)
+    assert command().exit_code == 0
+    grey = np.where(CLIP.rough[..., None] > 0, colours[2], colours[0])
+    write_clip(tmp_path, grey)
+    answer = command()
+    assert answer.exit_code == 2 and "three channels are equal" in " ".join(answer.output.split())
+
+
+def test_errors_name_the_frame_by_its_file(tmp_path, monkeypatch):
+    logits = np.stack([1.0 - CLIP.rough, CLIP.rough], axis=1).astype(np.float32) * 3
+    logits[7, 0, 2, 2] = np.nan
+    write_clip(tmp_path, logits, ".npy")
+    monkeypatch.chdir(tmp_path)
+    answer = command("--logits", "--format", "npy")
+    assert answer.exit_code == 2 and "frame f7: " in answer.output, answer.output
+
+
 def test_scores_in_arrays_are_refined(tmp_path, monkeypatch):
     logits = np.stack([1.0 - CLIP.rough, CLIP.rough], axis=1).astype(np.float32) * 3
     write_clip(tmp_path, logits, ".npy")
@@ -166,8 +230,8 @@ def of_labels(folder):
         (remove("frames/f3.png", "masks/f3.png"), "frames are missing between f2.png and f4.png"),
         (resize("frames/f7.png"), "frames/f7.png has 46 × 33 pixels (width × height), but frames/f0.png has 46 × 34"),
         (resize("masks/f7.png"), "masks/f7.png has 46 × 33 pixels"),
-        (of_labels, "f0.png is a binary mask such as 0/255, but masks/f4.png holds labels. If all hold labels, pass "
-         "their number: --num-classes."),
+        (of_labels, "f0.png is a binary mask such as 0/255, but masks/f4.png holds other labels. If 255 is unknown, "
+         "pass --void 255; if it is a label"),
         (lambda folder: shutil.copy(folder / "frames" / "f1.png", folder / "frames" / "f1.bmp"), "have the same name"),
         (lambda folder: (folder / "frames" / "f5.png").write_bytes(b"none"), "f5.png is not an image"),
     ],
@@ -180,7 +244,8 @@ def test_wrong_folders_are_errors_before_any_result(here, change, message):
 
 
 def test_frames_may_be_numbered_in_steps_or_not_at_all():
-    for names in (["a000_x", "a005_x", "a010_x"], ["first", "second"], ["take1", "cut3", "cut9"], ["0001"]):
+    times = ["f0", "f33", "f67", "f100"]
+    for names in (["a000_x", "a005_x", "a010_x"], ["first", "second"], ["take1", "cut3", "cut9"], ["0001"], times):
         check_gaps([Path(f"{name}.png") for name in names])
     with pytest.raises(InputError, match=r"between 10\.png and 20\.png: other numbers rise by 5"):
         check_gaps([Path(f"{number}.png") for number in (5, 10, 20, 25)])

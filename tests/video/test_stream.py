@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from densefield import CRF, Custom, InputError, refine
+from densefield import CRF, Custom, InputError, InputTypeError, refine
 from densefield.video import refine_stream
 from densefield.video.held import with_held_marginals
 from tests.support.moving_disc import error_share, flicker, moving_disc
@@ -126,3 +126,30 @@ def test_labels_may_come_and_go():
 def test_wrong_input_is_an_error(pairs, options, message):
     with pytest.raises((InputError, TypeError), match=message):
         list(refine_stream(pairs, **options))
+
+
+def test_a_camera_may_use_one_array_for_all_frames():
+    def camera():
+        frame = np.empty_like(CLIP.frames[0])
+        for t in range(4):
+            frame[:] = CLIP.frames[t]
+            yield frame, CLIP.rough[t]
+
+    expected = list(refine_stream(zip(CLIP.frames[:4], CLIP.rough[:4], strict=True)))
+    assert np.array_equal(list(refine_stream(camera())), expected)
+
+
+@pytest.mark.parametrize("labels", [(1, 0), (10, 3)])  # the object has the lowest label
+def test_a_first_frame_without_a_mask_has_no_labels_to_carry_on(labels):
+    masks = np.array(labels, np.uint8)[CLIP.rough[1:6]]
+    unknown = (CLIP.frames[0], np.full_like(CLIP.rough[0], 255))
+    pairs = list(zip(CLIP.frames[1:6], masks, strict=True))
+    assert np.array_equal(list(refine_stream([unknown, *pairs], void=255))[1:], list(refine_stream(pairs, void=255)))
+
+
+@pytest.mark.parametrize("given", [None, 3])
+def test_something_else_than_pairs_is_named(given):
+    with pytest.raises(InputTypeError, match="expected an iterable of pairs"):
+        next(refine_stream(given))
+    with pytest.raises(InputTypeError, match=r"masks is a list, expected .*zip\(frames, masks\)"):
+        refine_stream(CLIP.frames, [CLIP.rough[0]])

@@ -17,6 +17,7 @@ from densefield.images.reading import SIXTEEN_BITS, count_frames, open_image
 from densefield.io.untrusted import read_array
 from densefield.labels import VOID, Void, binary_foreground, void_value
 
+Values = npt.NDArray[np.integer[Any]] | None  # of all masks of a series
 Form = Literal["indexed", "labels", "binary", "voc colours", "colours", "soft", "probabilities", "logits"]
 
 ARRAYS = (".npy", ".npz")
@@ -98,6 +99,7 @@ def read_mask(
     soft: bool = False,
     num_classes: int | None = None,
     void: Void = "auto",
+    among: npt.NDArray[np.integer] | None = None,
 ) -> Mask:
     """Read the mask in a file.
 
@@ -113,6 +115,9 @@ def read_mask(
         The number of classes; with more than two, a mask of 0 and 255 is not binary.
     void
         The value of unknown pixels; "auto" is 255, None is no value.
+    among
+        The values that occur in all masks of a series, such as the frames of a video: they decide together whether the
+        masks are binary. By default the values of this mask. Masks in colours of a series may hold greys alone.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -128,20 +133,21 @@ def read_mask(
     if path.suffix.lower() in ARRAYS:
         if soft:
             raise InputError(f"{path} is an array, but soft masks are grey pictures: leave out soft=True.")
-        return _array_mask(path, logits, num_classes, void)
+        return _array_mask(path, logits, num_classes, void, among)
     if logits:
         raise InputError(f"{path} is a picture, but logits=True expects arrays: .npy or .npz.")
-    return _picture_mask(path, soft, num_classes, void)
+    return _picture_mask(path, soft, num_classes, void, among)
 
 
-def _array_mask(path: Path, logits: bool, num_classes: int | None, void: Void) -> Mask:
+def _array_mask(path: Path, logits: bool, num_classes: int | None, void: Void, among: Values) -> Mask:
     _, array = read_array(path, partial(_only_name, path))
     if array.ndim == 2 and (array.dtype == np.bool_ or np.issubdtype(array.dtype, np.integer)):
         if logits:
             raise InputError(
                 f"{path} holds labels ({array.dtype}), but logits=True expects floating point (classes, rows, columns)."
             )
-        return _label_mask(path, array.astype(np.uint8) if array.dtype == np.bool_ else array, num_classes, void)
+        labels = array.astype(np.uint8) if array.dtype == np.bool_ else array
+        return _label_mask(path, labels, num_classes, void, among)
     if array.ndim == 2 and np.issubdtype(array.dtype, np.floating) and not logits:
         share = array.astype(np.float32)  # probability of the foreground
         array = np.stack([1 - share, share])
@@ -158,11 +164,12 @@ def _array_mask(path: Path, logits: bool, num_classes: int | None, void: Void) -
 
 
 def _label_mask(
-    path: Path, values: npt.NDArray[Any], num_classes: int | None, void: Void, sixteen_bits: bool = False
+    path: Path, values: npt.NDArray[Any], num_classes: int | None, void: Void, among: Values, sixteen_bits: bool = False
 ) -> Mask:
     """Integers as a binary mask if possible, else as labels."""
-    unknown = void_value(void, values, num_classes)
-    known = values if void == "auto" or unknown is None else values[values != unknown]
+    occurring = values if among is None else among
+    unknown = void_value(void, occurring, num_classes)
+    known = occurring if void == "auto" or unknown is None else occurring[occurring != unknown]
     highest = int(known.max(initial=0))
     if highest >= MAX_CLASSES:
         raise InputError(
@@ -173,7 +180,7 @@ def _label_mask(
     if foreground is None:
         return Mask("labels", values, void=unknown, sixteen_bits=sixteen_bits)
     binary = (values == foreground).astype(np.uint8)
-    if known.size == values.size:
+    if void == "auto" or unknown is None or not (values == unknown).any():
         return Mask("binary", binary, foreground=foreground, sixteen_bits=sixteen_bits)
     binary[values == unknown] = VOID
     return Mask("binary", binary, void=VOID, foreground=foreground, sixteen_bits=sixteen_bits)
@@ -185,7 +192,7 @@ def _only_name(path: Path, names: list[str]) -> str:
     return names[0]
 
 
-def _picture_mask(path: Path, soft: bool, num_classes: int | None, void: Void) -> Mask:
+def _picture_mask(path: Path, soft: bool, num_classes: int | None, void: Void, among: Values) -> Mask:
     picture = open_image(path)
     frames = count_frames(path)
     if frames > 1:
@@ -202,9 +209,10 @@ def _picture_mask(path: Path, soft: bool, num_classes: int | None, void: Void) -
     if picture.mode == "P":
         palette = np.array(picture.getpalette("RGB"), np.uint8).reshape(-1, 3)
         indices = np.asarray(picture)
-        return Mask("indexed", indices, palette, void_value(void, indices, num_classes))
+        unknown = void_value(void, indices if among is None else among, num_classes)
+        return Mask("indexed", indices, palette, unknown)
     if picture.mode in ("RGB", "RGBA"):
-        return _colour_mask(path, picture, num_classes, void)
+        return _colour_mask(path, picture, num_classes, void, allows_greys=among is not None)
     if picture.mode not in ("1", "L", *SIXTEEN_BITS):
         raise InputError(not_labels(path, picture))
     greys = np.asarray(picture.convert("L") if picture.mode == "1" else picture)
@@ -217,18 +225,18 @@ def _picture_mask(path: Path, soft: bool, num_classes: int | None, void: Void) -
     sixteen_bits = picture.mode in SIXTEEN_BITS
     if sixteen_bits and different.tolist() in ([0, 65535], [65535]):
         raise InputError(f"{path} has 16 bits and only the values {{0, 65535}}: save it with 8 bits, as 0 and 255.")
-    if not greys.any() and (num_classes is None or num_classes <= 2) and void != 0:
+    if among is None and not greys.any() and (num_classes is None or num_classes <= 2) and void != 0:
         return Mask("binary", greys.astype(np.uint8), sixteen_bits=sixteen_bits)  # binary masks may be empty
-    return _label_mask(path, greys, num_classes, void, sixteen_bits)
+    return _label_mask(path, greys, num_classes, void, among, sixteen_bits)
 
 
-def _colour_mask(path: Path, picture: Image.Image, num_classes: int | None, void: Void) -> Mask:
+def _colour_mask(path: Path, picture: Image.Image, num_classes: int | None, void: Void, *, allows_greys: bool) -> Mask:
     colours = np.asarray(picture.convert("RGB"))
     labels = voc_labels(colours)
     if labels is not None:
         return Mask("voc colours", labels, voc_palette(), void_value(void, labels, num_classes))
     palette, numbers = np.unique(colours.reshape(-1, 3), axis=0, return_inverse=True)
-    if len(palette) > MAX_COLOURS or (palette == palette[:, :1]).all():
+    if len(palette) > MAX_COLOURS or (not allows_greys and (palette == palette[:, :1]).all()):
         raise InputError(not_labels(path, picture))
     unknown = None if void == "auto" else void  # no colour means unknown by default
     return Mask("colours", numbers.reshape(colours.shape[:2]).astype(np.uint8), palette, unknown)

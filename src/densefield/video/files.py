@@ -11,13 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield.errors import InputError
-from densefield.images.masks import ARRAYS, MAX_COLOURS, Mask, read_mask
+from densefield.images.masks import ARRAYS, MAX_COLOURS, Mask, not_labels, read_mask
+from densefield.images.palette import voc_palette
 from densefield.images.reading import open_image, read_image
 from densefield.images.refining import RefineSettings
-from densefield.labels import VOID
+from densefield.labels import binary_foreground
 from densefield.video.options import Kind
 
 COLOURED = ("colours", "voc colours")
+NO_VALUES = np.zeros(0, np.intp)  # of a mask whose values are read as they are
 WEIGHTS = np.array([1 << 16, 1 << 8, 1])  # of r, g and b in one number
 
 
@@ -35,7 +37,7 @@ class FrameFiles:
 
 
 class MaskFiles:
-    """The masks in files, all of the same kind; colours are numbered alike in all of them.
+    """The masks in files, all of the same kind. What their values and colours mean is decided for all of them together.
 
     Parameters
     ----------
@@ -48,16 +50,24 @@ class MaskFiles:
     def __init__(self, paths: Sequence[Path], settings: RefineSettings) -> None:
         self._paths, self._settings = paths, settings
         self.written: dict[int, Mask] = {}  # how the result of a frame is written; without values
-        self._examples: dict[str, Path] = {}  # a file for binary masks, and one for labels
-        first = self._read(0)
+        first = self._read(0, NO_VALUES)
         self.size, self.kind = first.size, _kind(first)
+        self.num_classes = settings.num_classes
+        self._values: npt.NDArray[np.integer[Any]] = NO_VALUES
         self._palette = self._all_colours() if first.form in COLOURED else None
+        if self.kind == "labels" and self._palette is None:
+            self._values = self._all_values()
+            if self.num_classes is None:
+                first = self._read(0, self._values)
+                labels = self._values if first.void is None else self._values[self._values != first.void]
+                self.num_classes = 2 if first.form == "binary" else max(int(labels.max(initial=0)) + 1, 2)
 
     def __len__(self) -> int:
         return len(self._paths)
 
     def __getitem__(self, index: int) -> npt.NDArray[Any]:
-        path, mask = self._paths[index], self._read(index)
+        """Scores, or labels with -1 where unknown."""
+        path, mask = self._paths[index], self._read(index, self._values)
         if _kind(mask) != self.kind or (mask.form in COLOURED) != (self._palette is not None):
             raise InputError(
                 f"{path} is a mask of another kind ({mask.form}) than {self._paths[0]}: expected one kind for all "
@@ -65,14 +75,10 @@ class MaskFiles:
             )
         if self._palette is not None:
             mask = _in_palette(mask, self._palette)
-        self._check_form(mask, path)
         self.written[index] = replace(mask, values=np.zeros((0, 0), np.uint8))
-        void = self._settings.void
-        if mask.form == "binary" and isinstance(void, int):  # read_mask() made it 255
-            return np.where(mask.values == VOID, np.int32(void), mask.values.astype(np.int32))
-        return mask.values
+        return mask.labels() if self.kind == "labels" else mask.values
 
-    def _read(self, index: int) -> Mask:
+    def _read(self, index: int, among: npt.NDArray[np.integer[Any]] | None) -> Mask:
         settings = self._settings
         return read_mask(
             self._paths[index],
@@ -80,25 +86,36 @@ class MaskFiles:
             soft=settings.soft,
             num_classes=settings.num_classes,
             void=settings.void,
+            among=among,
         )
 
-    def _check_form(self, mask: Mask, path: Path) -> None:
-        """Raises if some masks are binary, such as 0/255, and others hold labels; empty ones are either."""
-        if mask.form not in ("binary", "labels") or not mask.values.any():
-            return
-        self._examples.setdefault(mask.form, path)
-        if len(self._examples) == 2:
+    def _all_values(self) -> npt.NDArray[np.integer[Any]]:
+        """The values of all masks; raises if some are binary and others hold labels."""
+        found, binary, labels = [NO_VALUES], None, None
+        for index, path in enumerate(self._paths):
+            mask = self._read(index, NO_VALUES)
+            if _kind(mask) != "labels":
+                continue  # __getitem__ raises the error
+            values = np.unique(mask.values)
+            found.append(values)
+            if mask.form == "labels" and len(values) > 1 and binary_foreground(values) is not None:
+                binary = binary or path
+            elif binary_foreground(values) is None and values.any():
+                labels = labels or path
+        settings = self._settings
+        if binary and labels and settings.void == "auto" and settings.num_classes is None:
             raise InputError(
-                f"{self._examples['binary']} is a binary mask such as 0/255, but {self._examples['labels']} holds "
-                "labels. If all hold labels, pass their number: num_classes=."
+                f"{binary} is a binary mask such as 0/255, but {labels} holds other labels. If 255 is unknown, pass "
+                "void=255; if it is a label, pass the number of classes: num_classes=."
             )
+        return np.unique(np.concatenate(found))
 
-    def _all_colours(self) -> npt.NDArray[np.uint8] | None:
-        """The colours (n, 3) of all masks in their order, black first; None if all are those of PASCAL VOC."""
+    def _all_colours(self) -> npt.NDArray[np.uint8]:
+        """The colours (n, 3) of all masks in their order, black first, or those of PASCAL VOC."""
         seen: set[int] = set()
         only_voc = True
         for index, path in enumerate(self._paths):
-            mask = self._read(index)
+            mask = self._read(index, NO_VALUES)
             if mask.form not in COLOURED:
                 continue  # __getitem__ raises the error
             only_voc &= mask.form == "voc colours"
@@ -106,8 +123,11 @@ class MaskFiles:
             if len(seen) > MAX_COLOURS:
                 raise InputError(f"the masks up to {path} have {len(seen)} colours, expected at most {MAX_COLOURS}.")
         if only_voc:
-            return _voc()
-        return np.array([[each >> 16, each >> 8 & 255, each & 255] for each in sorted(seen)], np.uint8)
+            return voc_palette()
+        palette = np.array([[each >> 16, each >> 8 & 255, each & 255] for each in sorted(seen)], np.uint8)
+        if (palette == palette[:, :1]).all():
+            raise InputError(not_labels(self._paths[0], open_image(self._paths[0])))
+        return palette
 
 
 def check_sizes(paths: Sequence[Path]) -> None:
@@ -129,12 +149,6 @@ def _kind(mask: Mask) -> Kind:
     if mask.form == "logits":
         return "logits"
     return "probabilities" if mask.form in ("soft", "probabilities") else "labels"
-
-
-def _voc() -> npt.NDArray[np.uint8]:
-    from densefield.images.palette import voc_palette
-
-    return voc_palette()
 
 
 def _packed(mask: Mask) -> npt.NDArray[np.int64]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +20,13 @@ from densefield.io.progress import Progress
 from densefield.io.untrusted import check_array
 from densefield.video.clip import checked_window, opened_clip, refined_windows
 from densefield.video.files import FrameFiles, MaskFiles, check_sizes
+from densefield.video.labels import UNLABELLED
 from densefield.video.options import VideoOptions
 from densefield.video.sequence import ordered_pairs
 from densefield.video.stream import Streamed, stream
 from densefield.volumes.formats import volume_kind
+
+INDEXED = re.compile(r"frame (\d+) \(from 0\)")
 
 
 @dataclass(frozen=True)
@@ -111,8 +115,8 @@ def refine_folder(
     given = MaskFiles([pair.mask for pair in pairs], settings)
     options = VideoOptions(
         given.kind,
-        settings.num_classes,
-        settings.void,
+        given.num_classes,
+        UNLABELLED if given.kind == "labels" else "auto",
         settings.roughness,
         settings.temperature,
         settings.iterations,
@@ -131,7 +135,7 @@ def refine_folder(
         images = FrameFiles([pair.image for pair in pairs], given.size)
         source = _causal(images, given, options) if causal else _windows(images, given, options, size, skipped)
         done = 0
-        for index, result in source:
+        for index, result in _naming_files(source, pairs):
             if index in skipped:
                 continue
             _write(pairs[index], result, given.written.pop(index), settings)
@@ -159,6 +163,15 @@ def _windows(
 
 def _causal(images: FrameFiles, masks: MaskFiles, options: VideoOptions) -> Iterator[tuple[int, Streamed]]:
     return enumerate(stream(((images[index], masks[index]) for index in range(len(images))), options))
+
+
+def _naming_files(source: Iterator[tuple[int, Streamed]], pairs: Sequence[Pair]) -> Iterator[tuple[int, Streamed]]:
+    """The same results; errors name the files of a frame instead of its index."""
+    try:
+        yield from source
+    except InputError as error:
+        text = INDEXED.sub(lambda match: f"frame {pairs[int(match[1])].image.stem}", str(error))
+        raise InputError(text) from None
 
 
 def _write(pair: Pair, result: Streamed, mask: Mask, settings: RefineSettings) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield.crf.arrays import as_array
-from densefield.errors import InputError
+from densefield.errors import InputError, warn
 from densefield.refinement.colour_model import ColourModel, colour_model
 from densefield.refinement.mask_edges import KNOWN, UNKNOWN, Float32, MaskEdges
 from densefield.refinement.mask_input import check_label_shape
@@ -92,6 +92,11 @@ class LabelClip:
         labels = np.stack([frame.labels for frame in frames])
         present = np.unique(labels[labels >= 0])
         if len(present) < 2:
+            if not len(present):
+                warn(
+                    f"{len(frames)} frames in a row have no mask: all labels are equally probable there. Use a larger "
+                    "window, or add a mask."
+                )
             yield from (alike(frame, present, len(self.values)) for frame in frames[kept])
             return
         group = LabelFrames(

@@ -12,7 +12,7 @@ from densefield.crf.arrays import checked_numbers, image_array
 from densefield.crf.image_range import warn_of_image
 from densefield.crf.kernels import Bilateral
 from densefield.crf.options import CRFOptions
-from densefield.errors import InputError
+from densefield.errors import InputError, InputTypeError
 from densefield.filters.threads import check_threads
 from densefield.labels import Void
 from densefield.refinement.colour_model import TYPICAL_WIDTH, image_colours
@@ -44,8 +44,13 @@ class VideoOptions:
 
     def __post_init__(self) -> None:
         """Raises if a value is wrong, or has no effect."""
+        if not isinstance(self.kind, str):
+            raise InputTypeError(
+                f"masks is a {type(self.kind).__name__}, expected {_kinds()}. Frames and masks come in pairs: "
+                "zip(frames, masks)."
+            )
         if self.kind not in get_args(Kind):
-            raise InputError(f"masks is {self.kind!r}, expected one of {', '.join(map(repr, get_args(Kind)))}.")
+            raise InputError(f"masks is {self.kind!r}, expected {_kinds()}.")
         if self.kind == "labels" and self.temperature is not None:
             raise InputError("got temperature= with labels: it is for probabilities and logits. Use roughness=.")
         if self.kind != "labels" and self.roughness is not None:
@@ -77,6 +82,10 @@ class VideoOptions:
     def step(self, shape: tuple[int, int]) -> float:
         """The length of the step from one frame to the next, in pixels, for frames (H, W)."""
         return FRAME_STEP * length_unit(shape) if self.frame_step is None else float(self.frame_step)
+
+
+def _kinds() -> str:
+    return f"one of {', '.join(map(repr, get_args(Kind)))}"
 
 
 class FrameCheck:
@@ -112,6 +121,16 @@ frames of one size. Resize it, or refine the parts before and after it separatel
         image = image_array(frame)
         if self._given is None and (image.ndim not in (2, 3) or 0 in image.shape):
             raise InputError(f"frame {index} (from 0) has shape {image.shape}, expected (rows, columns, channels).")
+        if image.ndim == 3 and image.shape[2] > 3:
+            raise InputError(
+                f"frame {index} (from 0) has shape {image.shape}, expected 1 to 3 channels on the last axis, without "
+                "alpha. If they are on the first: numpy.moveaxis(frame, 0, -1)."
+            )
+        if self._given is not None and image.shape[:2] == self._given[:2] and image.shape != self._given:
+            raise InputError(
+                f"frame {index} (from 0) has shape {image.shape}, but frames before have {self._given}: expected "
+                "equal channels. Convert all to grey, or all to colours."
+            )
         if self._given not in (None, image.shape):
             raise InputError(
                 f"frame {index} (from 0) has shape {image.shape}, but frames before have {self._given}: expected "
@@ -119,12 +138,11 @@ frames of one size. Resize it, or refine the parts before and after it separatel
             )
         data_range = self._options.crf.data_range
         channels = image_colours(image, image.shape[:2], None, data_range)
-        if channels.shape[1] > 3:
-            raise InputError(f"frame {index} (from 0) has {channels.shape[1]} channels, expected 1 to 3.")
         if self._given is None and data_range is None:
             warn_of_image(channels, channels.shape[1], (Bilateral(sigma_rgb=TYPICAL_WIDTH),))
         self._given = image.shape
-        return np.ascontiguousarray(channels if channels.dtype == np.uint8 else channels.astype(np.float32, copy=False))
+        # A copy, since frames are kept while the caller may read the next one into the same array.
+        return np.array(channels, np.uint8 if channels.dtype == np.uint8 else np.float32, order="C")
 
 
 def of_sample(channels: list[Channels], *others: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:

@@ -44,7 +44,9 @@ def ordered_pairs(pairing: Pairing) -> list[Pair]:
 
 
 def check_gaps(frames: Sequence[Path]) -> None:
-    """Raises if the numbers at the ends of names have a gap; a constant step such as 0, 5, 10, … is none.
+    """Raises if the numbers at the ends of names have a gap.
+
+    A constant step such as 0, 5, 10, … is none, nor are times in milliseconds.
 
     >>> check_gaps([Path("f1.png"), Path("f2.png"), Path("f5.png")])
     Traceback (most recent call last):
@@ -59,6 +61,8 @@ refine the parts before and after in folders of their own.
     numbers = [int(each[2]) for each in found if each is not None]
     steps = [after - before for before, after in pairwise(numbers)]
     least = min(steps, default=1)
+    if least < 1 or any(step % least for step in steps):  # names such as f1 and f01, or times in milliseconds
+        return
     for index, step in enumerate(steps):
         if step != least:
             raise InputError(

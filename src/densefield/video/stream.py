@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield.crf.label_mask import expanded
-from densefield.errors import InputError
+from densefield.errors import InputError, InputTypeError
 from densefield.labels import Void
-from densefield.refinement.mask_edges import Float32
+from densefield.refinement.mask_edges import Float32, Int32
 from densefield.video.label_clip import alike, prepared
 from densefield.video.label_frames import LabelFrames
-from densefield.video.labels import LabelNumbers, MaskFrame
+from densefield.video.labels import UNLABELLED, LabelNumbers, MaskFrame
 from densefield.video.options import SAMPLE, FrameCheck, Kind, VideoOptions
 from densefield.video.score_frames import ScoreFrame, ScoreReader, largest_leads, possible, refined_scores
 
@@ -75,6 +75,8 @@ class Streamed:
 
 def stream(pairs: Iterable[tuple[Any, Any]], options: VideoOptions) -> Iterator[Streamed]:
     """The refined frames."""
+    if not isinstance(pairs, Iterable):
+        raise InputTypeError(f"got a {type(pairs).__name__}, expected an iterable of pairs (frame, mask).")
     step: Any = (_LabelStream if options.kind == "labels" else _ScoreStream)(options)
     for index, pair in enumerate(pairs):
         if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -96,11 +98,14 @@ class _LabelStream:
         if frame.width is not None:
             self._widths.append(frame.width)
         values = self._numbers.values
-        frames, held = [frame], None
+        frames: list[MaskFrame] = [frame]
+        held: Float32 | None = None
         if self._last is not None:
             before, result = self._last
-            held = _renumbered(result, values)
-            frames = [MaskFrame(before.channels, held.argmax(axis=0).astype(np.int32), None), frame]
+            carried = _renumbered(result, values)
+            best = _best_labels(carried)
+            if (best >= 0).any():
+                frames, held = [MaskFrame(before.channels, best, None), frame], carried
         labels = np.stack([each.labels for each in frames])
         present = np.unique(labels[labels >= 0])
         if len(present) < 2:
@@ -138,6 +143,13 @@ class _ScoreStream:
         result = Streamed(np.ascontiguousarray(q), values, self._reader.num_classes)
         self._last = frame, result
         return result
+
+
+def _best_labels(q: Float32) -> Int32:
+    """(H, W): the most probable label of each pixel; -1 where all are equally probable, as before any mask."""
+    best = q.argmax(axis=0)
+    known = q.max(axis=0) > np.float32(1.001) * q.mean(axis=0)
+    return np.where(known | (len(q) == 1), best, UNLABELLED).astype(np.int32)
 
 
 def _renumbered(result: Streamed, values: npt.NDArray[np.intp]) -> Float32:
