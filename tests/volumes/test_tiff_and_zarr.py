@@ -48,10 +48,66 @@ def test_imagej_and_ome_say_how_large_a_voxel_is(tmp_path):
         resolution=(2.0, 2.0),
         metadata={"spacing": 1.5, "unit": "um"},
     )
-    assert (read_volume(imagej).spacing, read_volume(imagej).unit) == ((0.5, 0.5, 1.5), "um")
+    assert (read_volume(imagej).spacing, read_volume(imagej).unit) == ((0.5, 0.5, 1.5), "µm")
     sizes = {"PhysicalSizeX": 0.5, "PhysicalSizeY": 0.25, "PhysicalSizeZ": 2.0}
     ome = write_tiff(tmp_path / "i.ome.tif", CASE.rough, "ZYX", ome=True, metadata=sizes)
     assert read_volume(ome).spacing == (0.5, 0.25, 2.0)
+
+
+OME = {"PhysicalSizeX": 0.5, "PhysicalSizeY": 0.25, "PhysicalSizeZ": 2.0, "PhysicalSizeXUnit": "mm"}
+SIZED = {
+    "imagej": {"imagej": True, "resolution": (2.0, 4.0), "metadata": {"spacing": 2.0, "unit": "mm"}},
+    "ome": {"ome": True, "metadata": OME},
+}
+NUMBERS = {
+    "i8": [-3, 0, 70000],
+    "u8": [0, 9, 1 << 31],
+    "i4": [0, 300],
+    "i1": [-5, 9],
+    "f8": [0.5, 1 / 3],
+    "f4": [0, 0.1],
+}
+
+
+@pytest.mark.parametrize("form", SIZED)
+@pytest.mark.parametrize("stored", NUMBERS)
+@pytest.mark.parametrize("name", ["o.tif", "o.ome.tif"])
+def test_numbers_of_any_type_keep_their_values_and_the_size_of_a_voxel(tmp_path, form, stored, name):
+    like = write_tiff(tmp_path / "i.tif", CASE.rough, "ZYX", **SIZED[form])
+    values = np.resize(np.array(NUMBERS[stored], stored), CASE.rough.shape)
+    write_volume(tmp_path / name, values, like=like)
+    result = read_volume(tmp_path / name)
+    assert (result.values == values).all() and (result.spacing, result.unit) == ((0.5, 0.25, 2.0), "mm")
+    write_volume(tmp_path / name, np.stack([values, values]), like=like)
+    result = read_volume(tmp_path / name)
+    assert (result.values == values[..., None]).all() and result.spacing == (0.5, 0.25, 2.0)
+
+
+@pytest.mark.parametrize("stored", [np.uint8, np.int16, np.int32, np.float32])
+def test_a_refined_mask_of_ome_has_its_size_of_a_voxel(tmp_path, stored):
+    image = write_tiff(tmp_path / "i.ome.tif", CASE.image, "ZYX", **SIZED["ome"])
+    mask = write_tiff(tmp_path / "m.ome.tif", CASE.rough.astype(stored), "ZYX", **SIZED["ome"])
+    refine_file(image, mask, tmp_path / "o.tif")
+    result = read_volume(tmp_path / "o.tif")
+    assert (result.spacing, result.unit) == ((0.5, 0.25, 2.0), "mm")
+    assert result.values.dtype == (np.uint8 if stored == np.float32 else stored)
+
+
+def test_integers_that_no_type_of_ome_has_are_an_error(tmp_path):
+    like = write_tiff(tmp_path / "i.tif", CASE.rough, "ZYX", **SIZED["ome"])
+    with pytest.raises(InputError, match=r"o\.tif have type int64 and reach 4294967296, .* at most 32 bits"):
+        write_volume(tmp_path / "o.tif", np.full(CASE.rough.shape, 1 << 32), like=like)
+
+
+def test_colours_of_labels_are_kept_if_the_type_is_that_of_the_colours(tmp_path):
+    import tifffile
+
+    colours = np.random.default_rng(9034).integers(0, 65536, (3, 256)).astype(np.uint16)
+    like = write_tiff(tmp_path / "i.tif", CASE.rough, "ZYX", photometric="palette", colormap=colours)
+    for stored, kept in ((np.uint8, True), (np.uint16, False)):
+        write_volume(tmp_path / "o.tif", CASE.rough.astype(stored), like=like)
+        with tifffile.TiffFile(tmp_path / "o.tif") as file:
+            assert (file.pages[0].colormap is not None) == kept
 
 
 @pytest.mark.parametrize("axes, shape", [("TZYX", (2, 3, 20, 20)), ("CYX", (70, 20, 20))])
@@ -159,6 +215,43 @@ def test_a_result_replaces_an_older_one_only_when_it_is_complete(tmp_path, monke
     refine_file(image, mask, older)
     assert read_volume(older).values.any()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["i.zarr", "m.zarr", "o.zarr"]
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_a_folder_with_anything_besides_a_result_is_not_replaced(tmp_path, version):
+    image = ome_zarr(tmp_path / "i.zarr", CASE.image, "zyx", [3.0, 1.5, 1.5], version)
+    mask = zarr_array(tmp_path / "m.zarr", CASE.rough, 2 if version == "0.4" else 3)
+    for like, values in ((image, CASE.rough), (mask, CASE.rough), (image, np.stack([CASE.rough] * 3))):
+        for _ in range(2):
+            write_volume(tmp_path / "o.zarr", values, like=like)  # a result replaces an older one
+    (tmp_path / "o.zarr" / "0" / "keep.txt").write_text("precious")
+    (tmp_path / "x.zarr").mkdir()
+    (tmp_path / "x.zarr" / "keep.txt").write_text("precious")
+    (tmp_path / "f.zarr").write_text("precious")
+    messages = {
+        "o.zarr": r"such as 0/keep\.txt: it is not replaced",
+        "i.zarr": r"such as s0/\S+: it is not replaced",
+        "x.zarr": "is a folder that is not a Zarr store",
+        "f.zarr": "is a file, expected a new folder",
+    }
+    for name, message in messages.items():
+        before = sorted((tmp_path / name).rglob("*"))
+        with pytest.raises(InputError, match=message):
+            write_volume(tmp_path / name, CASE.rough, like=mask)
+        if name != "i.zarr":
+            with pytest.raises(InputError, match=message):
+                refine_file(image, mask, tmp_path / name)
+        assert sorted((tmp_path / name).rglob("*")) == before
+
+
+def test_labels_like_an_image_lack_its_display_settings(tmp_path):
+    image = ome_zarr(tmp_path / "i.zarr", CASE.image, "zyx", [3.0, 1.5, 1.5], "0.4")
+    import zarr
+
+    zarr.open_group(image, mode="r+").attrs["omero"] = {"channels": [{"window": {"start": -100, "end": 300}}]}
+    write_volume(tmp_path / "o.zarr", CASE.rough, like=image)
+    attributes = zarr.open_group(tmp_path / "o.zarr", mode="r").attrs
+    assert "multiscales" in attributes and "omero" not in attributes
 
 
 def test_groups_without_an_image_and_odd_axes_are_errors(tmp_path):

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield.errors import InputError
-from densefield.volumes.formats import check_ending, open_grid, open_writer
+from densefield.volumes.formats import check_target, open_grid, open_writer
 from densefield.volumes.grid import Array
 
+MOST_BYTES = 8  # of a number
 STORED = {"bool": "uint8", "float16": "float32"}  # types that not all formats have
 
 
@@ -86,14 +87,15 @@ def write_volume(path: Path | str, values: Array, *, like: Path | str) -> None:
     ((30, 20, 8), 'uint8', True)
     """
     grid, out = open_grid(Path(like)), Path(path)
-    check_ending(out, grid.path)
+    check_target(out, grid)
     array = np.asarray(values)
     array = array.astype(STORED.get(array.dtype.name, array.dtype), copy=False)
-    channels = None if array.shape == grid.shape else len(array)
-    if array.shape not in (grid.shape, (channels, *grid.shape)) or array.dtype.kind not in "iuf":
+    channels = array.shape[0] if array.ndim > len(grid.shape) else None
+    is_number = array.dtype.kind in "iuf" and array.dtype.itemsize <= MOST_BYTES
+    if array.shape not in (grid.shape, (channels, *grid.shape)) or not is_number:
         raise InputError(
             f"values have shape {array.shape} and type {array.dtype}, but {like} has {grid.describe()}: expected "
-            f"numbers {grid.shape}, or one such array for each class."
+            f"numbers {grid.shape} of up to 64 bits, or one such array for each class."
         )
     with open_writer(out, grid, grid, array.dtype, channels) as write:
         write(grid.whole, array)

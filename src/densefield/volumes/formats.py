@@ -18,7 +18,7 @@ from densefield.volumes.grid import Array, Box, Grid, Kind
 from densefield.volumes.orientation import oriented_like
 from densefield.volumes.tiff import open_tiff, tiff_writer
 from densefield.volumes.tiff_header import read_tiff_header
-from densefield.volumes.zarr_arrays import open_zarr, zarr_writer
+from densefield.volumes.zarr_arrays import ROOTS, check_replaceable, open_zarr, zarr_writer
 
 TIFF = (".tif", ".tiff")
 ZARR = (".zarr",)
@@ -59,8 +59,7 @@ def volume_kind(path: Path) -> Kind | None:
 
 
 def _is_zarr(path: Path) -> bool:
-    inside = ("zarr.json", ".zarray", ".zgroup")
-    return path.name.lower().endswith(ZARR) or (path.is_dir() and any((path / name).is_file() for name in inside))
+    return path.name.lower().endswith(ZARR) or (path.is_dir() and any((path / name).is_file() for name in ROOTS))
 
 
 def open_grid(path: Path, *, is_mask: bool = False, shape: tuple[int, ...] | None = None) -> Grid:
@@ -120,9 +119,18 @@ def check_ending(out: Path, like: Path) -> None:
         )
 
 
+def check_target(out: Path, like: Grid) -> None:
+    """Raises unless a path has an ending of the format of a file, and nothing else is there that would be lost."""
+    check_ending(out, like.path)
+    if like.kind == "zarr":
+        check_replaceable(out)
+    elif out.is_dir():
+        raise InputError(f"{out} is a folder, expected the name of a file: remove it, or choose another name.")
+
+
 def check_output(out: Path, image: Grid, mask: Grid) -> None:
     """Raises unless a result in the format of the mask can be written to a path."""
-    check_ending(out, mask.path)
+    check_target(out, mask)
     for path in (image.path, mask.path):
         if out.resolve() == path.resolve():
             raise InputError(f"{out} is also an input: choose another file for the result.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,11 @@ from densefield.volumes.grid import MOST_CHANNELS, Array, Box, Grid, in_memory, 
 
 PLANES = "ZQI"  # letters of tifffile for an axis of pages
 CHANNELS = "CS"
+UNITS = {"um": "µm", "micron": "µm", "microns": "µm", "\\u00B5m": "µm", "\u03bcm": "µm", "pixel": "pixels"}
+OME_SUFFIXES = (".ome.tif", ".ome.tiff")
+IMAGEJ_TYPES = tuple(map(np.dtype, (np.uint8, np.uint16, np.float32)))
+OME_TYPES = tuple(map(np.dtype, ("u1", "i1", "u2", "i2", "u4", "i4", "f4", "f8")))
+EXACT = 1 << 24  # integers up to this are exact in single precision
 
 
 def open_tiff(path: Path) -> Grid:
@@ -86,17 +91,26 @@ def _spacing(file: Any) -> tuple[tuple[float, ...], str]:
         x, y = (_length(tags.get(name)) for name in ("XResolution", "YResolution"))
         z = float(meta.get("spacing", 0))
         if x and y:
-            return (x, y, z or x), str(meta.get("unit", "pixels"))
+            unit = str(meta.get("unit", "pixels"))
+            return (x, y, z or x), UNITS.get(unit, unit)
         return (1.0, 1.0, z or 1.0), "pixels"
     if file.is_ome:
-        from xml.etree import ElementTree
-
-        for element in ElementTree.fromstring(file.ome_metadata).iter():
-            if element.tag.endswith("}Pixels"):
-                x, y, z = (float(element.get(f"PhysicalSize{axis}", 0)) for axis in "XYZ")
-                if x > 0 and y > 0:
-                    return (x, y, z or x), element.get("PhysicalSizeXUnit", "µm")
+        sizes = _ome_sizes(file)
+        x, y, z = (float(sizes.get(f"PhysicalSize{axis}", 0)) for axis in "XYZ")
+        if x > 0 and y > 0:
+            unit = sizes.get("PhysicalSizeXUnit", "µm")
+            return (x, y, z or x), UNITS.get(unit, unit)
     return (1.0, 1.0, 1.0), "pixels"
+
+
+def _ome_sizes(file: Any) -> dict[str, str]:
+    """What OME says about the size of a pixel: PhysicalSizeX, PhysicalSizeXUnit and so on."""
+    from xml.etree import ElementTree
+
+    pixels = (each for each in ElementTree.fromstring(file.ome_metadata).iter() if each.tag.endswith("}Pixels"))
+    first = next(pixels, None)
+    attributes = {} if first is None else first.attrib
+    return {name: value for name, value in attributes.items() if name.startswith("PhysicalSize")}
 
 
 def _length(tag: Any) -> float:
@@ -117,7 +131,56 @@ def _form(file: Any, axes: str) -> dict[str, Any]:
         form |= {"imagej": True, "resolution": page.resolution}
         keep = ("spacing", "unit")
         form["metadata"] = {name: value for name, value in (file.imagej_metadata or {}).items() if name in keep}
+    elif file.is_ome:
+        form |= {"ome": True, "metadata": _ome_sizes(file)}
     return form
+
+
+def _stored(values: Array, like: Grid, path: Path) -> tuple[Array, dict[str, Any]]:
+    """The values in a type that the form of a file has, and what tifffile needs to write them in it.
+
+    ImageJ has few types: numbers that none of them holds exactly are written as OME-TIFF.
+    """
+    form = dict(like.source) if isinstance(like.source, dict) else {}
+    if form.get("imagej"):
+        held = None if path.name.lower().endswith(OME_SUFFIXES) else _exact(values, IMAGEJ_TYPES)
+        if held is not None:
+            return held, form
+        for name in ("imagej", "resolution"):
+            form.pop(name)
+        unit = "pixel" if like.unit == "pixels" else like.unit
+        sizes = [(f"PhysicalSize{axis}", size) for axis, size in zip("XYZ", like.spacing, strict=False)]
+        form["metadata"] = {name: value for key, size in sizes for name, value in ((key, size), (f"{key}Unit", unit))}
+        form["ome"] = True
+    form["ome"] = form.get("ome", False) or path.name.lower().endswith(OME_SUFFIXES)
+    if not form["ome"]:
+        return values, form
+    held = _exact(values, OME_TYPES)
+    if held is None:
+        raise InputError(
+            f"the values for {path} have type {values.dtype} and reach {values.max()}, but integers of OME-TIFF have "
+            "at most 32 bits: renumber the labels."
+        )
+    return held, form
+
+
+def _exact(values: Array, types: Sequence[np.dtype[Any]]) -> Array | None:
+    """The values as they are, or in the first of these types that holds them exactly; None if none does.
+
+    >>> _exact(np.array([0, 300]), IMAGEJ_TYPES).dtype.name, _exact(np.array([0.1]), IMAGEJ_TYPES)
+    ('uint16', None)
+    """
+    if values.dtype in types:
+        return values
+    if values.dtype.kind == "f":
+        single = values.astype(np.float32)
+        return single if np.float32 in types and np.array_equal(single, values, equal_nan=True) else None
+    low, high = int(values.min()), int(values.max())
+    for dtype in types:
+        least, most = (-EXACT, EXACT) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        if least <= low and high <= most:
+            return values.astype(dtype)
+    return None
 
 
 @contextmanager
@@ -133,12 +196,10 @@ def tiff_writer(
         values[inside(box)] = part
 
     yield write
-    form = dict(like.source) if isinstance(like.source, dict) else {}
-    if dtype not in (np.uint8, np.uint16) or channels is not None:
-        form.pop("colormap", None)
-    if dtype not in (np.uint8, np.uint16, np.float32):
-        for name in ("imagej", "resolution"):
-            form.pop(name, None)
+    values, form = _stored(values, like, path)
+    is_index = values.dtype.kind == "u" and channels is None
+    if "colormap" in form and not (is_index and form["colormap"].shape[-1] == 1 << 8 * values.itemsize):
+        form.pop("colormap")
     axes = "ZYX"[-len(like.shape) :]
     if channels is not None:  # ImageJ's order is ZCYX
         values = np.moveaxis(values, 0, -3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,9 @@ from densefield.lazy import optional_module
 from densefield.volumes.grid import MOST_CHANNELS, Array, Box, Grid, Pixels, missing_values
 
 SPACE = ("z", "y", "x")
+ROOTS = ("zarr.json", ".zarray", ".zgroup")
+# The files of a store that zarr_writer() writes: an array, or a group with the array "0".
+WRITTEN = re.compile(r"(0/)?(zarr\.json|\.zarray|\.zattrs|(c[./])?\d+([./]\d+)*)|\.zgroup|\.zmetadata")
 NAMES = {"channel": "c", "time": "t", "depth": "z", "height": "y", "width": "x"}
 
 
@@ -113,6 +117,20 @@ def _axes(path: Path, names: Sequence[str], shape: tuple[int, ...]) -> set[str]:
     return used
 
 
+def check_replaceable(path: Path) -> None:
+    """Raises if a path exists and is not a Zarr array, or group of one, as `zarr_writer` writes them."""
+    if not path.exists():
+        return
+    cure = "Remove it, or choose another name for the result."
+    if not any((path / name).is_file() for name in ROOTS):
+        what = "folder that is not a Zarr store" if path.is_dir() else "file, expected a new folder"
+        raise InputError(f"{path} is a {what}: it is not replaced. {cure}")
+    for file in path.rglob("*"):
+        name = file.relative_to(path).as_posix()
+        if not file.is_dir() and not WRITTEN.fullmatch(name):
+            raise InputError(f"{path} holds more than one array, such as {name}: it is not replaced. {cure}")
+
+
 @contextmanager
 def zarr_writer(
     path: Path, like: Grid, dtype: np.dtype[Any], channels: int | None
@@ -142,7 +160,7 @@ def zarr_writer(
         else:
             group = zarr.create_group(part, zarr_format=version)
             array = group.create_array("0", **options, **named)
-            others = options["shape"] != before.shape
+            others = channels is None or options["shape"] != before.shape
             place = names.index("c") if inserted else None
             group.attrs.update(_one_level(dict(source["group"].attrs), others, place))
         kept = [name for name in names if name in SPACE or name == "c"]
@@ -182,10 +200,11 @@ def _layout(
     return order, {name: sizes[name] for name in order}, tuple(parts[name] for name in order)
 
 
-def _one_level(attributes: dict[str, Any], other_channels: bool, inserted: int | None) -> dict[str, Any]:
+def _one_level(attributes: dict[str, Any], others: bool, inserted: int | None) -> dict[str, Any]:
     """The attributes of an OME-Zarr image with its finest level alone, at the path 0.
 
-    With other channels they lack the colours of channels; `inserted` is the place of an axis of channels that is new.
+    `others` says that the result has labels or other channels, which the display settings do not describe; `inserted`
+    is the place of an axis of channels that is new.
     """
     holder = attributes.get("ome", attributes)
     image = dict(holder["multiscales"][0])
@@ -198,7 +217,7 @@ def _one_level(attributes: dict[str, Any], other_channels: bool, inserted: int |
                 transforms = part["coordinateTransformations"]
                 part["coordinateTransformations"] = [_with_axis(each, inserted) for each in transforms]
     image["datasets"] = [level]
-    changed = {name: value for name, value in holder.items() if name != "omero" or not other_channels}
+    changed = {name: value for name, value in holder.items() if name != "omero" or not others}
     changed["multiscales"] = [image]
     return {**attributes, "ome": changed} if "ome" in attributes else changed
 
