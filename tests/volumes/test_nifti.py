@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import numpy as np
 import pytest
 
@@ -28,6 +30,40 @@ def test_a_rough_mask_is_refined_and_a_true_one_kept(files, tmp_path):
     assert error_share(read_nifti(out), CASE.truth) < 0.005
     refine_file(image, write_nifti(tmp_path / "true.nii", CASE.truth), out)
     assert error_share(read_nifti(out), CASE.truth) < 0.005
+
+
+def test_values_that_no_file_can_have_are_an_error(files):
+    image, _, out = files
+    for values in (None, CASE.rough.astype(np.complex64), np.zeros(CASE.rough.shape, np.longdouble), CASE.rough[:-1]):
+        if getattr(values, "dtype", None) != np.float64:  # which longdouble is on some systems
+            with pytest.raises(InputError, match=r"values have shape .* expected numbers \(14, 48, 56\)"):
+                write_volume(out, values, like=image)
+
+
+def test_a_folder_in_place_of_the_result_is_an_error_before_anything_is_computed(files):
+    image, mask, out = files
+    out.mkdir()
+    for write in (lambda: refine_file(image, mask, out), lambda: write_volume(out, CASE.rough, like=mask)):
+        with pytest.raises(InputError, match=r"refined\.nii\.gz is a folder, expected the name of a file"):
+            write()
+
+
+def test_an_image_without_a_number_is_an_error(files, tmp_path):
+    _, mask, out = files
+    image = write_nifti(tmp_path / "nan.nii", np.full(CASE.image.shape, np.nan, np.float32))
+    with pytest.raises(InputError, match=r"nan\.nii holds NaN and infinity alone"):
+        refine_file(image, mask, out)
+
+
+def test_an_affine_of_zeros_is_an_error(files, tmp_path):
+    header = nibabel.load(files[0]).header
+    header.set_sform(None, 1)
+    content = bytearray(gzip.decompress(files[0].read_bytes()))
+    header["srow_x"] = header["srow_y"] = header["srow_z"] = 0
+    content[:348] = header.binaryblock[:348]
+    (tmp_path / "zero.nii").write_bytes(content)
+    with pytest.raises(InputError, match=r"zero\.nii has the affine .*voxels of some size"):
+        read_volume(tmp_path / "zero.nii")
 
 
 @pytest.mark.parametrize("window", [None, (-150, 250)])

@@ -59,6 +59,9 @@ def make_plan(image: Grid, mask: Grid, options: VolumeOptions, threads: int) -> 
     elif options.temperature is not None:
         raise InputError("got temperature= with a mask of labels: it is for probabilities and logits. Leave it out.")
     sample = read_sample(image, mask, scan.windows)
+    is_whole = scan.windows == (mask.whole,)
+    if is_whole and sample.image.dtype.kind == "f" and not np.isfinite(sample.image).any():
+        raise InputError(f"{image.path} holds NaN and infinity alone, expected numbers: check how it was written.")
     if options.crf is None and options.confidence is None and code is not None:
         return plan_labels(
             image,
