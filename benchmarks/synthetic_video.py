@@ -58,7 +58,7 @@ def rough_masks(truth: Array, seed: int) -> dict[str, Array]:
         "displaced": np.array([_displaced(rng, each, 3.0) for each in truth]),
         "grown": np.array([_grown(rng, each) for each in truth]),
         "blocks": np.array([_blocks(rng, each) for each in truth]),
-        "missed": np.array([_missed(rng, _displaced(rng, each, 1.5)) for each in truth]),
+        "missed": np.array([_missed(rng, _displaced(rng, each, 1.5), int(truth.max())) for each in truth]),
         "true": truth,
     }
 
@@ -104,11 +104,11 @@ def _blocks(rng: np.random.Generator, labels: Array) -> Array:
     return np.roll(coarse, -shift, (0, 1))[: labels.shape[0], : labels.shape[1]]
 
 
-def _missed(rng: np.random.Generator, labels: Array) -> Array:
+def _missed(rng: np.random.Generator, labels: Array, most: int) -> Array:
     """A part of the objects is missed, and some background is taken for an object."""
     spots = _smooth(rng, labels.shape, 9.0)
     out = np.where(spots > 1.4, 0, labels)
-    return np.where((spots < -2.2) & (labels == 0), rng.integers(1, 4), out).astype(labels.dtype)
+    return np.where((spots < -2.2) & (labels == 0), rng.integers(1, most + 1), out).astype(labels.dtype)
 
 
 def _bounced(way: Array, reach: Array) -> Array:

@@ -4,8 +4,11 @@
     python benchmarks/video.py --choose               # lengths of the step between frames, on the clips that choose
     python benchmarks/video.py --seams                # windows against the whole clip
     python benchmarks/video.py --memory               # peak memory against the length of the clip
+    python benchmarks/video.py --photos               # any of the first two on panned photos instead
 
-Clips are synthetic (benchmarks/synthetic_video.py): three textured objects that move and turn. Metrics in percent, as
+Clips are synthetic (benchmarks/synthetic_video.py): three textured objects that move and turn. Panned photos are photos
+of PASCAL VOC (benchmarks/rough_masks.py) through a window that moves, so that objects enter and leave; those of the
+train split choose. Metrics in percent, as
 means over clips: mean IoU over the classes; edge accuracy, of pixels within 4 of a true edge; flicker, the pixels per
 frame whose label changes although the true one does not.
 """
@@ -26,12 +29,14 @@ from scipy.ndimage import distance_transform_edt
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import densefield
+from benchmarks.rough_masks import filled, photos
 from benchmarks.synthetic_video import Array, Video, moving_objects, network_scores, rough_masks
 from densefield.video import refine_clip, refine_stream
 
 CHOOSING, REPORTED = (101, 102, 103), (211, 212, 213, 214)
 SPEEDS = (2.5, 5.0)  # pixels per frame, of the clips in turn
 FRAMES = 40
+PANS, WINDOW = (1, 2, 4), (200, 280)  # pixels per frame, and rows and columns, of panned photos
 NEAR = 4  # pixels: of edge accuracy
 METHODS = ("input", "frame by frame", "clip at once", "windows", "stream")
 
@@ -39,6 +44,19 @@ METHODS = ("input", "frame by frame", "clip at once", "windows", "stream")
 def clips(seeds: tuple[int, ...], frames: int) -> Iterator[tuple[int, Video]]:
     for number, seed in enumerate(seeds):
         yield seed, moving_objects(seed, frames, speed=SPEEDS[number % len(SPEEDS)])
+
+
+def panned_photos(split: str, count: int, frames: int) -> Iterator[tuple[int, Video]]:
+    """Photos through a window that moves to the right and down by 1, 2 and 4 pixels a frame in turn."""
+    for number, photo in enumerate(photos(split, count)):
+        speed = PANS[number % len(PANS)]
+        labels = np.unique(filled(photo.truth), return_inverse=True)[1].reshape(photo.truth.shape).astype(np.uint8)
+        rows = [slice(speed * t // 2, speed * t // 2 + WINDOW[0]) for t in range(frames)]
+        columns = [slice(speed * t, speed * t + WINDOW[1]) for t in range(frames)]
+        places = list(zip(rows, columns, strict=True))
+        if labels.shape[0] < rows[-1].stop or labels.shape[1] < columns[-1].stop or not labels.any():
+            continue
+        yield number, Video(np.array([photo.image[at] for at in places]), np.array([labels[at] for at in places]))
 
 
 def inputs(video: Video, seed: int) -> dict[str, tuple[str, Array]]:
@@ -79,9 +97,9 @@ def method(name: str, video: Video, what: str, masks: Array, **options: Any) -> 
     return best(refine_clip(video.frames, **given, **classes, window=window, **options))
 
 
-def table(seeds: tuple[int, ...], frames: int, methods: dict[str, Callable[..., Array]]) -> None:
+def table(videos: Iterator[tuple[int, Video]], methods: dict[str, Callable[..., Array]]) -> None:
     found: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
-    for seed, video in clips(seeds, frames):
+    for seed, video in videos:
         for kind, (what, masks) in inputs(video, seed).items():
             for name, run in methods.items():
                 score = metrics(run(video, what, masks), video.truth)
@@ -95,14 +113,14 @@ def table(seeds: tuple[int, ...], frames: int, methods: dict[str, Callable[..., 
             print(f"| {name} | {' | '.join(f'{mean:.2f}' for mean in means)} |", flush=True)
 
 
-def choose(frames: int) -> None:
+def choose(videos: Iterator[tuple[int, Video]]) -> None:
     """The step between frames in pixels."""
     methods = {
         f"{name}, step {step:g}": lambda *given, name=name, step=step: method(name, *given, frame_step=step)
         for name in ("clip at once", "stream")
-        for step in (1.5, 2, 3, 4, 6)
+        for step in (1.5, 2, 3, 4, 6, 10)
     }
-    table(CHOOSING, frames, methods)
+    table(videos, methods)
 
 
 def seams(frames: int) -> None:
@@ -172,20 +190,21 @@ def one_process(name: str, length: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--frames", type=int, default=FRAMES)
-    for flag in ("--choose", "--seams", "--memory"):
+    for flag in ("--choose", "--seams", "--memory", "--photos"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--one-process", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one_process:
         one_process(*json.loads(given.one_process))
     elif given.choose:
-        choose(given.frames)
+        choose(panned_photos("train", 12, given.frames) if given.photos else clips(CHOOSING, given.frames))
     elif given.seams:
         seams(given.frames)
     elif given.memory:
         memory()
     else:
-        table(REPORTED, given.frames, {name: lambda *each, name=name: method(name, *each) for name in METHODS})
+        videos = panned_photos("val", 18, given.frames) if given.photos else clips(REPORTED, given.frames)
+        table(videos, {name: lambda *each, name=name: method(name, *each) for name in METHODS})
 
 
 if __name__ == "__main__":

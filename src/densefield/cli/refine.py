@@ -198,7 +198,7 @@ def refine_verb(
             callback=_above_0,
             help="Number of pixels that the step from one frame of a video to the next is worth; smaller ones couple "
             "frames more strongly.",
-            show_default="2, more in frames above 375 × 500",
+            show_default="2, or 4 with --causal; more in frames above 375 × 500",
         ),
     ] = None,
     frames_per_window: Annotated[

@@ -16,7 +16,7 @@ from densefield.refinement.mask_input import check_label_shape
 from densefield.refinement.parameters import learnt, length_unit
 from densefield.video.label_frames import LabelFrames
 from densefield.video.labels import LabelNumbers, MaskFrame, displaced_frame
-from densefield.video.options import SAMPLE, FrameCheck, VideoOptions, of_sample
+from densefield.video.options import CLIP_STEP, SAMPLE, FrameCheck, VideoOptions, of_sample
 
 
 class LabelClip:
@@ -100,7 +100,7 @@ class LabelClip:
             yield from (alike(frame, present, len(self.values)) for frame in frames[kept])
             return
         group = LabelFrames(
-            frames, labels, present, len(self.values), self._options.step(self._check.shape), self._options
+            frames, labels, present, len(self.values), self._options.step(self._check.shape, CLIP_STEP), self._options
         )
         result = group.marginals(group.band(self._width, self._colours))
         yield from (result.frame(number) for number in range(len(frames))[kept])

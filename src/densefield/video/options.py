@@ -23,7 +23,7 @@ from densefield.refinement.refine import checked_temperature
 Kind = Literal["labels", "probabilities", "logits"]
 Channels = npt.NDArray[np.generic]  # (N, C)
 
-FRAME_STEP = 2.0  # units; chosen with benchmarks/video.py
+CLIP_STEP, STREAM_STEP = 2.0, 4.0  # units; chosen with benchmarks/video.py
 SAMPLE = 16  # frames that the roughness and the colours are estimated on
 MOST_SAMPLED = 1 << 23  # pixels of these frames that colours are counted at
 
@@ -79,9 +79,9 @@ class VideoOptions:
         """The number of threads."""
         return check_threads(self.threads)
 
-    def step(self, shape: tuple[int, int]) -> float:
-        """The length of the step from one frame to the next, in pixels, for frames (H, W)."""
-        return FRAME_STEP * length_unit(shape) if self.frame_step is None else float(self.frame_step)
+    def step(self, shape: tuple[int, int], default: float) -> float:
+        """The length of the step from one frame to the next, in pixels, for frames (H, W); `default` is in units."""
+        return default * length_unit(shape) if self.frame_step is None else float(self.frame_step)
 
 
 def _kinds() -> str:

@@ -20,7 +20,7 @@ from densefield.refinement.mask_edges import Float32
 from densefield.refinement.parameters import learnt
 from densefield.refinement.scores import LEAST_PROBABILITY, score_kernels
 from densefield.video.held import with_held_marginals
-from densefield.video.options import Channels, FrameCheck, VideoOptions
+from densefield.video.options import CLIP_STEP, STREAM_STEP, Channels, FrameCheck, VideoOptions
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def refined_scores(
     scores = np.stack([frame.scores for frame in frames], axis=1)
     shape = scores.shape[1:]
     channels = np.concatenate([frame.channels for frame in frames])
-    spacing = (1.0, 1.0, options.step((shape[1], shape[2])))
+    spacing = (1.0, 1.0, options.step((shape[1], shape[2]), CLIP_STEP if held is None else STREAM_STEP))
     crf = CRF(
         score_kernels(shape, spacing),
         iterations=options.crf.iterations,

@@ -17,7 +17,7 @@ from densefield.refinement.mask_edges import Float32, Int32
 from densefield.video.label_clip import alike, prepared
 from densefield.video.label_frames import LabelFrames
 from densefield.video.labels import UNLABELLED, LabelNumbers, MaskFrame
-from densefield.video.options import SAMPLE, FrameCheck, Kind, VideoOptions
+from densefield.video.options import SAMPLE, STREAM_STEP, FrameCheck, Kind, VideoOptions
 from densefield.video.score_frames import ScoreFrame, ScoreReader, largest_leads, possible, refined_scores
 
 
@@ -47,7 +47,9 @@ def refine_stream(
         What the second of each pair is: "labels", "probabilities" or "logits".
     num_classes
         The number of classes, for labels; by default the highest label so far plus one, which may grow.
-    void, roughness, temperature, iterations, frame_step, data_range, threads
+    frame_step
+        That of `refine_clip`, by default 4 in frames of up to 375 × 500 pixels.
+    void, roughness, temperature, iterations, data_range, threads
         Those of `refine_clip`.
 
     >>> def camera():
@@ -111,7 +113,7 @@ class _LabelStream:
         if len(present) < 2:
             q = alike(frame, present, len(values))
         else:
-            step = self._options.step(self._check.shape)
+            step = self._options.step(self._check.shape, STREAM_STEP)
             group = LabelFrames(frames, labels, present, len(values), step, self._options)
             width = float(np.median(self._widths)) if self._widths else None
             flat = None if held is None else held.reshape(len(values), -1)
