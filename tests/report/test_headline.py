@@ -49,6 +49,16 @@ def test_the_last_crf_is_compared_with_the_first_method(tmp_path):
     assert alone.startswith("The CRF raises mean IoU by ") and alone.endswith(" over its network alone.")
 
 
+def test_a_crf_that_was_trained_with_its_network_goes_before_later_ones(tmp_path):
+    evaluate(ScoredScenes(6), DenseCRF(2, [Spatial(2, weight=1)]), tmp_path / "joint")
+    (tmp_path / "joint" / "config.toml").write_text("[network]\nfrozen = false\n")
+    log = "step,stage,loss,iou,nll,spatial.sigma.0,spatial.sigma.1,spatial.weight\n1,2,1,,,2,2,0.5\n2,2,1,,,2,2,1\n"
+    (tmp_path / "joint" / "log.csv").write_text(log)
+    evaluate(ScoredScenes(6), DenseCRF(2, [Spatial(2, weight=0.1)]), tmp_path / "later")
+    told = text_of(headline(collect([str(tmp_path / "joint"), str(tmp_path / "later")])))
+    assert told.startswith("The CRF raises mean IoU by ") and told.endswith(" over its network alone.")
+
+
 def test_methods_on_other_images_are_not_compared(tmp_path):
     evaluate(ScoredScenes(6), None, tmp_path / "a", ["network"])
     evaluate(ScoredScenes(4), None, tmp_path / "b", ["network"])

@@ -30,16 +30,20 @@ class Headline:
 
 
 def headline(found: Findings) -> Headline:
-    """The gain of the last evaluated CRF over the first method on the same images, or what is known instead."""
+    """The gain of the last CRF that was trained with its network, or of the last one, over the first method on the same
+    images; or what is known instead.
+    """
     if not found.methods:
         return _of_training(found.trainings)
     first = found.methods[0]
-    method = next((each for each in reversed(found.methods) if each.method == "crf"), found.methods[-1])
+    crfs = {name: result.get("crf") for name, _, result in reversed(found.evaluations)}
+    last_first = [each for each in reversed(found.methods) if each.method == "crf"]
+    joint = (each for each in last_first if learnt_together(each.training, crfs.get(each.name)))
+    method = next(joint, last_first[0] if last_first else found.methods[-1])
     own = next((each for each in found.methods if (each.name, each.method) == (method.name, "network")), None)
     for other in (first, own):
         if other is not None and other is not method and same_images(method, other):
-            crf = next((result.get("crf") for name, _, result in found.evaluations if name == method.name), None)
-            return _compared(method, other, learnt_together(method.training, crf))
+            return _compared(method, other, learnt_together(method.training, crfs.get(method.name)))
     value = method.summary["mean_iou"]
     interval = _interval(value["low"], value["high"])
     number = "–" if value["value"] is None else f"{100 * value['value']:.1f}%"
