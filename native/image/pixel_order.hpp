@@ -1,5 +1,5 @@
-// The order in which an image's pixels are processed: blocks along a Z-order curve. Consecutive pixels are close in
-// both directions, so they share more vertices of a lattice than rows of pixels do.
+// The order in which the pixels of an image or a volume are processed: blocks along a Z-order curve. Consecutive pixels
+// are close in all directions, so they share more vertices of a lattice than rows of pixels do.
 #pragma once
 
 #include <algorithm>
@@ -20,15 +20,22 @@ struct Run {
 
 class PixelOrder {
  public:
-  PixelOrder(std::int64_t height, std::int64_t width)
-      : height_(height), width_(width), across_(width / block_width), left_over_(width % block_width) {
+  PixelOrder(std::int64_t depth, std::int64_t height, std::int64_t width)
+      : depth_(depth),
+        height_(height),
+        width_(width),
+        block_height_(depth > 1 ? 16 : 32),
+        block_depth_(depth > 1 ? 8 : 1),
+        across_(width / block_width),
+        left_over_(width % block_width) {
     // Whole blocks first, each of whose rows fills a tile; then the remaining columns, row by row.
-    const std::int64_t down = (height + block_height - 1) / block_height;
-    visit(0, 0, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(across_, down)))));
+    const std::int64_t down = (height + block_height_ - 1) / block_height_;
+    const std::int64_t most = std::max({across_, down, (depth + block_depth_ - 1) / block_depth_});
+    visit(0, 0, 0, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most))));
     strip_ = static_cast<std::int64_t>(rows_.size()) * block_width;
   }
 
-  std::int64_t num_pixels() const { return height_ * width_; }
+  std::int64_t num_pixels() const { return depth_ * height_ * width_; }
   std::int64_t width() const { return width_; }
 
   std::int64_t pixel(std::int64_t position) const { return run(position, num_pixels()).pixel; }
@@ -44,7 +51,7 @@ class PixelOrder {
   }
 
  private:
-  static constexpr std::int64_t block_width = kTile, block_height = 32;
+  static constexpr std::int64_t block_width = kTile;
 
   // The run from a position to the end of the row, the tile or the range.
   Run run(std::int64_t position, std::int64_t last) const {
@@ -58,19 +65,23 @@ class PixelOrder {
     return {y * width_ + across_ * block_width + beside, position, static_cast<int>(most)};
   }
 
-  // A square of `size` × `size` blocks: the upper quarters, then the lower ones.
-  void visit(std::int64_t x, std::int64_t y, std::int64_t size) {
-    if (x >= across_ || y * block_height >= height_) return;
+  // A cube of size³ blocks: its eight parts, x first.
+  void visit(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t size) {
+    const std::int64_t top = y * block_height_, front = z * block_depth_;
+    if (x >= across_ || top >= height_ || front >= depth_) return;
     if (size > 1) {
-      for (int quarter = 0; quarter < 4; ++quarter)
-        visit(x + quarter % 2 * size / 2, y + quarter / 2 * size / 2, size / 2);
+      const std::int64_t half = size / 2;
+      for (int part = 0; part < 8; ++part)
+        visit(x + part % 2 * half, y + part / 2 % 2 * half, z + part / 4 * half, half);
       return;
     }
-    for (std::int64_t row = y * block_height; row < std::min((y + 1) * block_height, height_); ++row)
-      rows_.push_back(row * width_ + x * block_width);
+    for (std::int64_t slice = front; slice < std::min(front + block_depth_, depth_); ++slice)
+      for (std::int64_t row = top; row < std::min(top + block_height_, height_); ++row)
+        rows_.push_back((slice * height_ + row) * width_ + x * block_width);
   }
 
-  std::int64_t height_, width_;
+  std::int64_t depth_, height_, width_;
+  std::int64_t block_height_, block_depth_;
   std::int64_t across_, left_over_;  // whole blocks in a row of blocks, and columns right of them
   std::int64_t strip_;               // first position of these columns
   std::vector<std::int64_t> rows_;   // first pixel of each row of each block, in order

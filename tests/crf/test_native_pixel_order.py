@@ -20,17 +20,20 @@ SIZES = [(1, 1), (1, 64), (3, 5), (32, 64), (33, 65), (70, 200), (200, 70), (96,
 ROUNDING = 4e-6
 
 
-@pytest.mark.parametrize(("height", "width"), SIZES)
-def test_an_order_has_every_pixel_once(height: int, width: int) -> None:
-    order = PixelOrder(height, width)
-    assert order.native.num_pixels == height * width
-    assert np.array_equal(np.sort(order.indices), np.arange(height * width))
-    assert np.array_equal(order.indices[order.inverse], np.arange(height * width))
+VOLUMES = [(3, 5, 2), (16, 64, 8), (17, 65, 9), (40, 150, 20), (1, 130, 300), (300, 63, 2), (20, 700, 3)]
 
 
-@pytest.mark.parametrize(("height", "width"), [(0, 0), (0, 7), (7, 0)])
-def test_an_empty_image_has_an_empty_order(height: int, width: int) -> None:
-    assert len(PixelOrder(height, width).indices) == 0
+@pytest.mark.parametrize("size", SIZES + VOLUMES)
+def test_an_order_has_every_pixel_once(size: tuple[int, ...]) -> None:
+    order, count = PixelOrder(*size), np.prod(size)
+    assert order.native.num_pixels == count
+    assert np.array_equal(np.sort(order.indices), np.arange(count))
+    assert np.array_equal(order.indices[order.inverse], np.arange(count))
+
+
+@pytest.mark.parametrize("size", [(0, 0), (0, 7), (7, 0), (7, 7, 0), (0, 7, 7), (7, 0, 7)])
+def test_an_empty_image_has_an_empty_order(size: tuple[int, ...]) -> None:
+    assert len(PixelOrder(*size).indices) == 0
 
 
 def test_blocks_follow_a_z_order_curve() -> None:
@@ -44,6 +47,15 @@ def test_blocks_follow_a_z_order_curve() -> None:
     assert [tuple(block) for block in blocks[:, 0].tolist()] == expected
 
 
+def test_blocks_of_a_volume_follow_a_z_order_curve() -> None:
+    order = PixelOrder(32, 130, 16).indices
+    z, y, x = np.unravel_index(order[: 32 * 128 * 16], (16, 32, 130))
+    assert (order[32 * 128 * 16 :] % 130 >= 128).all()
+    blocks = np.stack([z // 8, y // 16, x // 64], axis=1).reshape(-1, 64 * 16 * 8, 3)
+    assert (blocks == blocks[:, :1]).all()
+    assert blocks[:, 0].tolist() == [[k, j, i] for k in (0, 1) for j in (0, 1) for i in (0, 1)]
+
+
 def test_consecutive_pixels_are_closer_than_in_rows() -> None:
     order = PixelOrder(256, 512)
     for first in range(0, 256 * 512, 8192):
@@ -51,11 +63,11 @@ def test_consecutive_pixels_are_closer_than_in_rows() -> None:
         assert np.ptp(x) + np.ptp(y) < 256  # 16 rows: 512 + 16
 
 
-def test_small_images_volumes_and_points_have_no_order() -> None:
-    assert all(
-        pixel_order(shape) is None for shape in [(), (10**6,), (64, 64), (63, 10**5), (10**5, 63), (8, 100, 100)]
-    )
+def test_small_images_narrow_volumes_and_points_have_no_order() -> None:
+    shapes = [(), (10**6,), (64, 64), (63, 10**5), (10**5, 63), (8, 40, 50), (100, 100, 63), (8, 8, 64, 64)]
+    assert all(pixel_order(shape) is None for shape in shapes)
     assert pixel_order((128, 128)) is pixel_order((128, 128)) is not None
+    assert pixel_order((4, 64, 64)) is pixel_order((4, 64, 64)) is not None
     assert pixel_order((1 << 16, 1 << 15)) is None  # too many pixels for 32-bit indices
 
 
@@ -64,9 +76,9 @@ def test_the_order_of_a_large_image_is_not_cached() -> None:
     assert first is not None and second is not None and first is not second
 
 
-@pytest.mark.parametrize("size", [(-1, 3), (3, -1), (1 << 16, 1 << 16), (1 << 62, 4)])
+@pytest.mark.parametrize("size", [(-1, 3), (3, -1), (3, 3, -1), (1 << 16, 1 << 16), (1 << 62, 4), (1 << 12, 1 << 12, 1 << 8)])
 def test_a_size_out_of_range_raises(size: Any) -> None:
-    with pytest.raises(ValueError, match="height and width must be"):
+    with pytest.raises(ValueError, match="height, width and depth must be"):
         _core.PixelOrder(*size)
 
 
@@ -150,6 +162,18 @@ def test_a_model_gives_the_same_with_and_without_pixel_order(name: str, monkeypa
     assert np.array_equal(alone, ordered.marginals.astype(np.float32))
     if plain.energies is not None:
         assert ordered.energies == pytest.approx(plain.energies, rel=1e-8)
+
+
+def test_a_volume_gives_the_same_with_and_without_pixel_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = (9, 40, 80)
+    volume = np.random.default_rng(17).integers(0, 256, (3, 10, 20), np.uint8).repeat(3, 0).repeat(4, 1).repeat(4, 2)
+    scores, crf = random(3, *shape, seed=78), CRF([Spatial(3, weight=2), Bilateral(5, 20, weight=3)], iterations=3)
+    ordered, spaced = crf.solve(scores, volume), crf.solve(scores, volume, spacing=(1.0, 1.5, 2.0))
+    assert crf.problem(scores, volume).order is not None
+    monkeypatch.setattr(problem, "pixel_order", lambda shape: None)
+    assert np.abs(ordered.marginals - crf.solve(scores, volume).marginals).max() <= ROUNDING
+    plain = crf.solve(scores, volume, spacing=(1.0, 1.5, 2.0))
+    assert np.abs(spaced.marginals - plain.marginals).max() <= ROUNDING
 
 
 def test_features_are_in_pixel_order() -> None:

@@ -1,7 +1,8 @@
-"""The order in which native code visits the pixels of an image, and their features in that order."""
+"""The order in which native code visits the pixels of an image or a volume, and their features in that order."""
 
 from __future__ import annotations
 
+import math
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -19,22 +20,23 @@ MAX_CACHED_PIXELS = 1 << 20  # the indices of a cached order take up to 16 MB
 
 
 class PixelOrder:
-    """Pixels in blocks of 64×32 along a Z-order curve, then the columns right of the last whole block.
+    """Pixels in blocks along a Z-order curve, then the columns right of the last whole block.
 
-    Consecutive pixels of this order touch fewer vertices of a lattice than consecutive rows of the image.
+    Blocks are 64×32 pixels of an image, 64×16×8 of a volume. Consecutive pixels of this order touch fewer vertices of a
+    lattice than consecutive rows.
 
     Parameters
     ----------
-    height, width
-        Size of the image.
+    height, width, depth
+        Size of the image; of a volume if it is deeper than 1.
 
     >>> order = PixelOrder(64, 128)
     >>> order.indices[:3].tolist(), order.indices[64:66].tolist(), order.indices[64 * 32 :][:2].tolist()
     ([0, 1, 2], [128, 129], [64, 65])
     """
 
-    def __init__(self, height: int, width: int) -> None:
-        self.native = _core.PixelOrder(height, width)
+    def __init__(self, height: int, width: int, depth: int = 1) -> None:
+        self.native = _core.PixelOrder(height, width, depth)
 
     @cached_property
     def indices(self) -> Int64:
@@ -59,14 +61,18 @@ class PixelOrder:
 
 def pixel_order(shape: tuple[int, ...]) -> PixelOrder | None:
     """Return the order for a grid of this shape, or None where row-major order is as fast."""
-    if len(shape) != 2 or min(shape) < 64 or not MIN_PIXELS <= shape[0] * shape[1] < MAX_PIXELS:
+    count = math.prod(shape)
+    if len(shape) not in (2, 3) or not MIN_PIXELS <= count < MAX_PIXELS:
         return None
-    return _cached(*shape) if shape[0] * shape[1] <= MAX_CACHED_PIXELS else PixelOrder(*shape)
+    if shape[-1] < 64 or (len(shape) == 2 and shape[0] < 64):
+        return None
+    size = (*shape[-2:], *shape[:-2])
+    return _cached(*size) if count <= MAX_CACHED_PIXELS else PixelOrder(*size)
 
 
 @lru_cache(maxsize=4)
-def _cached(height: int, width: int) -> PixelOrder:
-    return PixelOrder(height, width)
+def _cached(height: int, width: int, depth: int = 1) -> PixelOrder:
+    return PixelOrder(height, width, depth)
 
 
 def write_features(
