@@ -11,11 +11,11 @@ inline constexpr int max_row = 32;  // channels are filtered in blocks of at mos
 
 inline constexpr int column = 16;  // floats of a cache line
 
-// Channels of a row in memory: up to four as they are, more rounded up to a multiple of four.
-inline constexpr int padded_row(int channels) { return channels <= 4 ? channels : (channels + 3) / 4 * 4; }
-inline constexpr int row_kinds = 11;  // rows of 1, 2, 3, 4, 8, 12, … 32
-inline constexpr int row_kind(int row) { return row <= 4 ? row - 1 : row / 4 + 2; }
-inline constexpr int row_of(int kind) { return kind < 4 ? kind + 1 : (kind - 2) * 4; }
+// Channels of a row in memory: one or two as they are, more rounded up to a multiple of four.
+inline constexpr int padded_row(int channels) { return channels <= 2 ? channels : (channels + 3) / 4 * 4; }
+inline constexpr int row_kinds = 10;  // rows of 1, 2, 4, 8, 12, … 32
+inline constexpr int row_kind(int row) { return row <= 2 ? row - 1 : row / 4 + 1; }
+inline constexpr int row_of(int kind) { return kind < 2 ? kind + 1 : (kind - 1) * 4; }
 
 // Contiguous floats of a row. Most rows of 20 would span two cache lines, which takes twice the time, so their last
 // four floats are stored separately.

@@ -37,7 +37,7 @@ inline void add_tile(const float* planes, int num_classes, int points, float* ar
   }
 }
 
-// Rows of more than four classes are padded to a multiple of four, which are moved four at a time.
+// Rows of more than two classes are padded to a multiple of four, which are moved four at a time.
 inline void to_planes(const float* all_rows, int all_classes, bool adds, float* all_planes) {
   for_columns(all_classes, [=](int before, int width) {
     const float* rows = all_rows + before * kTile;
