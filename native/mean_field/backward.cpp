@@ -37,6 +37,7 @@ class Backward {
     for (int worker = 0; worker < threads; ++worker) {
       tiles_.emplace_back(static_cast<std::size_t>(5 * tiling.plane_floats() + 2 * kTile * tiling.width));
       std::fill_n(tiles_.back().data(), tiles_.back().size(), 0.0f);  // points beyond the last are computed too
+      for (const Coupling& coupling : couplings) slot_rows_.emplace_back(coupling, tiling);
     }
   }
 
@@ -117,6 +118,11 @@ class Backward {
   }
   Corners corners(std::size_t m, std::int64_t first, int points) const {
     return Corners(couplings_[m], tiling_, kernels_, first, points);
+  }
+
+  // Rows of the unit that a worker processes.
+  SlotRows& slot_rows(const Worker& worker, std::size_t m) {
+    return slot_rows_[worker.index * couplings_.size() + m];
   }
 
   // Prefetches the planes of the next tile.
@@ -223,7 +229,7 @@ class Backward {
     const Tile at = tile(worker);
     if (t > 1) clear_chunk_sums(unit);
     for (std::size_t m = 0; m < couplings_.size(); ++m)
-      prefetch_rows(couplings_[m].filter->lattice(), tiling_, unit, sending_[m].rows());
+      slot_rows(worker, m).pick(unit, sending_[m].rows());
     for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
       const float* q = q_of(first, t - 1);
       const float* g = g_of(first);
@@ -231,7 +237,7 @@ class Backward {
       std::memset(at.h, 0, plane_bytes());
       if (any_shape_) kernels_.to_rows(g, tiling_.num_classes, at.other_rows);
       for (std::size_t m = 0; m < couplings_.size(); ++m) {
-        add_adjoint(m, unit, first, points, q, g, at);
+        add_adjoint(worker, m, unit, first, points, q, g, at);
         if (with_shape(m)) add_shape_gradients(m, first, points, q, g, at);
       }
       if (any_shape_) prefetch_next(g, first);
@@ -270,10 +276,10 @@ class Backward {
   }
 
   // h += K̂ᵀ g μ, and the gradients that follow from it.
-  void add_adjoint(std::size_t m, std::int64_t unit, std::int64_t first, int points, const float* q, const float* g,
-                   const Tile& at) {
+  void add_adjoint(const Worker& worker, std::size_t m, std::int64_t unit, std::int64_t first, int points, const float* q,
+                   const float* g, const Tile& at) {
     const Coupling& coupling = couplings_[m];
-    corners(m, first, points).slice(sending_[m].rows(), coupling.before, 1, nullptr, at.rows);
+    corners(m, first, points).slice(slot_rows(worker, m), coupling.before, 1, nullptr, at.rows);
     kernels_.to_planes(at.rows, tiling_.num_classes, false, at.one);
     double* to_mu = wanted(m).mu ? mu_[m].data() + unit * mu_count(m) : nullptr;
     const bool dots_are_mu = to_mu && coupling.is_potts() && (!coupling.own || minimises_);
@@ -328,6 +334,7 @@ class Backward {
   std::deque<std::vector<double>> mu_;
   std::deque<std::unique_ptr<ShapeFields>> shapes_;  // null if no shape needs a gradient
   std::deque<Buffer<float>> tiles_;
+  std::deque<SlotRows> slot_rows_;  // (threads, couplings)
   bool any_shape_ = false;
 };
 

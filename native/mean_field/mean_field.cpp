@@ -58,7 +58,7 @@ class GeneralUpdates final : public Updates {
     const Tile at{z, z + tiling_.plane_floats(), z + 2 * tiling_.plane_floats()};
     load_tile(kernels_, tiling_, task_.order, task_.scores, first, points, at.z);
     prefetch_planes(task_.scores, tiling_, task_.order, first + kTile);
-    if (pass > 0) receive(first, points, last_q_.of(tiling_, first), at);
+    if (pass > 0) receive(worker, first, points, last_q_.of(tiling_, first), at);
     if (pass > 0 && minimises()) {
       programs_.solve(worker, first, points, at.z, last_q_.of(tiling_, first), at.message);
       std::memcpy(at.z, at.message, tiling_.plane_floats() * sizeof(float));
@@ -88,20 +88,20 @@ class GeneralUpdates final : public Updates {
   bool minimises() const { return task_.convergent && programs_.any(); }
 
   // z += Σ_m K̂_m q μ_mᵀ, with q in `last` if needed; convergent inference keeps the diagonal of K̂
-  void receive(std::int64_t first, int points, const float* last, const Tile& at) {
+  void receive(const Worker& worker, std::int64_t first, int points, const float* last, const Tile& at) {
     bool plain = false;
     for (std::size_t m = 0; m < couplings_.size(); ++m) {
       const Coupling& coupling = couplings_[m];
       if (!is_plain(coupling)) continue;
       corners(m, first, points)
-          .slice(fields_[m].rows(), coupling.after, coupling.mu[0], plain ? at.rows : nullptr, at.rows);
+          .slice(slot_rows(worker, m), coupling.after, coupling.mu[0], plain ? at.rows : nullptr, at.rows);
       plain = true;
     }
     if (plain) kernels_.to_planes(at.rows, tiling_.num_classes, true, at.z);
     for (std::size_t m = 0; m < couplings_.size(); ++m) {
       const Coupling& coupling = couplings_[m];
       if (is_plain(coupling)) continue;
-      corners(m, first, points).slice(fields_[m].rows(), coupling.after, 1, nullptr, at.rows);
+      corners(m, first, points).slice(slot_rows(worker, m), coupling.after, 1, nullptr, at.rows);
       kernels_.to_planes(at.rows, tiling_.num_classes, false, at.message);
       if (coupling.own && !task_.convergent)
         kernels_.subtract_own(coupling.own + first, last, tiling_.num_classes, points, at.message);

@@ -46,12 +46,12 @@ class PottsUpdates final : public Updates {
     // In pixel order the hardware prefetcher does not predict the next addresses.
     const float* shown = task_.marginals ? task_.marginals : task_.log_marginals;
     if (pass == task_.iterations && task_.order && shown) prefetch_planes(shown, tiling_, task_.order, first + kTile);
-    const float* z = scores_and_messages(pass, first, points, at.rows);
+    const float* z = scores_and_messages(worker, pass, first, points, at.rows);
     if (may_be_last(pass)) show(first, points, z, at);
     if (pass == task_.iterations && !shows_changes()) return 0;
     Exponentials exponentials;
     prefetch_scores(first + 2 * kTile, 0);
-    softmax_in_rows(pass, first, points, z, at, exponentials);
+    softmax_in_rows(worker, pass, first, points, z, at, exponentials);
     const float change = store_marginals(pass, first, points, at, exponentials);
     if (pass < task_.iterations) {
       if (reduced_scores_.size() > 0) subtract_own(first, points, at.rows, exponentials);
@@ -90,10 +90,11 @@ class PottsUpdates final : public Updates {
   }
 
   // f + Σ_m K̂_m δ μ_m of all classes but the last, in `rows` or in score_rows_
-  const float* scores_and_messages(int pass, std::int64_t first, int points, float* rows) {
+  const float* scores_and_messages(const Worker& worker, int pass, std::int64_t first, int points, float* rows) {
     const float* sum = scores_of(pass, first);
     for (std::size_t m = 0; pass > 0 && m < couplings_.size(); ++m) {
-      corners(m, first, points).slice(fields_[m].rows(), couplings_[m].after, couplings_[m].mu[0], sum, rows);
+      corners(m, first, points)
+          .slice(slot_rows(worker, m), couplings_[m].after, couplings_[m].mu[0], sum, rows);
       sum = rows;
     }
     return sum;
@@ -113,14 +114,14 @@ class PottsUpdates final : public Updates {
     store_tile(kernels_, tiling_, task_.order, at.z, first, points, task_.marginals);
   }
 
-  void softmax_in_rows(int pass, std::int64_t first, int points, const float* z, const Tile& at,
+  void softmax_in_rows(const Worker& worker, int pass, std::int64_t first, int points, const float* z, const Tile& at,
                        Exponentials& exponentials) {
     std::uint8_t& out_of_range = out_of_range_[first / kTile];
     const bool starts = pass == 0 && task_.start;
     if (!starts && !out_of_range) {
       if (take_exponentials(first, points, z, at.rows, exponentials)) return;
       out_of_range = true;
-      z = scores_and_messages(pass, first, points, at.rows);
+      z = scores_and_messages(worker, pass, first, points, at.rows);
     }
     if (starts) {
       load_tile(kernels_, tiling_, task_.order, task_.start, first, points, at.z);

@@ -44,6 +44,12 @@ class Field {
   Buffer<float> rows_;
 };
 
+// First slot of a unit's chunks, and the end.
+inline std::pair<std::int64_t, std::int64_t> slots_of(const Lattice& lattice, const Tiling& tiling, std::int64_t unit) {
+  const std::int64_t chunks = tiling.unit_points / lattice.chunk_points;
+  return {lattice.chunk_slots[unit * chunks], lattice.chunk_slots[std::min((unit + 1) * chunks, lattice.chunks())]};
+}
+
 // Sums of each chunk for one lattice and all classes; `arrays` of them, for moments.
 class ChunkSums {
  public:
@@ -57,12 +63,10 @@ class ChunkSums {
 
   // Zeroes the sums of a unit's chunks.
   void clear(std::int64_t unit, int arrays) {
-    const std::int64_t per_unit = tiling_.unit_points / lattice_.chunk_points;
-    const std::int64_t first = lattice_.chunk_slots[unit * per_unit];
-    const std::int64_t last = lattice_.chunk_slots[std::min((unit + 1) * per_unit, lattice_.chunks())];
+    const auto [first, last] = slots_of(lattice_, tiling_, unit);
     for (int array = 0; array < arrays; ++array)
-      for_columns(tiling_.num_classes, [&](int before, int row) {
-        std::memset(sums(array) + before * lattice_.slots() + first * row, 0, (last - first) * row * sizeof(float));
+      for_columns(tiling_.num_classes, [&, begin = first, count = last - first](int before, int row) {
+        std::memset(sums(array) + before * lattice_.slots() + begin * row, 0, count * row * sizeof(float));
       });
   }
 
@@ -71,6 +75,45 @@ class ChunkSums {
   const Tiling& tiling_;
   std::int64_t stride_;
   Buffer<float> sums_;
+};
+
+// One worker's copy of the rows of vertices that a unit's points touch, in the order of its slots: contiguous, and found
+// without vertex_of_slot.
+class SlotRows {
+ public:
+  SlotRows(const Coupling& coupling, const Tiling& tiling) : filter_(*coupling.filter), tiling_(tiling) {
+    std::int64_t most = 0;
+    for (std::int64_t unit = 0; unit < tiling.units(); ++unit) {
+      const auto [first, last] = slots_of(filter_.lattice(), tiling, unit);
+      most = std::max(most, last - first);
+    }
+    rows_ = Buffer<float>(static_cast<std::size_t>(most * tiling.width));
+  }
+
+  // Copies from rows of all vertices.
+  void pick(std::int64_t unit, const float* rows) {
+    const Lattice& lattice = filter_.lattice();
+    const auto [first, last] = slots_of(lattice, tiling_, unit);
+    first_ = first;
+    count_ = last - first;
+    for (int block = 0; block < tiling_.blocks(); ++block)
+      filter_.kernels().pick[row_kind(tiling_.block_row(block))](
+          Columns<const float>::of(rows + block * max_row * lattice.vertices, lattice.vertices),
+          lattice.vertex_of_slot.data() + first, count_, Columns<float>::of(of_block(block), count_));
+  }
+
+  // From a chunk's first slot on.
+  Columns<const float> of_chunk(int block, std::int64_t chunk_slot) {
+    return Columns<const float>::of(of_block(block), count_).from(chunk_slot - first_, tiling_.block_row(block));
+  }
+
+ private:
+  float* of_block(int block) { return rows_.data() + block * max_row * count_; }
+
+  const LatticeFilter& filter_;
+  const Tiling& tiling_;
+  Buffer<float> rows_;
+  std::int64_t first_ = 0, count_ = 0;
 };
 
 // A tile of points and its position in one lattice.
@@ -101,10 +144,10 @@ class Corners {
         kernels_(kernels) {}
 
   // tile = base + scale · factor · S·rows; base is zero if null, and may be the tile
-  void slice(const float* rows, const float* factor, float scale, const float* base, float* tile) const {
+  void slice(SlotRows& rows, const float* factor, float scale, const float* base, float* tile) const {
     for (int block = 0; block < tiling_.blocks(); ++block)
-      kernels_.slice_tile[kind(block)](place_.chunk, place_.within, place_.points, of_vertices(block, rows),
-                                       factor + place_.first, scale,
+      kernels_.slice_tile[kind(block)](place_.chunk, place_.within, place_.points,
+                                       rows.of_chunk(block, place_.chunk_slot), factor + place_.first, scale,
                                        base ? of_tile(block, base) : Columns<const float>{}, of_tile(block, tile));
   }
 
@@ -177,22 +220,6 @@ inline void add_tile(const TileKernels& kernels, const Tiling& tiling, const Pix
   if (!order) return kernels.add(planes, tiling.num_classes, points, array + first, tiling.points);
   order->for_runs(first, first + points, [&](const Run& run) {
     kernels.add(planes + run.position - first, tiling.num_classes, run.count, array + run.pixel, tiling.points);
-  });
-}
-
-// Prefetches the rows of vertices that a unit's points touch.
-inline void prefetch_rows(const Lattice& lattice, const Tiling& tiling, std::int64_t unit, const float* rows) {
-  if (lattice.vertices * tiling.width < 1 << 17) return;  // they stay in the second-level cache
-  const std::int64_t per_unit = tiling.unit_points / lattice.chunk_points;
-  const std::int64_t first = lattice.chunk_slots[unit * per_unit];
-  const std::int64_t last = lattice.chunk_slots[std::min((unit + 1) * per_unit, lattice.chunks())];
-  for_columns(tiling.num_classes, [&](int before, int row) {
-    const float* of_column = rows + before * lattice.vertices;
-    for (std::int64_t slot = first; slot < last; ++slot) {
-      const float* at = of_column + std::int64_t{lattice.vertex_of_slot[slot]} * row;
-      DENSEFIELD_PREFETCH(at);
-      if (row > column) DENSEFIELD_PREFETCH(at + row - 1);
-    }
   });
 }
 

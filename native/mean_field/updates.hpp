@@ -50,6 +50,8 @@ class Updates {
       fields_.emplace_back(coupling, channels, 1);
       chunk_sums_.emplace_back(coupling, channels, 1);
     }
+    for (int worker = 0; worker < threads; ++worker)
+      for (const Coupling& coupling : couplings) slot_rows_.emplace_back(coupling, channels);
   }
   virtual ~Updates() = default;
 
@@ -83,6 +85,11 @@ class Updates {
     return Corners(couplings_[m], channels_, kernels_, first, points);
   }
 
+  // Rows of the unit that a worker processes.
+  SlotRows& slot_rows(const Worker& worker, std::size_t m) {
+    return slot_rows_[worker.index * couplings_.size() + m];
+  }
+
   const std::vector<Coupling>& couplings_;
   const Inference& task_;
   const TileKernels& kernels_;
@@ -98,7 +105,7 @@ class Updates {
         for (ChunkSums& local : chunk_sums_) local.clear(unit, 1);
       if (pass > 0)
         for (std::size_t m = 0; m < couplings_.size(); ++m)
-          prefetch_rows(couplings_[m].filter->lattice(), channels_, unit, fields_[m].rows());
+          slot_rows(worker, m).pick(unit, fields_[m].rows());
       for_tiles(channels_, unit, [&](std::int64_t first, int points) {
         change = larger_change(change, tile_pass(worker, pass, first, points));
       });
@@ -124,6 +131,7 @@ class Updates {
     return pass == task_.iterations || (pass > 0 && change <= task_.tolerance);
   }
 
+  std::deque<SlotRows> slot_rows_;  // (threads, couplings)
   PassQueues units_;
   std::vector<float> changes_;
   int steps_ = 0;

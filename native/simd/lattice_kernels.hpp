@@ -81,6 +81,9 @@ struct LatticeKernels {
   // rows[v] = factor · Σ local[slot] over the slots of vertices first…last-1
   void (*gather[row_kinds])(Columns<const float> local, const std::int32_t* begin, const std::int32_t* slots,
                             std::int64_t first, std::int64_t last, float factor, Columns<float> rows);
+  // out[i] = rows[vertices[i]] for i < count
+  void (*pick[row_kinds])(Columns<const float> rows, const std::int32_t* vertices, std::int64_t count,
+                          Columns<float> out);
   // rows += tap · (previous + next) along whole chains, in place
   void (*blur[row_kinds])(Columns<float> rows, const std::int32_t* chain, std::int64_t first, std::int64_t last,
                           float tap);

@@ -1,6 +1,8 @@
 // Splat, blur and slice for rows of a fixed number of channels, and the table of lattice kernels.
 #pragma once
 
+#include <bit>
+
 #include "base/compiler.hpp"
 #include "simd/exp.hpp"
 #include "simd/lattice_kernels.hpp"
@@ -29,6 +31,24 @@ inline Row<V> load_last(const float* from, int channels) {
   return Row<V>::load(row);
 }
 
+// Slots of a point's corners. The first four are loaded as one word, since narrow rows are limited by loads.
+template <int C>
+class CornerSlots {
+ public:
+  explicit CornerSlots(const std::uint16_t* ids) : ids_(ids) {
+    if constexpr (in_word) std::memcpy(&word_, ids, sizeof word_);
+  }
+  std::int64_t operator[](int k) const {
+    return in_word && k < 4 ? static_cast<std::int64_t>(word_ >> 16 * k & 0xffff) : ids_[k];
+  }
+
+ private:
+  static constexpr bool in_word = C >= 4 && std::endian::native == std::endian::little;
+
+  const std::uint16_t* ids_;
+  std::uint64_t word_ = 0;
+};
+
 // local[slot of corner k] += weight_k · row_at(p) for points first … first + points - 1 of a chunk. C is that of
 // with_corners().
 template <int V, int C, class RowAt>
@@ -39,25 +59,27 @@ inline void splat_points(const Chunk& chunk, std::int64_t first, std::int64_t po
   const float* weights = chunk.weights + first * corners;
   for (std::int64_t p = 0; p < points; ++p) {
     const Row<V> row = row_at(p);
+    const CornerSlots<C> slots(ids);
     DENSEFIELD_UNROLL
     for (int k = 0; k < corners; ++k)
-      store_row<V>(load_row<V>(local, ids[k]).plus(Factor(weights[k]), row), local, ids[k]);
+      store_row<V>(load_row<V>(local, slots[k]).plus(Factor(weights[k]), row), local, slots[k]);
     ids += corners;
     weights += corners;
   }
 }
 
-// store_at(p, Σ_k weight_k · rows[vertex of corner k]) for the same points.
-template <int V, int C, class StoreAt>
-inline void slice_points(const Chunk& chunk, std::int64_t first, std::int64_t points, Columns<const float> rows,
+// store_at(p, Σ_k weight_k · row_of(slot of corner k)) for the same points.
+template <int V, int C, class RowOf, class StoreAt>
+inline void slice_points(const Chunk& chunk, std::int64_t first, std::int64_t points, const RowOf& row_of,
                          const StoreAt& store_at) {
   const int corners = C ? C : chunk.corners;
   const std::uint16_t* ids = chunk.ids + first * corners;
   const float* weights = chunk.weights + first * corners;
   for (std::int64_t p = 0; p < points; ++p) {
     Row<V> sum = Row<V>::zero();
+    const CornerSlots<C> slots(ids);
     DENSEFIELD_UNROLL
-    for (int k = 0; k < corners; ++k) sum = sum.plus(Factor(weights[k]), load_row<V>(rows, chunk.vertices[ids[k]]));
+    for (int k = 0; k < corners; ++k) sum = sum.plus(Factor(weights[k]), row_of(slots[k]));
     store_at(p, sum);
     ids += corners;
     weights += corners;
@@ -82,8 +104,9 @@ void splat(const Chunk& chunk, const float* values, std::int64_t stride, int cha
 template <int V>
 void slice(const Chunk& chunk, Columns<const float> rows, float* out, std::int64_t stride, int channels) {
   const std::int64_t last = chunk.points - 1;
+  const auto row_of = [&](std::int64_t slot) { return load_row<V>(rows, chunk.vertices[slot]); };
   with_corners(chunk.corners, [&](auto c) {
-    slice_points<V, c()>(chunk, 0, chunk.points, rows, [&](std::int64_t p, const Row<V>& sum) {
+    slice_points<V, c()>(chunk, 0, chunk.points, row_of, [&](std::int64_t p, const Row<V>& sum) {
       if (p < last) return sum.store(out + p * stride);  // the surplus is overwritten by the next row
       float row[V];
       sum.store(row);
@@ -104,6 +127,15 @@ void gather(Columns<const float> local, const std::int32_t* begin, const std::in
       sum = sum + load_row<V>(local, slots[at]);
     }
     store_row<V>(Row<V>::zero().plus(Factor(factor), sum), rows, vertex);
+  }
+}
+
+template <int V>
+void pick(Columns<const float> rows, const std::int32_t* vertices, std::int64_t count, Columns<float> out) {
+  constexpr int ahead = 16;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (i + ahead < count) prefetch_row<V>(rows, vertices[i + ahead]);
+    store_row<V>(load_row<V>(rows, vertices[i]), out, i);
   }
 }
 
@@ -224,13 +256,14 @@ double gaussian_sum(const Real* here, int coordinates, const Real* at, const flo
 }
 
 #define DENSEFIELD_ROWS(kernel)                                           \
-  {kernel<1>,  kernel<2>,  kernel<4>,  kernel<8>,  kernel<12>, \
+  {kernel<1>,  kernel<2>,  kernel<4>,  kernel<8>,  kernel<12>,            \
    kernel<16>, kernel<20>, kernel<24>, kernel<28>, kernel<32>}
 
 inline constexpr LatticeKernels lattice_kernels{.bounds = bounds,
                                                 .embed = embed,
                                                 .splat = DENSEFIELD_ROWS(splat),
                                                 .gather = DENSEFIELD_ROWS(gather),
+                                                .pick = DENSEFIELD_ROWS(pick),
                                                 .blur = DENSEFIELD_ROWS(blur),
                                                 .slice = DENSEFIELD_ROWS(slice),
                                                 .slopes = DENSEFIELD_ROWS(slopes),

@@ -12,8 +12,9 @@ namespace densefield::DENSEFIELD_ISA {
 template <int V>
 void slice_tile(const Chunk& chunk, std::int64_t first, int points, Columns<const float> source, const float* factor,
                 float scale, Columns<const float> base, Columns<float> rows) {
+  const auto row_of = [&](std::int64_t slot) { return load_row<V>(source, slot); };
   with_corners(chunk.corners, [&](auto c) {
-    slice_points<V, c()>(chunk, first, points, source, [&](std::int64_t p, const Row<V>& sum) {
+    slice_points<V, c()>(chunk, first, points, row_of, [&](std::int64_t p, const Row<V>& sum) {
       const Row<V> before = base.head ? load_row<V>(base, p) : Row<V>::zero();
       store_row<V>(before.plus(Factor(scale * factor[p]), sum), rows, p);
     });

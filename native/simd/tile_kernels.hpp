@@ -37,7 +37,7 @@ inline void for_columns(int num_classes, const Task& task) {
 }
 
 struct TileKernels {
-  // rows[p] = base[p] + scale · factor_p · Σ_k weight_k · source[vertex_k] for points first … first + points - 1 of a
+  // rows[p] = base[p] + scale · factor_p · Σ_k weight_k · source[slot_k] for points first … first + points - 1 of a
   // chunk; base is zero if null, and may be `rows`
   void (*slice_tile[row_kinds])(const Chunk&, std::int64_t first, int points, Columns<const float> source,
                                 const float* factor, float scale, Columns<const float> base, Columns<float> rows);
