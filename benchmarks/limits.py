@@ -18,7 +18,7 @@ from filter import copiers
 from photos import photo
 
 from densefield.crf import pairwise
-from densefield.crf.features import grid_positions
+from densefield.crf.pairwise import PixelGrid
 from densefield.filters import LatticeFilter
 from densefield.filters.pixel_order import pixel_order
 from densefield.filters.threads import default_threads
@@ -43,13 +43,13 @@ def parts_of(case: str, threads: int) -> dict[str, float]:
     """Seconds of every part, over all iterations."""
     height, width, num_classes, iterations, widths, _ = CASES[case]
     image = photo("astronaut", height, width).round().astype(np.uint8)
-    order = pixel_order((height, width))
-    positions, colours = grid_positions((height, width)), image.reshape(-1, 3)
+    grid = PixelGrid((height, width), order=pixel_order((height, width)))
+    colours = {"channel": image.reshape(-1, 3)}
     near = np.array([3.0, 3.0])
     alike = np.array([widths[0]] * 2 + [widths[1]] * 3, np.float64)
     features = [
-        pairwise.scaled_features([positions], near, np.float32, threads, order),
-        pairwise.scaled_features([positions, colours], alike, np.float32, threads, order),
+        grid.features(["position"], {}, near, np.float32, threads),
+        grid.features(["position", "channel"], colours, alike, np.float32, threads),
     ]
     values = np.random.default_rng(0).random((height * width, num_classes), np.float32)
     out = np.empty_like(values)

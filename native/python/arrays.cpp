@@ -65,6 +65,40 @@ void fill_features(const Table& columns, const std::vector<float>& widths, const
     throw std::invalid_argument("columns must be uint8, float32 or float64");
 }
 
+using Line = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// out[:, columns[a]] = lines[a][i_a] for the pixels (i_0, i_1, …) of a grid, in pixel order if given.
+void fill_grid(const std::vector<Line>& lines, const std::vector<std::int64_t>& columns, const Features& out,
+               const PixelOrder* order, int threads) {
+  const auto stride = static_cast<std::int64_t>(out.shape(1));
+  require(!lines.empty() && columns.size() == lines.size(), "one column per line");
+  for (const std::int64_t column : columns) require(column >= 0 && column < stride, "out has no room for the columns");
+  std::size_t points = 1;
+  for (const Line& line : lines) points *= line.shape(0);
+  require(out.shape(0) == points, "out is for another number of points");
+  require(!order || static_cast<std::size_t>(order->num_pixels()) == points,
+          "the pixel order has another number of points");
+  check_threads(threads);
+  const std::size_t last = lines.size() - 1;
+  const auto width = static_cast<std::int64_t>(lines[last].shape(0));
+  float* const all = out.data();
+  for_points(out.shape(0), order, threads, [&](std::int64_t read, std::int64_t written, std::int64_t count) {
+    for (std::int64_t done = 0; done < count;) {
+      const std::int64_t x = (read + done) % width, here = std::min(count - done, width - x);
+      float* const to = all + (written + done) * stride;
+      std::int64_t rest = (read + done) / width;
+      for (std::size_t axis = last; axis-- > 0;) {
+        const auto size = static_cast<std::int64_t>(lines[axis].shape(0));
+        const float value = lines[axis].data()[rest % size];
+        rest /= size;
+        for (std::int64_t i = 0; i < here; ++i) to[i * stride + columns[axis]] = value;
+      }
+      for (std::int64_t i = 0; i < here; ++i) to[i * stride + columns[last]] = lines[last].data()[x + i];
+      done += here;
+    }
+  });
+}
+
 using Flat = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // 0 · x is 0 unless x is NaN or infinite; sums of these products vectorise.
@@ -168,6 +202,8 @@ void bind_arrays(nb::module_& module) {
   module.def("all_finite", &all_finite, array_arg("values"), nb::arg("threads"));
   module.def("fill_features", &fill_features, array_arg("columns"), nb::arg("widths"), array_arg("out"),
              nb::arg("offset"), nb::arg("order").none(), nb::arg("threads"));
+  module.def("fill_grid", &fill_grid, nb::arg("lines"), nb::arg("columns"), array_arg("out"), nb::arg("order").none(),
+             nb::arg("threads"));
 }
 
 }  // namespace densefield

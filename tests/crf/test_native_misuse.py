@@ -102,12 +102,23 @@ def fill_features(**changes: Any) -> Any:
     return _core.fill_features(**{**arguments, **changes})
 
 
+def fill_grid(**changes: Any) -> Any:
+    arguments: dict[str, Any] = {
+        "lines": [zeros(POINTS // 5), zeros(5)],
+        "columns": [2, 0],
+        "out": zeros(POINTS, 3),
+        "order": None,
+        "threads": 2,
+    }
+    return _core.fill_grid(**{**arguments, **changes})
+
+
 def other_points() -> Any:
     ones = np.ones(50, np.float32)
     return coupling(lattice=LatticeFilter(FEATURES[:50]).native, before=ones, after=ones)
 
 
-@pytest.mark.parametrize("call", [mean_field, back_track, fill_features])
+@pytest.mark.parametrize("call", [mean_field, back_track, fill_features, fill_grid])
 def test_valid_arguments_are_accepted(call: Callable[[], Any]) -> None:
     assert call() == (STEPS if call is mean_field else None)
 
@@ -277,6 +288,28 @@ def test_fill_features_with_invalid_arguments_raises(
 ) -> None:
     with pytest.raises(error, match=re.escape(message)):
         fill_features(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes, error, message",
+    [
+        ({"lines": None}, *WRONG_TYPE),
+        ({"lines": [zeros(POINTS // 5, 1), zeros(5)]}, *WRONG_TYPE),
+        ({"lines": [], "columns": []}, ValueError, "one column per line"),
+        ({"lines": [zeros(POINTS // 5), zeros(6)]}, ValueError, "out is for another number of points"),
+        ({"lines": [zeros(0), zeros(5)]}, ValueError, "out is for another number of points"),
+        ({"columns": [1]}, ValueError, "one column per line"),
+        ({"columns": [0, 3]}, ValueError, "out has no room for the columns"),
+        ({"columns": [-1, 0]}, ValueError, "out has no room for the columns"),
+        ({"out": zeros(POINTS * 3)}, *WRONG_TYPE),
+        ({"out": read_only(POINTS, 3)}, *WRONG_TYPE),
+        ({"order": _core.PixelOrder(1, POINTS + 1)}, ValueError, "the pixel order has another number of points"),
+        ({"threads": 0}, ValueError, "threads must be 1 to 1024"),
+    ],
+)
+def test_fill_grid_with_invalid_arguments_raises(changes: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        fill_grid(**changes)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from densefield import CRF, Bilateral, Custom, Spatial, _core, refine
 from densefield.crf import problem
 from densefield.crf.features import grid_positions
 from densefield.crf.native import native_mean_field
-from densefield.crf.pairwise import scaled_features
+from densefield.crf.options import AxisOrder
+from densefield.crf.pairwise import PixelGrid, scaled_features
 from densefield.filters.pixel_order import PixelOrder, pixel_order
 from tests.support.random_terms import Array, bind_random, random
 
@@ -23,7 +24,7 @@ ROUNDING = 4e-6
 VOLUMES = [(3, 5, 2), (16, 64, 8), (17, 65, 9), (40, 150, 20), (1, 130, 300), (300, 63, 2), (20, 700, 3)]
 
 
-@pytest.mark.parametrize("size", SIZES + VOLUMES)
+@pytest.mark.parametrize("size", [*SIZES, *VOLUMES])
 def test_an_order_has_every_pixel_once(size: tuple[int, ...]) -> None:
     order, count = PixelOrder(*size), np.prod(size)
     assert order.native.num_pixels == count
@@ -76,7 +77,9 @@ def test_the_order_of_a_large_image_is_not_cached() -> None:
     assert first is not None and second is not None and first is not second
 
 
-@pytest.mark.parametrize("size", [(-1, 3), (3, -1), (3, 3, -1), (1 << 16, 1 << 16), (1 << 62, 4), (1 << 12, 1 << 12, 1 << 8)])
+@pytest.mark.parametrize(
+    "size", [(-1, 3), (3, -1), (3, 3, -1), (1 << 16, 1 << 16), (1 << 62, 4), (1 << 12, 1 << 12, 1 << 8)]
+)
 def test_a_size_out_of_range_raises(size: Any) -> None:
     with pytest.raises(ValueError, match="height, width and depth must be"):
         _core.PixelOrder(*size)
@@ -176,13 +179,27 @@ def test_a_volume_gives_the_same_with_and_without_pixel_order(monkeypatch: pytes
     assert np.abs(spaced.marginals - plain.marginals).max() <= ROUNDING
 
 
-def test_features_are_in_pixel_order() -> None:
-    positions, channels = grid_positions((HEIGHT, WIDTH)), IMAGE.reshape(-1, 3)
-    order = PixelOrder(HEIGHT, WIDTH)
+@pytest.mark.parametrize("shape", [(HEIGHT, WIDTH), (9, 40, 80), (500,), (1, 1)])
+@pytest.mark.parametrize(("spacing", "axis_order"), [(None, "xy"), (None, "yx"), ((0.7, 1.3, 2.9), "xy")])
+def test_features_are_positions_and_channels_over_widths_in_pixel_order(
+    shape: tuple[int, ...], spacing: tuple[float, ...] | None, axis_order: AxisOrder
+) -> None:
+    axes, count = len(shape), int(np.prod(shape))
+    steps = None if spacing is None else spacing[:axes]
+    channels = np.random.default_rng(9).integers(0, 256, (count, 3), np.uint8)
+    grid = PixelGrid(shape, steps, axis_order, pixel_order(shape))
+    widths = np.array([*(60.0, 50, 40)[:axes], 10, 11, 12])
+    found = grid.features(["position", "channel"], {"channel": channels}, widths, np.float32, 2)
+    columns = np.concatenate([grid_positions(shape, steps, axis_order), channels], axis=1).astype(np.float32)
+    assert found.dtype == np.float32
+    assert np.array_equal(found, grid._ordered(columns / widths.astype(np.float32)))
+
+
+def test_whitened_features_are_in_pixel_order() -> None:
+    positions, order = grid_positions((HEIGHT, WIDTH)), PixelOrder(HEIGHT, WIDTH)
     whitening = Spatial(covariance=[[9.0, 2.0], [2.0, 5.0]]).shape({"position": 2})
-    for parts, shape in (([positions, channels], np.array([60.0, 60, 10, 10, 10])), ([positions], whitening)):
-        plain = scaled_features(parts, shape, np.float32, 2)
-        assert np.array_equal(scaled_features(parts, shape, np.float32, 2, order), plain[order.indices])
+    plain = scaled_features([positions], whitening, np.float32)
+    assert np.array_equal(scaled_features([positions], whitening, np.float32, order), plain[order.indices])
 
 
 def test_labels_keep_their_positions() -> None:

@@ -26,14 +26,25 @@ def grid_positions(shape: Sequence[int], spacing: Sequence[float] | None = None,
     >>> grid_positions((2, 3)).tolist()
     [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
     """
-    steps = checked_spacing(spacing, len(shape))
     # Integers are exact in single precision, multiples of a spacing are not.
     positions = np.empty((*shape, len(shape)), np.float32 if spacing is None else np.float64)
-    for axis, count in enumerate(reversed(tuple(shape))):
-        line = np.arange(count) * steps[axis]
-        column = axis if axis_order == "xy" else len(shape) - 1 - axis
+    for axis, (line, column) in enumerate(reversed(grid_lines(shape, spacing, axis_order))):
         positions[..., column] = line.reshape(-1, *[1] * axis)
     return positions.reshape(-1, len(shape))
+
+
+def grid_lines(
+    shape: Sequence[int], spacing: Sequence[float] | None = None, axis_order: AxisOrder = "xy"
+) -> list[tuple[Array, int]]:
+    """Positions along each axis of the array, and their column in grid_positions().
+
+    >>> [(line.tolist(), column) for line, column in grid_lines((2, 3))]
+    [([0.0, 1.0], 1), ([0.0, 1.0, 2.0], 0)]
+    """
+    axes = len(shape)
+    steps = checked_spacing(spacing, axes)[::-1]
+    columns = range(axes) if axis_order == "yx" else range(axes)[::-1]
+    return [(np.arange(count) * step, column) for count, step, column in zip(shape, steps, columns, strict=True)]
 
 
 def checked_spacing(spacing: Sequence[float] | None, axes: int) -> tuple[float, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections import OrderedDict
@@ -13,13 +14,14 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from densefield import _core
 from densefield.crf.compatibility import mix
-from densefield.crf.features import grid_positions
+from densefield.crf.features import grid_lines, grid_positions
 from densefield.crf.kernels import Normalization
 from densefield.crf.options import AxisOrder, CRFOptions
 from densefield.filters.exact import ExactFilter
 from densefield.filters.lattice import LatticeFilter
-from densefield.filters.pixel_order import PixelOrder, write_features
+from densefield.filters.pixel_order import PixelOrder, write_features, write_grid
 from densefield.filters.threads import call_on_release
 
 A = TypeVar("A")  # numpy.ndarray or torch.Tensor
@@ -167,8 +169,21 @@ class PixelGrid:
         threads: int,
     ) -> Array:
         """What bind() filters by: the named parts over the widths, (N, d), in the order of the filters."""
-        columns = [self.positions if name == "position" else parts[name] for name in names]
-        return scaled_features(columns, shape, dtype, threads, self.order)
+        if dtype != np.float32 or shape.ndim != 1:
+            columns = [self.positions if name == "position" else parts[name] for name in names]
+            return scaled_features(columns, shape, dtype, self.order)
+        features = _core.new_array(math.prod(self.shape), len(shape))
+        first = 0
+        for name in names:
+            last = first + (len(self.shape) if name == "position" else parts[name].shape[1])
+            if name == "position":
+                lines = grid_lines(self.shape, self.spacing, self.axis_order)
+                places = [first + column for _, column in lines]
+                write_grid([line for line, _ in lines], shape[places].tolist(), places, features, self.order, threads)
+            else:
+                write_features(parts[name], shape[first:last].tolist(), features, first, self.order, threads)
+            first = last
+        return features
 
     def bind(
         self,
@@ -210,24 +225,13 @@ def scaled_features(
     parts: Sequence[Array],  # (N, d) each, in the order of the array
     shape: npt.NDArray[np.float64],  # widths (d,), or W (d, d)
     dtype: npt.DTypeLike,
-    threads: int,
     order: PixelOrder | None = None,
 ) -> Array:
-    """p/σ or W p of all parts side by side, (N, d), in the given pixel order.
+    """p/σ or W p of all parts side by side, (N, d), in the given pixel order, rounded from double precision.
 
-    Products with W are rounded from double precision.
-
-    >>> scaled_features([np.array([[2.0], [4.0]])], np.array([2.0]), np.float64, threads=1).tolist()
+    >>> scaled_features([np.array([[2.0], [4.0]])], np.array([2.0]), np.float64).tolist()
     [[1.0], [2.0]]
     """
-    if dtype == np.float32 and shape.ndim == 1:
-        features = np.empty((len(parts[0]), len(shape)), np.float32)
-        first = 0
-        for part in parts:
-            last = first + part.shape[1]
-            write_features(part, shape[first:last].tolist(), features, first, order, threads)
-            first = last
-        return features
     columns = np.concatenate([np.asarray(part, np.float64) for part in parts], axis=1)
     with np.errstate(over="ignore", invalid="ignore"):  # the filter refuses what is not finite
         scaled: Array = (columns / shape if shape.ndim == 1 else columns @ shape.T).astype(dtype)

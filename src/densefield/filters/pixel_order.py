@@ -88,3 +88,17 @@ def write_features(
     if any(stride % known.itemsize for stride in known.strides):  # a field of packed records
         known = known.copy()
     _core.fill_features(known, widths, out, offset, None if order is None else order.native, threads)
+
+
+def write_grid(
+    lines: list[npt.NDArray[np.floating]],  # positions along each axis of the array
+    widths: list[float],  # of each axis
+    columns: list[int],  # of `out`, for each axis
+    out: Float32,  # (N, …)
+    order: PixelOrder | None,
+    threads: int,
+) -> None:
+    """Write the positions of all pixels of a grid over the widths, as write_features() does from an array of them."""
+    with np.errstate(all="ignore"):  # the filter refuses what is not finite
+        scaled = [line.astype(np.float32) / np.float32(width) for line, width in zip(lines, widths, strict=True)]
+    _core.fill_grid(scaled, columns, out, None if order is None else order.native, threads)
