@@ -63,8 +63,8 @@ std::vector<Moments> moments_of(const std::vector<Sample>& samples, const std::v
     Moments& to = found[assigned[i]];
     for (int a = 0; a < kChannels; ++a)
       for (int b = 0; b <= a; ++b)
-        to.covariance[a][b] += samples[i].weight * (samples[i].colour[a] - to.mean[a]) *
-                               (samples[i].colour[b] - to.mean[b]) / to.weight;
+        to.covariance[a][b] +=
+            samples[i].weight * (samples[i].colour[a] - to.mean[a]) * (samples[i].colour[b] - to.mean[b]) / to.weight;
   }
   for (Moments& each : found)
     for (int a = 0; a < kChannels; ++a)
@@ -90,9 +90,7 @@ Vector principal_axis(Matrix matrix) {
   return matrix[longest];
 }
 
-double dot(const Vector& one, const Vector& other) {
-  return one[0] * other[0] + one[1] * other[1] + one[2] * other[2];
-}
+double dot(const Vector& one, const Vector& other) { return one[0] * other[0] + one[1] * other[1] + one[2] * other[2]; }
 
 // The weighted variance along an axis.
 double variation(const Moments& moments, const Vector& axis) {
@@ -185,8 +183,8 @@ void fit_mixture(const std::vector<Sample>& samples, const MixtureDesign& design
       const Vector& x = samples[i].colour;
       float best = -std::numeric_limits<float>::infinity();
       for (int k = 0; k < components; ++k) {
-        const float here = log_density(out[k], static_cast<float>(x[0]), static_cast<float>(x[1]),
-                                       static_cast<float>(x[2]));
+        const float here =
+            log_density(out[k], static_cast<float>(x[0]), static_cast<float>(x[1]), static_cast<float>(x[2]));
         if (here > best) best = here, assigned[i] = k;
       }
     }
@@ -223,8 +221,8 @@ void colour_sums(const ImageView<Number>& image, const std::int32_t* labels, std
     for (std::int64_t cell = 0; cell < cells; ++cell) sums[cell] += tables[cells * (worker - 1) + cell];
 }
 
-void fit_mixtures(const std::int64_t* sums, std::int64_t num_labels, const ColourBins& bins, const MixtureDesign& design,
-                  Gaussian* mixtures, int threads) {
+void fit_mixtures(const std::int64_t* sums, std::int64_t num_labels, const ColourBins& bins,
+                  const MixtureDesign& design, Gaussian* mixtures, int threads) {
   const std::int64_t row = bins.num_bins() * (1 + bins.channels());
   parallel_for(threads, num_labels, [&](std::int64_t label, int) {
     fit_mixture(samples_of(sums + label * row, bins), design, mixtures + label * design.components);
@@ -268,10 +266,10 @@ void add_log_likelihoods(const ImageView<Number>& image, const ColourBins& bins,
   });
 }
 
-#define DENSEFIELD_COLOUR_MIXTURE(Number)                                                                          \
-  template void colour_sums(const ImageView<Number>&, const std::int32_t*, std::int64_t, const ColourBins&,       \
-                            std::int64_t, std::int64_t*, int);                                                    \
-  template void add_log_likelihoods(const ImageView<Number>&, const ColourBins&, const Gaussian*, std::int64_t,   \
+#define DENSEFIELD_COLOUR_MIXTURE(Number)                                                                       \
+  template void colour_sums(const ImageView<Number>&, const std::int32_t*, std::int64_t, const ColourBins&,     \
+                            std::int64_t, std::int64_t*, int);                                                  \
+  template void add_log_likelihoods(const ImageView<Number>&, const ColourBins&, const Gaussian*, std::int64_t, \
                                     std::int64_t, float, float, const std::int32_t*, std::int64_t, float*, int);
 DENSEFIELD_COLOUR_MIXTURE(std::uint8_t)
 DENSEFIELD_COLOUR_MIXTURE(float)

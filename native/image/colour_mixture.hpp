@@ -52,8 +52,8 @@ struct MixtureDesign {
 
 // The mixtures (labels, components) of the sums of `colour_sums`. Components begin as halves of the one that varies most,
 // cut across its principal axis. Those without pixels have an offset of -∞; a label without pixels has all colours.
-void fit_mixtures(const std::int64_t* sums, std::int64_t num_labels, const ColourBins& bins, const MixtureDesign& design,
-                  Gaussian* mixtures, int threads);
+void fit_mixtures(const std::int64_t* sums, std::int64_t num_labels, const ColourBins& bins,
+                  const MixtureDesign& design, Gaussian* mixtures, int threads);
 
 // Adds weight · (log p(colour | label) - mean over labels) to the scores (labels, points) of some pixels, or of all if
 // `points` is null. Log p is that of the most likely component, and at least `least`.

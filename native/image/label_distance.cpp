@@ -30,7 +30,12 @@ void scan_row(const std::int32_t* labels, std::int64_t first, std::int64_t count
 // One line along another axis, and the lower envelope of parabolas over one of its runs.
 struct Line {
   explicit Line(std::int64_t count)
-      : label(count), cost(count), source(count), place(count + 2), height(count + 2), origin(count + 2),
+      : label(count),
+        cost(count),
+        source(count),
+        place(count + 2),
+        height(count + 2),
+        origin(count + 2),
         start(count + 3) {}
 
   std::vector<std::int32_t> label;

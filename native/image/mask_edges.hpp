@@ -19,9 +19,7 @@ struct MaskView {
   const std::int32_t* pairs;
   std::int64_t num_labels;
 
-  std::int32_t pair(std::int64_t pixel) const {
-    return pairs[labels[pixel] * num_labels + labels[nearest[pixel]]];
-  }
+  std::int32_t pair(std::int64_t pixel) const { return pairs[labels[pixel] * num_labels + labels[nearest[pixel]]]; }
 };
 
 // How the edge between two labels is moved: by `offset` into the inner label, and by a shift of the whole mask.

@@ -151,8 +151,8 @@ float LatticeFilter::calibrate(GaussianSum<Real> gaussian_sum, int threads) cons
       filtered += weight * blurred[vertex];
       for (int j = 0; j < corners; ++j) here[j] += weight * (at[j * vertices + vertex] - at[j * vertices + origin]);
     }
-    vertex_sums[i] = std::pow(narrow, -0.5 * d) * gaussian_sum(here, corners, at.data(), mass.data(), vertices,
-                                                               static_cast<float>(-0.5 / narrow));
+    vertex_sums[i] = std::pow(narrow, -0.5 * d) *
+                     gaussian_sum(here, corners, at.data(), mass.data(), vertices, static_cast<float>(-0.5 / narrow));
     filtered_over_vertices[i] = filtered / vertex_sums[i];
   });
   const Buffer<Real> x = features.is_double

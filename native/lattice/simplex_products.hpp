@@ -212,7 +212,8 @@ class SimplexProducts {
   void fill_ascending(int threads) {
     float weight[2 * most_masks] = {1};
     for (int axis = 0; axis < corners_; ++axis)
-      for (int mask = 1 << axis; mask < 2 << axis; ++mask) weight[mask] = weight[mask - (1 << axis)] * passes_[axis].tap;
+      for (int mask = 1 << axis; mask < 2 << axis; ++mask)
+        weight[mask] = weight[mask - (1 << axis)] * passes_[axis].tap;
     const int all = 2 * masks_ - 1;
     const auto needed = needed_masks(threads);
     parallel_for(threads, blocks(), [&](std::int64_t index, int) {
@@ -221,9 +222,9 @@ class SimplexProducts {
           const int rest = all ^ mask;
           const int along = exists(u, mask, true) + exists(w, mask, false);
           const int around = exists(u, rest, false) + exists(w, rest, true);
-          table_of(u)[mask] = mask == 0 ? 1 + weight[all] * static_cast<float>(around)
-                                        : weight[mask] * static_cast<float>(along) +
-                                              weight[rest] * static_cast<float>(around);
+          table_of(u)[mask] =
+              mask == 0 ? 1 + weight[all] * static_cast<float>(around)
+                        : weight[mask] * static_cast<float>(along) + weight[rest] * static_cast<float>(around);
         });
       });
     });

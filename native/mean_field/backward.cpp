@@ -121,9 +121,7 @@ class Backward {
   }
 
   // Rows of the unit that a worker processes.
-  SlotRows& slot_rows(const Worker& worker, std::size_t m) {
-    return slot_rows_[worker.index * couplings_.size() + m];
-  }
+  SlotRows& slot_rows(const Worker& worker, std::size_t m) { return slot_rows_[worker.index * couplings_.size() + m]; }
 
   // Prefetches the planes of the next tile.
   void prefetch_next(const float* planes, std::int64_t first) const {
@@ -228,8 +226,7 @@ class Backward {
   void backward_pass(const Worker& worker, std::int64_t unit, int t) {
     const Tile at = tile(worker);
     if (t > 1) clear_chunk_sums(unit);
-    for (std::size_t m = 0; m < couplings_.size(); ++m)
-      slot_rows(worker, m).pick(unit, sending_[m].rows());
+    for (std::size_t m = 0; m < couplings_.size(); ++m) slot_rows(worker, m).pick(unit, sending_[m].rows());
     for_tiles(tiling_, unit, [&](std::int64_t first, int points) {
       const float* q = q_of(first, t - 1);
       const float* g = g_of(first);
@@ -271,13 +268,12 @@ class Backward {
   void add_to_own(std::size_t m, std::int64_t first, int points, const float* q, const float* g, const Tile& at) {
     float sums[kTile] = {};
     kernels_.dot(g, mixed(m, q, at), tiling_.num_classes, sums);
-    for (int p = 0; p < points; ++p)
-      wanted(m).own[first + p] += weight(m) * couplings_[m].own[first + p] * sums[p];
+    for (int p = 0; p < points; ++p) wanted(m).own[first + p] += weight(m) * couplings_[m].own[first + p] * sums[p];
   }
 
   // h += K̂ᵀ g μ, and the gradients that follow from it.
-  void add_adjoint(const Worker& worker, std::size_t m, std::int64_t unit, std::int64_t first, int points, const float* q,
-                   const float* g, const Tile& at) {
+  void add_adjoint(const Worker& worker, std::size_t m, std::int64_t unit, std::int64_t first, int points,
+                   const float* q, const float* g, const Tile& at) {
     const Coupling& coupling = couplings_[m];
     corners(m, first, points).slice(slot_rows(worker, m), coupling.before, 1, nullptr, at.rows);
     kernels_.to_planes(at.rows, tiling_.num_classes, false, at.one);

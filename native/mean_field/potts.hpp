@@ -93,8 +93,7 @@ class PottsUpdates final : public Updates {
   const float* scores_and_messages(const Worker& worker, int pass, std::int64_t first, int points, float* rows) {
     const float* sum = scores_of(pass, first);
     for (std::size_t m = 0; pass > 0 && m < couplings_.size(); ++m) {
-      corners(m, first, points)
-          .slice(slot_rows(worker, m), couplings_[m].after, couplings_[m].mu[0], sum, rows);
+      corners(m, first, points).slice(slot_rows(worker, m), couplings_[m].after, couplings_[m].mu[0], sum, rows);
       sum = rows;
     }
     return sum;

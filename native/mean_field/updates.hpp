@@ -86,9 +86,7 @@ class Updates {
   }
 
   // Rows of the unit that a worker processes.
-  SlotRows& slot_rows(const Worker& worker, std::size_t m) {
-    return slot_rows_[worker.index * couplings_.size() + m];
-  }
+  SlotRows& slot_rows(const Worker& worker, std::size_t m) { return slot_rows_[worker.index * couplings_.size() + m]; }
 
   const std::vector<Coupling>& couplings_;
   const Inference& task_;
@@ -104,8 +102,7 @@ class Updates {
       if (pass < task_.iterations)
         for (ChunkSums& local : chunk_sums_) local.clear(unit, 1);
       if (pass > 0)
-        for (std::size_t m = 0; m < couplings_.size(); ++m)
-          slot_rows(worker, m).pick(unit, fields_[m].rows());
+        for (std::size_t m = 0; m < couplings_.size(); ++m) slot_rows(worker, m).pick(unit, fields_[m].rows());
       for_tiles(channels_, unit, [&](std::int64_t first, int points) {
         change = larger_change(change, tile_pass(worker, pass, first, points));
       });

@@ -44,7 +44,8 @@ class ColourMixtures {
     std::vector<std::int64_t> sums(static_cast<std::size_t>(num_labels * bins_.num_bins() * (1 + bins_.channels())));
     mixtures_.resize(static_cast<std::size_t>(num_labels * components));
     with_image(image, [&](const auto& view) {
-      colour_sums(view, labels.data(), static_cast<std::int64_t>(labels.size()), bins_, num_labels, sums.data(), threads);
+      colour_sums(view, labels.data(), static_cast<std::int64_t>(labels.size()), bins_, num_labels, sums.data(),
+                  threads);
     });
     fit_mixtures(sums.data(), num_labels, bins_, {components, iterations, least_variance}, mixtures_.data(), threads);
   }
@@ -88,8 +89,8 @@ class ColourMixtures {
 
 void bind_colour_mixture(nb::module_& module) {
   nb::class_<ColourMixtures>(module, "ColourMixtures")
-      .def(nb::init<const Image&, const Labels&, std::int64_t, const std::vector<float>&, const std::vector<float>&, int,
-                    std::int64_t, int, double, int>(),
+      .def(nb::init<const Image&, const Labels&, std::int64_t, const std::vector<float>&, const std::vector<float>&,
+                    int, std::int64_t, int, double, int>(),
            array_arg("image"), array_arg("labels"), nb::arg("num_labels"), nb::arg("low"), nb::arg("scale"),
            nb::arg("levels"), nb::arg("components"), nb::arg("iterations"), nb::arg("least_variance"),
            nb::arg("threads"))

@@ -36,8 +36,8 @@ class MaskEdges {
   MaskEdges(const Labels& labels, const std::vector<float>& spacing, std::int64_t num_labels, int threads)
       : num_labels_(num_labels) {
     check_threads(threads);
-    require(spacing.size() == 3 && std::all_of(spacing.begin(), spacing.end(),
-                                               [](float each) { return each > 0 && each < 1e30f; }),
+    require(spacing.size() == 3 &&
+                std::all_of(spacing.begin(), spacing.end(), [](float each) { return each > 0 && each < 1e30f; }),
             "spacing must be three numbers above 0");
     const std::size_t pixels = labels.size();
     require(pixels > 0 && pixels < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
@@ -137,9 +137,8 @@ class MaskEdges {
       take(0, pixels);
     const std::size_t count = found->size();
     std::int32_t* data = found->data();
-    const nb::capsule owner(found.release(), [](void* kept) noexcept {
-      delete static_cast<std::vector<std::int32_t>*>(kept);
-    });
+    const nb::capsule owner(found.release(),
+                            [](void* kept) noexcept { delete static_cast<std::vector<std::int32_t>*>(kept); });
     return NewPoints(data, {count}, owner);
   }
 

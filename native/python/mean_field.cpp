@@ -75,9 +75,10 @@ void require_state(const Array& states, int iterations, const Tiling& tiling) {
 }
 
 int run_mean_field(const std::vector<const BoundCoupling*>& bound, const Planes& scores, std::optional<Planes> start,
-                   int iterations, bool convergent, std::optional<PlanesOut> marginals, std::optional<PlanesOut> log_marginals,
-                   std::optional<PlanesOut> states, std::optional<VectorOut> residuals, double tolerance,
-                   const PixelOrder* order, int threads, const std::string& simd) {
+                   int iterations, bool convergent, std::optional<PlanesOut> marginals,
+                   std::optional<PlanesOut> log_marginals, std::optional<PlanesOut> states,
+                   std::optional<VectorOut> residuals, double tolerance, const PixelOrder* order, int threads,
+                   const std::string& simd) {
   const Sizes sizes = sizes_of(scores, iterations, threads);
   const std::vector<Coupling> couplings = couplings_of(bound, sizes.num_classes);
   const Tiling tiling(couplings, sizes.points, sizes.num_classes);
@@ -182,9 +183,9 @@ void bind_mean_field(nb::module_& module) {
       [](std::int64_t points, int num_classes) { return (points + kTile - 1) / kTile * kTile * num_classes; },
       nb::arg("points"), nb::arg("num_classes"));
   module.def("mean_field", &run_mean_field, nb::arg("couplings"), array_arg("scores"), array_arg("start").none(),
-             nb::arg("iterations"), nb::arg("convergent"), array_arg("marginals").none(), array_arg("log_marginals").none(),
-             array_arg("states").none(), array_arg("residuals").none(), nb::arg("tolerance"), nb::arg("order").none(),
-             nb::arg("threads"), nb::arg("simd"));
+             nb::arg("iterations"), nb::arg("convergent"), array_arg("marginals").none(),
+             array_arg("log_marginals").none(), array_arg("states").none(), array_arg("residuals").none(),
+             nb::arg("tolerance"), nb::arg("order").none(), nb::arg("threads"), nb::arg("simd"));
   module.def("mean_field_backward", &run_backward, nb::arg("couplings"), array_arg("cotangent"),
              array_arg("log_marginals"), array_arg("states"), nb::arg("iterations"), nb::arg("convergent"),
              array_arg("scores"), nb::arg("gradients"), nb::arg("order").none(), nb::arg("threads"), nb::arg("simd"));

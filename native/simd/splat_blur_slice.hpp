@@ -255,9 +255,8 @@ double gaussian_sum(const Real* here, int coordinates, const Real* at, const flo
   return total;
 }
 
-#define DENSEFIELD_ROWS(kernel)                                           \
-  {kernel<1>,  kernel<2>,  kernel<4>,  kernel<8>,  kernel<12>,            \
-   kernel<16>, kernel<20>, kernel<24>, kernel<28>, kernel<32>}
+#define DENSEFIELD_ROWS(kernel) \
+  {kernel<1>, kernel<2>, kernel<4>, kernel<8>, kernel<12>, kernel<16>, kernel<20>, kernel<24>, kernel<28>, kernel<32>}
 
 inline constexpr LatticeKernels lattice_kernels{.bounds = bounds,
                                                 .embed = embed,

@@ -67,8 +67,8 @@ class Case {
     for (int axis = d; axis >= 0; --axis) passes.push_back({axis, 1.0f / 6});
     const Features features{rows.data(), false, points_};
     const LatticeKernels& chosen = kernels("baseline").lattice;
-    filters_.push_back(std::make_unique<LatticeFilter>(
-        build_lattice(embedding, features, halo, chosen, integer(1, 4)), passes, chosen));
+    filters_.push_back(std::make_unique<LatticeFilter>(build_lattice(embedding, features, halo, chosen, integer(1, 4)),
+                                                       passes, chosen));
     const auto n = static_cast<std::size_t>(points_);
     factors_.push_back(Floats(n, 1.0f));
     Floats sums(n);
@@ -316,11 +316,14 @@ class MaskCase {
     Integers points(pixels_ / 2);
     for (std::int32_t& each : points) each = integer(0, static_cast<int>(pixels_) - 1);
     // Widths at which distances, which are multiples of the spacing, fall between bins and on their ends.
-    const float width = integer(0, 1) == 0 ? real(0.05f, 3) : (static_cast<float>(integer(1, 9)) - 0.5f) *
-                                                                  grid_.spacing[2] / static_cast<float>(shape.bins);
+    const float width = integer(0, 1) == 0 ? real(0.05f, 3)
+                                           : (static_cast<float>(integer(1, 9)) - 0.5f) * grid_.spacing[2] /
+                                                 static_cast<float>(shape.bins);
     const auto compute = [&](int threads) {
-      Result result{Counts(static_cast<std::size_t>(shape.cells())), Counts(static_cast<std::size_t>(shape.cells())),
-                    Counts(static_cast<std::size_t>(num_labels_ * bins.num_bins() * (1 + channels))), Floats(pixels_),
+      Result result{Counts(static_cast<std::size_t>(shape.cells())),
+                    Counts(static_cast<std::size_t>(shape.cells())),
+                    Counts(static_cast<std::size_t>(num_labels_ * bins.num_bins() * (1 + channels))),
+                    Floats(pixels_),
                     Floats(static_cast<std::size_t>(num_labels_) * points.size()),
                     Floats(static_cast<std::size_t>(num_labels_) * points.size())};
       edge_profile(mask, image, use.data(), width, shape, result.strengths.data(), result.pixels.data(), threads);
@@ -332,15 +335,16 @@ class MaskCase {
                   threads);
       std::vector<Gaussian> mixtures(static_cast<std::size_t>(num_labels_ * design.components));
       fit_mixtures(result.colours.data(), num_labels_, bins, design, mixtures.data(), threads);
-      add_log_likelihoods(image, bins, mixtures.data(), num_labels_, design.components, -20, 1, points.data(), num_points,
-                          result.likelihoods.data(), threads);
+      add_log_likelihoods(image, bins, mixtures.data(), num_labels_, design.components, -20, 1, points.data(),
+                          num_points, result.likelihoods.data(), threads);
       return result;
     };
     const Result one = compute(1);
     require(one == compute(3), "edges, colours or scores depend on the number of threads");
     std::int64_t profiled = 0, coloured = 0;
     for (const std::int64_t each : one.pixels) profiled += each;
-    for (std::size_t i = 0; i < one.colours.size(); i += static_cast<std::size_t>(1 + channels)) coloured += one.colours[i];
+    for (std::size_t i = 0; i < one.colours.size(); i += static_cast<std::size_t>(1 + channels))
+      coloured += one.colours[i];
     require(profiled <= known, "a profile counts pixels twice");
     require(coloured == known, "not every known pixel has a colour");
     for (const std::int64_t each : one.strengths) require(each >= 0, "a strength is negative");
