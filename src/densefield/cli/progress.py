@@ -9,13 +9,14 @@ from densefield.cli.messages import print_message
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn, Task
 
+INTERRUPTED = 130  # the exit status after Ctrl-C, by convention
 BAR_WIDTH = 20  # characters: with all columns a line fits into a terminal of 80
 
 
 class Bar:
     """A progress bar that counts items, with their rate and the remaining time, or bytes.
 
-    It is shown on a terminal only, and disappears when the work is done.
+    It is shown on a terminal only, and disappears when the work is done. `done` and `total` are the last counts.
     """
 
     def __init__(self, title: str, *, shown: bool = True, in_bytes: bool = False, unit: str = "") -> None:
@@ -28,6 +29,7 @@ class Bar:
         columns = _byte_columns() if in_bytes else _item_columns(unit)
         self._progress = Progress(*columns, console=console, disable=disable, transient=True)
         self._task = self._progress.add_task(title, total=None)
+        self.done, self.total = 0, 0
 
     def __enter__(self) -> Bar:
         self._progress.start()
@@ -38,6 +40,7 @@ class Bar:
 
     def advance(self, done: int, total: int | None) -> None:
         """Updates the bar; a total of 0 or None is unknown."""
+        self.done, self.total = done, total or 0
         self._progress.update(self._task, completed=done, total=total or None)
 
 

@@ -11,12 +11,11 @@ import typer
 
 from densefield.cli.messages import ending_on_errors, print_message, printing_warnings
 from densefield.cli.options import SkipExisting
-from densefield.cli.progress import Bar
+from densefield.cli.progress import INTERRUPTED, Bar
 from densefield.cli.refine_messages import FLAGS, FLAGS_OF_KERNELS, failure_log, print_findings, print_summary
 from densefield.cli.refine_video import check_video_options, is_given, refine_video
 
 KERNEL_OPTIONS = ("sigma", "weight", "sigma_xy", "sigma_rgb", "bilateral_weight")
-INTERRUPTED = 130  # the exit status after Ctrl-C, by convention
 
 
 def _above_0(value: float | None) -> float | None:
@@ -240,13 +239,7 @@ def refine_verb(
     from densefield.volumes.formats import volume_kind
 
     is_volume = volume_kind(image) is not None or volume_kind(mask) is not None
-    counts = (0, 0)
-
-    def progress(done: int, total: int) -> None:
-        nonlocal counts
-        counts = (done, total)
-        bar.advance(done, total)
-
+    bar = Bar("refine", shown=image.is_dir() or is_volume, unit="tiles" if is_volume else "images")
     try:
         with ending_on_errors(flags):
             model = None if crf is None else CRF.load(crf)
@@ -269,11 +262,7 @@ def refine_verb(
             if video:
                 refine_video(context, settings, flags)
                 return
-            with (
-                printing_warnings(flags),
-                failure_log(log, flags) as failed,
-                Bar("refine", shown=image.is_dir() or is_volume, unit="tiles" if is_volume else "images") as bar,
-            ):
+            with printing_warnings(flags), failure_log(log, flags) as failed, bar:
                 refined = refine_files(
                     image,
                     mask,
@@ -285,11 +274,11 @@ def refine_verb(
                     mask_suffix=mask_suffix,
                     skip_existing=skip_existing,
                     threads=threads,
-                    progress=progress,
+                    progress=bar.advance,
                     failed=failed,
                 )
     except KeyboardInterrupt:
-        print_message(f"interrupted after {counts[0]} of {counts[1]} pairs. To resume, add --skip-existing.")
+        print_message(f"interrupted after {bar.done} of {bar.total} pairs. To resume, add --skip-existing.")
         raise typer.Exit(INTERRUPTED) from None
     if explain:
         print_findings(refined, flags)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from densefield.cli.messages import print_message, printing_warnings
-from densefield.cli.progress import Bar
+from densefield.cli.progress import INTERRUPTED, Bar
 
 if TYPE_CHECKING:
     from densefield.images.refining import RefineSettings
@@ -19,7 +18,6 @@ NOT_OF_VIDEO = (
     *("crf", "confidence", "sigma", "weight", "sigma_xy", "sigma_rgb", "bilateral_weight"),
     *("recursive", "preview", "log", "explain", "window", "spacing", "tile"),
 )
-INTERRUPTED = 130  # the exit status after Ctrl-C, by convention
 
 
 def check_video_options(context: typer.Context) -> None:
@@ -45,18 +43,11 @@ def refine_video(context: typer.Context, settings: RefineSettings, flags: Mappin
     from densefield.video.folder import refine_folder
 
     given: dict[str, Any] = context.params
-    image: Path = given["image"]
-    counts = (0, 0)
-
-    def progress(done: int, total: int) -> None:
-        nonlocal counts
-        counts = (done, total)
-        bar.advance(done, total)
-
+    bar = Bar("refine", unit="frames")
     try:
-        with printing_warnings(flags), Bar("refine", unit="frames") as bar:
+        with printing_warnings(flags), bar:
             refined = refine_folder(
-                image,
+                given["image"],
                 given["mask"],
                 given["out"],
                 settings,
@@ -67,11 +58,11 @@ def refine_video(context: typer.Context, settings: RefineSettings, flags: Mappin
                 mask_suffix=given["mask_suffix"],
                 skip_existing=given["skip_existing"],
                 threads=given["threads"],
-                progress=progress,
+                progress=bar.advance,
             )
     except KeyboardInterrupt:
         cure = "Run it again." if given["causal"] else "To resume, add --skip-existing."
-        print_message(f"interrupted after {counts[0]} of {counts[1]} frames. {cure}")
+        print_message(f"interrupted after {bar.done} of {bar.total} frames. {cure}")
         raise typer.Exit(INTERRUPTED) from None
     for line in refined.notes:
         print_message(line, flags)
