@@ -7,12 +7,12 @@ from collections import deque
 import numpy as np
 import pytest
 
-from densefield.datasets.adapter import as_dataset, as_sample
-from densefield.datasets.sample import Sample
-from densefield.errors import InputError, InputTypeError
-
 Image = pytest.importorskip("PIL.Image", reason="Pillow images are among the forms")
 torch = pytest.importorskip("torch", reason="tensors are among the forms")
+
+from densefield.datasets.adapter import as_dataset, as_sample  # noqa: E402
+from densefield.datasets.sample import Sample  # noqa: E402
+from densefield.errors import InputError, InputTypeError  # noqa: E402
 
 RNG = np.random.default_rng(90731)
 COLOURS = RNG.integers(0, 256, (5, 7, 3), dtype=np.uint8)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from PIL import Image
-from scipy.ndimage import distance_transform_edt
 
 from densefield import InputError, InputTypeError, InputWarning, propagate
 from densefield.refinement.propagate import seed_distances
@@ -135,21 +133,23 @@ def test_wrong_types_are_errors():
 
 
 def test_distances_to_seeds_are_those_of_scipy():
+    ndimage = pytest.importorskip("scipy.ndimage")
     rng = np.random.default_rng(2088)
     seeds = np.where(rng.random(6 * 9 * 11) < 0.03, rng.integers(0, 3, 594), -1).astype(np.int32)
     found = seed_distances(seeds, 3, (6, 9, 11), (0.5, 1.25, 3.0), threads=2)
     for label in range(3):
-        expected = distance_transform_edt((seeds != label).reshape(6, 9, 11), sampling=(3.0, 1.25, 0.5))
+        expected = ndimage.distance_transform_edt((seeds != label).reshape(6, 9, 11), sampling=(3.0, 1.25, 0.5))
         assert np.allclose(found[label].reshape(6, 9, 11), expected, rtol=1e-6)  # single precision
 
 
 def test_clicks_on_a_photo_beat_the_nearest_click(shared):
-    image = np.asarray(Image.open(shared / "data/VOCdevkit/VOC2012/JPEGImages/2007_000063.jpg"))
-    truth = np.asarray(Image.open(shared / "data/VOCdevkit/VOC2012/SegmentationClass/2007_000063.png"))
+    pictures, ndimage = pytest.importorskip("PIL.Image"), pytest.importorskip("scipy.ndimage")
+    image = np.asarray(pictures.open(shared / "data/VOCdevkit/VOC2012/JPEGImages/2007_000063.jpg"))
+    truth = np.asarray(pictures.open(shared / "data/VOCdevkit/VOC2012/SegmentationClass/2007_000063.png"))
     scribbles = np.full(truth.shape, 255)
     for x, y, label in [[335, 318, 9], [273, 158, 12], [44, 88, 0], [19, 283, 0], [430, 88, 0], [464, 273, 0]]:
         scribbles[y, x] = label
-    rows, columns = distance_transform_edt(scribbles == 255, return_distances=False, return_indices=True)
+    rows, columns = ndimage.distance_transform_edt(scribbles == 255, return_distances=False, return_indices=True)
     counted = truth != 255
     accuracy = {
         name: (labels == truth)[counted].mean()
