@@ -100,8 +100,7 @@ def test_integers_that_no_type_of_ome_has_are_an_error(tmp_path):
 
 
 def test_colours_of_labels_are_kept_if_the_type_is_that_of_the_colours(tmp_path):
-    import tifffile
-
+    tifffile = pytest.importorskip("tifffile", reason="TIFF needs tifffile")
     colours = np.random.default_rng(9034).integers(0, 65536, (3, 256)).astype(np.uint16)
     like = write_tiff(tmp_path / "i.tif", CASE.rough, "ZYX", photometric="palette", colormap=colours)
     for stored, kept in ((np.uint8, True), (np.uint16, False)):
