@@ -27,7 +27,7 @@ from photos import NAMES, photo
 from densefield.datasets import Sample, training_batches
 from densefield.networks.inputs import IMAGENET
 from densefield.nn.losses import log_likelihood_loss
-from densefield.nn.segmenter import log_marginals_of_list
+from densefield.nn.segmenter import log_marginals
 from densefield.runs.build import build_segmenter
 from densefield.runs.settings import read_config
 from densefield.runs.splits import build_datasets
@@ -89,7 +89,7 @@ def measure(settings: str, size: int, steps: int, folder: str) -> None:
         f = [each.detach().requires_grad_() for each in scores]
         log_q = timed(
             "CRF forward",
-            lambda f=f: log_marginals_of_list(f, images, segmenter.crf, batch.padding, batch.spacing),
+            lambda f=f: log_marginals(f, images, segmenter.crf, batch.padding, batch.spacing),
         )
         q = [each.detach().requires_grad_() for each in log_q]
         timed("loss", lambda q=q: torch.autograd.backward(losses(q, labels)))

@@ -182,13 +182,13 @@ def test_second_derivatives_are_an_error_on_another_device(backend: Any) -> None
 def test_native_code_computes_unless_torch_operations_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[str] = []
     for name in ("native_op", "_batched", "_reference"):
-        function = getattr(__import__("densefield.nn.dense_crf", fromlist=[name]), name)
+        function = getattr(__import__("densefield.nn.backends", fromlist=[name]), name)
 
         def noting(*arguments: Any, name: str = name, function: Any = function, **options: Any) -> Any:
             used.append(name)
             return function(*arguments, **options)
 
-        monkeypatch.setattr(f"densefield.nn.dense_crf.{name}", noting)
+        monkeypatch.setattr(f"densefield.nn.backends.{name}", noting)
     scores, image, _ = images()
     DenseCRF(L)(scores, image)
     DenseCRF(L, backend="torch")(scores, image)

@@ -13,6 +13,7 @@ from densefield.errors import InputWarning
 
 torch = pytest.importorskip("torch")
 from densefield import DenseCRF, Segmenter  # noqa: E402
+from densefield.nn import dense_crf  # noqa: E402
 
 KERNELS = (Spatial([2, 4], weight=2), Bilateral([9, 5], [50, 60, 70], weight=3))
 
@@ -278,6 +279,37 @@ def test_each_item_of_a_list_may_have_its_own_spacing():
         crf(scores, images, spacing=[(1.0, 1.0)])
     with pytest.raises(InputError, match=r"spacing is .*expected 2 numbers above 0"):
         crf(scores, images, spacing=[(1.0, 1.0), (0.0, 1.0)])
+
+
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_items_of_a_list_with_one_size_are_one_batch(backend, monkeypatch):
+    """Results have the order of the list; marginals and gradients are those of each item alone."""
+    generator = torch.Generator().manual_seed(7027)
+    sizes = [(8, 9), (6, 7), (8, 9), (8, 9)]
+    scores = [torch.randn(3, *size, generator=generator, requires_grad=True) for size in sizes]
+    images = [torch.randint(256, (3, *size), dtype=torch.uint8, generator=generator) for size in sizes]
+    images[3] = images[3].float()  # the same colours, of another type
+    ignore = [torch.rand(size, generator=generator) < 0.2 for size in sizes]
+    spacing = [(1.0, 1.0), (2.0, 1.0), (0.5, 3.0), (1.0, 1.0)]
+    crf, batches = DenseCRF(num_classes=3, backend=backend), []
+    infer_batch = dense_crf.infer_batch
+    monkeypatch.setattr(
+        dense_crf, "infer_batch", lambda batch, *rest: batches.append(len(batch.scores)) or infer_batch(batch, *rest)
+    )
+    found = crf(scores, images, spacing=spacing, ignore=ignore)
+    assert batches == [2, 1, 1]
+    cotangents = [torch.randn(each.shape, generator=generator) for each in scores]
+    gradients = torch.autograd.grad(found, scores, cotangents)
+    for item, (f, image) in enumerate(zip(scores, images, strict=True)):
+        one = crf(f[None], image[None], spacing=spacing[item], ignore=ignore[item][None])[0]
+        (gradient,) = torch.autograd.grad(one, f, cotangents[item])
+        torch.testing.assert_close(found[item], one, rtol=1e-6, atol=1e-6)  # float32, in another order for "torch"
+        torch.testing.assert_close(gradients[item], gradient, rtol=1e-5, atol=1e-6)
+
+
+def test_a_list_with_an_array_in_it_is_an_error():
+    with pytest.raises(InputTypeError, match="image is a list with a ndarray in it, expected torch tensors"):
+        DenseCRF(3)(list(SCORES), [each.numpy() for each in PHOTO.expand(len(SCORES), -1, -1, -1)])
 
 
 @pytest.mark.parametrize("options", [{}, {"method": "exact"}, {"exclude_self": True}])

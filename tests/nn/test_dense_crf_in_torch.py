@@ -152,7 +152,7 @@ def test_the_module_compiles_to_one_graph(monkeypatch: pytest.MonkeyPatch) -> No
         total = sum((s.sum() * w.sum()).sum() for s, w in zip(shapes, weights, strict=True))
         return scores.log_softmax(1) + 1e-6 * total * sum(p.sum() for p in features)
 
-    monkeypatch.setattr("densefield.nn.dense_crf.native_op", stand_in)
+    monkeypatch.setattr("densefield.nn.backends.native_op", stand_in)
     torch.compiler.reset()
     model = Network()
     image = colours(2, 3, 7, 8)

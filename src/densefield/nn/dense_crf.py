@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 
 import torch
 from torch import Tensor, nn
@@ -19,28 +18,23 @@ from densefield.diagnose.explain import explain_batch
 from densefield.diagnose.result import Finding
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.torch_modes import check_torch_mode
+from densefield.nn.backends import Backend, CheckedBatch, all_parts, infer_batch
 from densefield.nn.batch import KernelSpec, OpOptions
-from densefield.nn.hand_over import on_cpu, without_autocast
+from densefield.nn.hand_over import without_autocast
 from densefield.nn.inference import Adjoint
 from densefield.nn.inputs import (
     check_finite_scores,
     checked_parts,
     checked_scores,
-    checked_spacings,
     explained_failure,
-    items_of_lists,
-    kernel_features,
     present_pixels,
-    spacings_of_items,
     warn_of_colours,
     without_alpha,
     without_ignored,
 )
 from densefield.nn.kernel_parameters import Array, KernelParameters, kernel_dimensions
-from densefield.nn.native_op import native_op
+from densefield.nn.lists import batches_of_lists, checked_spacings
 from densefield.nn.parameter_checks import check_devices, check_parameters, checked_size, matching_parameters
-from densefield.nn.reference import grid_positions, reference_mean_field
-from densefield.nn.torch_mean_field import torch_mean_field
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -48,12 +42,6 @@ if TYPE_CHECKING:
     from densefield.crf.options import OptionArguments
 
 Self = TypeVar("Self", bound="DenseCRF")
-
-Backend = Literal["native", "torch"]
-
-# The number of vertices depends on the values, which a compiler cannot trace.
-_reference: Callable[..., Tensor] = torch.compiler.disable(reference_mean_field)  # type: ignore[no-untyped-call]
-_batched: Callable[..., Tensor] = torch.compiler.disable(torch_mean_field)  # type: ignore[no-untyped-call]
 
 
 class DenseCRF(nn.Module):
@@ -123,9 +111,8 @@ class DenseCRF(nn.Module):
         self._options = _with_gradients(checked_options(options))
         self._range_checked = self.options.data_range is not None
         self._scores_checked = False
-        self._specs: list[KernelSpec] = []
+        self._specs: dict[str, KernelSpec] = {}
         self._dimensions: dict[str, int] = {}
-        self._names: list[str] = []
         for kernel in checked_kernels(kernels):
             self._add(kernel)
         self.options = self._options
@@ -148,7 +135,8 @@ class DenseCRF(nn.Module):
             )
         self._options = _with_gradients(options)
         names = tuple(name for name in self._dimensions if name != "position")
-        self._op_options = OpOptions(tuple(self._specs), names, options).encode()
+        self._settings = OpOptions(tuple(self._specs.values()), names, options)
+        self._encoded = self._settings.encode()
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -165,13 +153,12 @@ class DenseCRF(nn.Module):
                     f"{dimensions[part]}: use the same number of widths in both."
                 )
         name, count = kernel.name, 1
-        while name in self._names:
+        while name in self._specs:
             count += 1
             name = f"{kernel.name}{count}"
         if hasattr(self, name):
             raise InputError(f"a kernel is called {name!r}, a name that the module itself uses: choose another.")
-        self._names.append(name)
-        self._specs.append(KernelSpec(tuple(kernel.widths_of_parts()), kernel.normalization))
+        self._specs[name] = KernelSpec(tuple(kernel.widths_of_parts()), kernel.normalization)
         self.add_module(name, parameters)
 
     @classmethod
@@ -279,9 +266,10 @@ class DenseCRF(nn.Module):
             (B, …), boolean: True for pixels that neither send nor receive messages, and may hold any values.
         """
         if isinstance(scores, list | tuple):
-            items = items_of_lists(scores, image, features or {}, ignore)
-            spacings = spacings_of_items(spacing, len(scores))
-            return [self(**item, spacing=each)[0] for item, each in zip(items, spacings, strict=True)]
+            found: dict[int, Tensor] = {}
+            for items, arguments in batches_of_lists(scores, image, features or {}, ignore, spacing):
+                found.update(zip(items, self(**arguments).unbind(), strict=True))
+            return [found[item] for item in range(len(scores))]
         check_torch_mode("DenseCRF", (scores, image, *(features or {}).values(), *self.parameters()))
         f = checked_scores(scores, self.num_classes, self.axes if "position" in self._dimensions else None)
         kernels = self._kernel_parameters()
@@ -303,41 +291,13 @@ class DenseCRF(nn.Module):
                 check_finite_scores(f)
                 check_parameters(kernels, shapes, weights, dtype)
                 self._warn_once(f, image, ignore)
-            is_lattice = self.options.method == "lattice"
+            batch = CheckedBatch(f.to(dtype), parts, present, spacing)
             try:
-                if is_lattice and dtype == torch.float32 and self.backend == "native":
-                    op = native_op if f.device.type == "cpu" else partial(on_cpu, native_op)
-                    tensors = list(parts.values()), shapes, weights
-                    return op(f.to(dtype), *tensors, present, spacing, self._op_options, self.adjoint)
-                every = self._with_positions(parts, f, dtype, spacing)
-                columns = [kernel_features([every[name] for name in spec.parts]) for spec in self._specs]
-                normalizations = [spec.normalization for spec in self._specs]
-                is_unrolled = self.options.inference == "parallel" and self.adjoint != "implicit"
-                mean_field = _batched if is_lattice and is_unrolled else _reference
-                log_q = mean_field(
-                    f.to(dtype).flatten(2),
-                    columns,
-                    shapes,
-                    weights,
-                    normalizations,
-                    self.options,
-                    present,
-                    self.adjoint,
-                )
-                return log_q.reshape(f.shape)
+                return infer_batch(batch, shapes, weights, self._settings, self._encoded, self.adjoint, self.backend)
             except InputError as error:
-                names = {name: spec.parts for name, spec in zip(self._names, self._specs, strict=True)}
-                every = self._with_positions(parts, f, dtype, spacing)
+                every = all_parts(batch, self.options) if "position" in self._dimensions else parts
+                names = {name: spec.parts for name, spec in self._specs.items()}
                 raise explained_failure(error, names, every, shapes) from None
-
-    def _with_positions(
-        self, parts: Mapping[str, Tensor], scores: Tensor, dtype: torch.dtype, spacing: Sequence[Any] | None
-    ) -> Mapping[str, Tensor]:
-        if "position" not in self._dimensions:
-            return parts
-        shape, order = tuple(scores.shape[2:]), self.options.axis_order
-        positions = torch.cat([grid_positions(shape, each, order) for each in spacing or [None]])
-        return {"position": positions.to(scores.device, dtype), **parts}
 
     def _warn_once(self, scores: Tensor, image: Tensor | None, ignore: Tensor | None) -> None:
         """Warns of doubtful scores and colours: one network gives one kind of scores."""
@@ -436,7 +396,7 @@ class DenseCRF(nn.Module):
         raise NotImplementedError("DenseCRF does not support torch.jit.script. Use torch.export or torch.compile.")
 
     def _kernel_parameters(self) -> dict[str, KernelParameters]:
-        return {name: getattr(self, name) for name in self._names}
+        return {name: getattr(self, name) for name in self._specs}
 
 
 def _with_gradients(options: CRFOptions) -> CRFOptions:

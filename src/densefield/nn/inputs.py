@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from densefield import _core
-from densefield.crf.features import checked_spacing
 from densefield.crf.image_range import range_problem, warn_of_range
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.autograd import torch_threads
@@ -158,54 +157,6 @@ def _near_origin(given: object, name: str, channels: int, scores: Tensor, dtype:
     part = checked_part(given, name, channels, scores, torch.float64)
     origin = part.detach().flatten(2)[:, :, :1].nan_to_num(0, 0, 0)
     return (part - origin.reshape(*origin.shape[:2], *[1] * (part.ndim - 2))).to(dtype)
-
-
-def items_of_lists(
-    scores: Sequence[Tensor], image: Any, features: Mapping[str, Any], ignore: Any
-) -> Iterator[dict[str, Any]]:
-    """Lists of tensors without a batch axis as keyword arguments of batches of one."""
-    lists = {"image": image, "ignore": ignore, **{f"features[{name!r}]": each for name, each in features.items()}}
-    for item in scores:
-        if not isinstance(item, Tensor):
-            raise InputTypeError(f"the scores are a list with a {type(item).__name__} in it, expected torch tensors.")
-    for name, given in lists.items():
-        if given is not None and (not isinstance(given, list | tuple) or len(given) != len(scores)):
-            came = f"a list of {len(given)}" if isinstance(given, list | tuple) else f"a {type(given).__name__}"
-            raise InputError(f"the scores are a list of {len(scores)}, but {name} is {came}: expected as many.")
-    for index, item in enumerate(scores):
-        yield {
-            "scores": item[None],
-            "image": None if image is None else image[index][None],
-            "features": {name: each[index][None] for name, each in features.items()},
-            "ignore": None if ignore is None else ignore[index][None],
-        }
-
-
-def checked_spacings(spacing: Any, axes: int, images: int) -> list[tuple[float, ...]]:
-    """The size of a pixel along x, y(, z): one for the whole batch, or one for each image.
-
-    >>> checked_spacings((2, 1), axes=2, images=3), checked_spacings([(1, 1), (2, 2)], axes=2, images=2)
-    ([(2.0, 1.0)], [(1.0, 1.0), (2.0, 2.0)])
-    """
-    each = spacings_of_items(spacing, images) if _is_nested(spacing) else [spacing]
-    return [checked_spacing(one, axes) for one in each]
-
-
-def _is_nested(spacing: Any) -> bool:
-    return isinstance(spacing, list | tuple) and all(isinstance(each, list | tuple) for each in spacing)
-
-
-def spacings_of_items(spacing: Any, count: int) -> list[Any]:
-    """The spacing of each image: one for all, or one for each.
-
-    >>> spacings_of_items((2.0, 1.0), 2), spacings_of_items([(1.0, 1.0), (2.0, 2.0)], 2)
-    ([(2.0, 1.0), (2.0, 1.0)], [(1.0, 1.0), (2.0, 2.0)])
-    """
-    if not _is_nested(spacing):
-        return [spacing] * count
-    if len(spacing) != count:
-        raise InputError(f"there are {count} images, but spacing is a list of {len(spacing)}: expected as many.")
-    return list(spacing)
 
 
 def _check_feature_names(needed: Iterable[str], features: Mapping[str, object]) -> None:

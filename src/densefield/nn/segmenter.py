@@ -118,49 +118,49 @@ class Segmenter(nn.Module):
                 f"{given}: use the same names, Custom(name, …) and Segmenter(…, feature=name)."
             )
         # 2. T mean-field iterations by filtering: the marginals
-        if isinstance(scores, Tensor):
-            return log_marginals(scores, image, self.crf, ignore, spacing, features)
-        return log_marginals_of_list(scores, image, self.crf, ignore, spacing, features)
+        return log_marginals(scores, image, self.crf, ignore, spacing, features)
+
+
+@overload
+def log_marginals(
+    scores: Tensor,
+    image: Tensor,
+    crf: DenseCRF | None,
+    ignore: Tensor | None = ...,
+    spacing: Sequence[Sequence[float]] | None = ...,
+    features: Mapping[str, Tensor] | None = ...,
+) -> Tensor: ...
+
+
+@overload
+def log_marginals(
+    scores: Sequence[Tensor],
+    image: Sequence[Tensor],
+    crf: DenseCRF | None,
+    ignore: Sequence[Tensor] | None = ...,
+    spacing: Sequence[Sequence[float]] | None = ...,
+    features: Mapping[str, Sequence[Tensor]] | None = ...,
+) -> list[Tensor]: ...
 
 
 def log_marginals(
-    scores: Tensor,  # (B, L, H, W)
-    image: Tensor,  # (B, 3, H, W), colours 0…255
+    scores: Any,  # (B, L, H, W), or a list of (L, H, W)
+    image: Any,  # (B, 3, H, W), colours 0…255, or a list
     crf: DenseCRF | None,
-    ignore: Tensor | None = None,  # (B, H, W) bool
+    ignore: Any = None,  # (B, H, W) bool, or a list
     spacing: Sequence[Sequence[float]] | None = None,  # x, y of each image
-    features: Mapping[str, Tensor] | None = None,  # (B, d, H, W) each; those that no kernel compares are not used
-) -> Tensor:  # (B, L, H, W)
-    """Log marginals of the CRF on the scores; without a CRF, the log-softmax of the scores."""
+    features: Mapping[str, Any] | None = None,  # (B, d, H, W) each; those that no kernel compares are not used
+) -> Any:
+    """Log marginals of the CRF on the scores, of their shape; without a CRF, the log-softmax of the scores."""
     if crf is not None:
         return crf(scores, image, ignore=ignore, spacing=spacing, features=_compared(crf, features))
-    return torch.log_softmax(scores if scores.dtype == torch.float64 else scores.float(), dim=1)
+    if isinstance(scores, Tensor):
+        return _log_softmax(scores, dim=1)
+    return [_log_softmax(each, dim=0) for each in scores]
 
 
-def log_marginals_of_list(
-    scores: Sequence[Tensor],  # (L, H, W) each
-    images: Sequence[Tensor],  # (3, H, W) each
-    crf: DenseCRF | None,
-    ignore: Sequence[Tensor] | None,  # (H, W) each
-    spacing: Sequence[Sequence[float]] | None,  # x, y of each
-    features: Mapping[str, Sequence[Tensor]] | None = None,  # (d, H, W) each
-) -> list[Tensor]:
-    """Log marginals (L, H, W) of each image.
-
-    Images of the same size are computed together: the CRF of a batch runs one image on each thread, which is faster
-    than all threads on one image.
-    """
-    groups: dict[torch.Size, list[int]] = {}
-    for number, each in enumerate(scores):
-        groups.setdefault(each.shape, []).append(number)
-    found: dict[int, Tensor] = {}
-    for numbers in groups.values():
-        f, colours = (torch.stack([values[number] for number in numbers]) for values in (scores, images))
-        ignored = None if ignore is None else torch.stack([ignore[number] for number in numbers])
-        steps = None if spacing is None else [spacing[number] for number in numbers]
-        here = {name: torch.stack([each[number] for number in numbers]) for name, each in (features or {}).items()}
-        found.update(zip(numbers, log_marginals(f, colours, crf, ignored, steps, here).unbind(), strict=True))
-    return [found[number] for number in range(len(scores))]
+def _log_softmax(scores: Tensor, dim: int) -> Tensor:
+    return torch.log_softmax(scores if scores.dtype == torch.float64 else scores.float(), dim=dim)
 
 
 def _compared(crf: DenseCRF, features: Mapping[str, Any] | None) -> dict[str, Any]:
