@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="tests of the page need playwright")
 Image = pytest.importorskip("PIL.Image", reason="the explorer needs Pillow")
 
+from tests.support.chromium import launched_chromium  # noqa: E402
 from tests.support.explored_photos import SIZE, object_of  # noqa: E402
-
-CHROMIUM = os.environ.get("DENSEFIELD_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome") or ""
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
-
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium: install it, or set DENSEFIELD_CHROMIUM")
 
 NAMES = ["text", "soft", "accent", "accent-text", "problem", "problem-soft"]
 NAMES += ["good", "page", "card", "field", "accent-soft"]
@@ -32,10 +25,7 @@ COLOURS = """(names) => names.map((name) =>
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield found
-        found.close()
+    yield from launched_chromium()
 
 
 @pytest.fixture(scope="module")

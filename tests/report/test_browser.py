@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 pytest.importorskip("torch", reason="what the page shows is computed with torch")
 pytest.importorskip("jinja2", reason="reports need it")
 pytest.importorskip("matplotlib", reason="reports need it")
 pytest.importorskip("PIL", reason="reports need it")
-pytest.importorskip("playwright", reason="the page is tested in a browser")
-
-from playwright.sync_api import sync_playwright
 
 from densefield.crf.kernels import Bilateral, Spatial
 from densefield.evaluation.evaluation import evaluate
 from densefield.nn.dense_crf import DenseCRF
 from densefield.report.page import write_report
+from tests.support.chromium import launched_chromium
 from tests.support.scored_scenes import ScoredScenes
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no program chromium")
-
-# Under root, as in containers, Chromium's sandbox is not available.
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 LOG = (
     "step,stage,loss,iou,train_iou,spatial.weight\n10,2,0.9,0.4,0.45,1\n20,2,0.8,0.5,0.56,0.8\n30,2,0.7,0.6,0.66,0.7\n"
 )
@@ -43,10 +34,7 @@ ORANGE = """() => {
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield chromium
-        chromium.close()
+    yield from launched_chromium()
 
 
 @pytest.fixture(scope="module")
