@@ -60,3 +60,28 @@ def test_missing_slices_several_series_and_no_slices_are_errors(series, tmp_path
     (tmp_path / "none").mkdir()
     with pytest.raises(InputError, match="not a raster or volume"):
         read_volume(tmp_path / "none")
+
+
+@pytest.mark.parametrize("element", ["PixelSpacing", "ImageOrientationPatient", "Columns"])
+def test_headers_without_what_places_a_slice_are_errors(element, tmp_path):
+    import pydicom
+
+    folder = write_dicom(tmp_path / "series", CASE.image[:3])
+    for path in folder.iterdir():
+        header = pydicom.dcmread(path)
+        delattr(header, element)
+        header.save_as(path)
+    with pytest.raises(InputError, match=f"series has slices with an incomplete header: .*{element}"):
+        read_volume(folder)
+
+
+def test_pixels_without_size_are_an_error(tmp_path):
+    import pydicom
+
+    folder = write_dicom(tmp_path / "series", CASE.image[:3])
+    for path in folder.iterdir():
+        header = pydicom.dcmread(path)
+        header.PixelSpacing = [0, 1]
+        header.save_as(path)
+    with pytest.raises(InputError, match="series has pixels of the size 1 × 0 × 3 mm, expected lengths above 0"):
+        read_volume(folder)

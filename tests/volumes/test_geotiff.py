@@ -65,6 +65,26 @@ def test_no_data_of_a_mask_is_ignored_except_0(tmp_path):
     assert error_share(read_geotiff(out), case.truth) < 0.02
 
 
+@pytest.mark.parametrize("dtype, nodata", [("int16", -9999), ("int16", 9999), ("float32", -9999), ("float32", np.nan)])
+def test_no_data_of_a_mask_is_no_label(dtype, nodata, tmp_path):
+    case = land_raster(3)
+    image, out = write_geotiff(tmp_path / "image.tif", case.image), tmp_path / "refined.tif"
+    labels = case.rough.astype(dtype)
+    labels[:20] = nodata
+    done = refine_file(image, write_geotiff(tmp_path / "mask.tif", labels, nodata=nodata), out, num_classes=3)
+    refined = read_geotiff(out)
+    assert done.form == "labels" and refined.dtype == dtype
+    assert np.array_equal(refined[:20], labels[:20], equal_nan=True)
+    assert error_share(refined[20:], case.truth[20:]) < 0.02
+
+
+def test_a_mask_without_data_is_an_error(tmp_path):
+    image = write_geotiff(tmp_path / "image.tif", land_raster(3).image)
+    mask = write_geotiff(tmp_path / "mask.tif", np.full((150, 180), 9, np.uint8), nodata=9)
+    with pytest.raises(InputError, match="has no label: all its pixels are unknown or without data"):
+        refine_file(image, mask, tmp_path / "refined.tif")
+
+
 def test_probabilities_in_bands_stay_probabilities(tmp_path):
     case = land_raster(3)
     image = write_geotiff(tmp_path / "image.tif", case.image)

@@ -62,7 +62,7 @@ def test_an_affine_of_zeros_is_an_error(files, tmp_path):
     header["srow_x"] = header["srow_y"] = header["srow_z"] = 0
     content[:348] = header.binaryblock[:348]
     (tmp_path / "zero.nii").write_bytes(content)
-    with pytest.raises(InputError, match=r"zero\.nii has the affine .*voxels of some size"):
+    with pytest.raises(InputError, match=r"zero\.nii has pixels of the size .* expected lengths above 0"):
         read_volume(tmp_path / "zero.nii")
 
 

@@ -283,3 +283,20 @@ def test_a_result_like_an_image_has_the_channels_of_its_values(tmp_path, version
     plain = zarr_array(tmp_path / "plain.zarr", case.truth)
     write_volume(tmp_path / "soft_plain.zarr", soft, like=plain)
     assert (np.moveaxis(read_volume(tmp_path / "soft_plain.zarr").values, -1, 0) == soft).all()
+
+
+def test_zarr_arrays_with_unnamed_dimensions_are_planes_rows_and_columns(tmp_path):
+    zarr_array(tmp_path / "i.zarr", CASE.image, dimension_names=[None, None, None])
+    assert read_volume(tmp_path / "i.zarr").values.shape == CASE.image.shape
+
+
+def test_pixels_without_size_are_an_error(tmp_path):
+    path = ome_zarr(tmp_path / "i.zarr", CASE.image, "zyx", [3.0, 0.0, 1.5], "0.5")
+    with pytest.raises(InputError, match=r"i\.zarr has pixels of the size 1\.5 × 0 × 3 .*, expected lengths above 0"):
+        read_volume(path)
+
+
+def test_stacks_of_imagej_in_descending_order_have_a_distance_of_planes(tmp_path):
+    form = {"imagej": True, "resolution": (0.5, 0.5), "metadata": {"spacing": -3.0, "unit": "um"}}
+    path = write_tiff(tmp_path / "i.tif", CASE.image.astype(np.uint16), "ZYX", **form)
+    assert read_volume(path).spacing == (2.0, 2.0, 3.0)

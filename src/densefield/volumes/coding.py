@@ -35,24 +35,37 @@ class LabelCode:
         (K,): the class of each label: its value, or 0 and 1 in a binary mask.
     num_classes
         The number of classes.
+    missing
+        Whether there are pixels without data, which keep their value.
     """
 
     values: npt.NDArray[np.int64]
     unknown: int | None
     classes: npt.NDArray[np.intp]
     num_classes: int
+    missing: bool = False
 
     def rows(self, values: Array) -> tuple[Int32, Bool | None]:
-        """The number 0…K-1 of each pixel's label, 0 where unknown; and where it is known, None if everywhere."""
+        """The number 0…K-1 of each pixel's label, 0 where unknown; and where it is known, None if everywhere.
+
+        Pixels without data have the number of any label.
+        """
         known = None if self.unknown is None else values != self.unknown
         if known is not None and known.all():
             known = None
         rows = np.searchsorted(self.values, values if known is None else np.where(known, values, self.values[0]))
-        return rows.astype(np.int32), known
+        return np.minimum(rows, len(self.values) - 1).astype(np.int32), known
 
 
-def label_code(found: Iterable[float], path: Any, num_classes: int | None = None, void: Void = "auto") -> LabelCode:
-    """The code of a mask in which the values `found` occur.
+def label_code(
+    found: Iterable[float],
+    path: Any,
+    num_classes: int | None = None,
+    void: Void = "auto",
+    *,
+    missing: bool = False,
+) -> LabelCode:
+    """The code of a mask in which the values `found` occur, beside pixels without data if `missing`.
 
     >>> code = label_code([0, 7, 255], "mask.nii")
     >>> code.values.tolist(), code.unknown, code.num_classes
@@ -70,22 +83,14 @@ def label_code(found: Iterable[float], path: Any, num_classes: int | None = None
         unknown = None
     used = values if unknown is None else values[values != unknown]
     if not used.size:
-        raise InputError(f"{path} has no label: all its pixels are unknown.")
+        raise InputError(f"{path} has no label: all its pixels are unknown or without data.")
     classes = (used != 0).astype(np.intp) if foreground is not None else used.astype(np.intp)
     count = num_classes if num_classes is not None else 2 if foreground is not None else max(int(used[-1]) + 1, 2)
     most = num_classes if num_classes is not None else MOST_LABELS
     if int(classes.min()) < 0 or int(classes.max()) >= most:
         hint = "" if num_classes is not None else " Number them from 0."
         raise InputError(f"{path} has labels from {used[0]} to {used[-1]}, expected 0 to {most - 1}.{hint}")
-    return LabelCode(used, unknown, classes, count)
-
-
-def holds_labels(mask: Grid) -> bool:
-    """Whether a mask's file has integers without an axis of classes.
-
-    Floating point numbers without one may be labels too, which only reading them shows.
-    """
-    return mask.channels in (None, 1) and mask.dtype.kind in "iub"
+    return LabelCode(used, unknown, classes, count, missing)
 
 
 def check_scores(mask: Grid, num_classes: int | None) -> None:

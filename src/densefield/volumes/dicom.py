@@ -52,7 +52,12 @@ def open_dicom(folder: Path) -> Grid:
         found = f"{len(series)} series ({names})" if series else "no slices with a position"
         raise InputError(f"{folder} holds {found}, expected the slices of one series.")
     (slices,) = series.values()
-    return _volume(folder, slices)
+    try:
+        return _volume(folder, slices)
+    except InputError:
+        raise
+    except Exception as error:  # missing and empty elements raise errors of many types
+        raise InputError(f"{folder} has slices with an incomplete header: {cause(error)}.") from error
 
 
 def _volume(folder: Path, slices: list[Any]) -> Grid:
@@ -82,11 +87,11 @@ def _volume(folder: Path, slices: list[Any]) -> Grid:
     affine[:3, 2] = (places[-1] - places[0]) / max(len(slices) - 1, 1) if len(slices) > 1 else normal * step
     affine[:3, 3] = places[0]
     spacing = tuple(float(each) for each in np.linalg.norm(affine[:3, :3], axis=0))
-    values = np.stack([_rescaled(folder, each) for each in slices])
+    values = np.stack([_rescaled(each) for each in slices])
     return in_memory(values, spacing=spacing, unit="mm", path=folder, kind="dicom", affine=TO_RAS @ affine, source=None)
 
 
-def _rescaled(folder: Path, header: Any) -> npt.NDArray[Any]:
+def _rescaled(header: Any) -> npt.NDArray[Any]:
     """The values of a slice, in the unit of its rescaling; int16 if they are integers of that range."""
     try:
         stored = header.pixel_array

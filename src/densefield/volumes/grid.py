@@ -66,6 +66,12 @@ class Grid:
     affine: npt.NDArray[np.float64] | None = None
     source: Any = None
 
+    def __post_init__(self) -> None:
+        """Raises if a pixel has no size."""
+        if not all(np.isfinite(each) and each > 0 for each in self.spacing):
+            found = " × ".join(f"{each:.6g}" for each in self.spacing)
+            raise InputError(f"{self.path} has pixels of the size {found} {self.unit}, expected lengths above 0.")
+
     @property
     def whole(self) -> Box:
         """The box of all pixels."""

@@ -46,8 +46,8 @@ def open_nifti(path: Path) -> Grid:
         raise InputError(f"{path} has values of type {values.dtype}, expected numbers.")
     affine = np.asarray(picture.affine, np.float64)
     spacing = tuple(float(each) for each in np.linalg.norm(affine[:3, :3], axis=0))
-    if not (np.isfinite(affine).all() and min(spacing) > 0):
-        raise InputError(f"{path} has the affine {affine.tolist()}, expected finite numbers and voxels of some size.")
+    if not np.isfinite(affine).all():
+        raise InputError(f"{path} has the affine {affine.tolist()}, expected finite numbers.")
     unit = picture.header.get_xyzt_units()[0]
     if unit == "meter":
         spacing = tuple(1000 * each for each in spacing)

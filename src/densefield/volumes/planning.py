@@ -102,7 +102,7 @@ def _code(mask: Grid, scan: Scan, options: VolumeOptions) -> LabelCode | None:
         return None
     if values is None:
         raise InputError(f"{mask.path} has thousands of different values, expected labels. Number them from 0.")
-    return label_code(values.tolist(), mask.path, options.num_classes, options.void)
+    return label_code(values.tolist(), mask.path, options.num_classes, options.void, missing=scan.missing)
 
 
 def _check_soft(mask: Grid, options: VolumeOptions) -> None:

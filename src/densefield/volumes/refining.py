@@ -184,9 +184,12 @@ def _side(image: Grid, plan: LabelPlan | ScorePlan, classes: int) -> int:
 
 
 def _label_dtype(mask: Grid, plan: LabelPlan | ScorePlan) -> np.dtype[Any]:
-    """The type of the mask's numbers, or the smallest for the labels if they are floating point or single bits."""
+    """The type of the mask's numbers, or the smallest for the labels if they are floating point or single bits.
+
+    Values of pixels without data are kept, so their type is.
+    """
     assert plan.code is not None
-    if mask.dtype.kind in "iu":
+    if mask.dtype.kind in "iu" or plan.code.missing:
         return np.dtype(f"{mask.dtype.kind}{mask.dtype.itemsize}")
     highest = max(int(plan.code.values[-1]), plan.code.unknown or 0)
     return np.dtype(np.uint8 if highest < 256 else np.uint16 if highest < 65536 else np.int32)

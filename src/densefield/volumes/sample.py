@@ -32,13 +32,17 @@ class Scan:
     Parameters
     ----------
     values
-        The values that occur, ascending; None if there are too many for labels, or several channels.
+        The values that occur where the file has data, ascending; None if there are too many for labels, or several
+        channels.
     windows
         The windows that represent the file.
+    missing
+        Whether there are pixels without data.
     """
 
     values: Array | None
     windows: tuple[Box, ...]
+    missing: bool
 
 
 class Sample(NamedTuple):
@@ -61,10 +65,12 @@ def scan_mask(mask: Grid) -> Scan:
     whole = math.prod(mask.shape) <= WHOLE[axes]
     side = WINDOW_SIDE[axes] * (1 if not whole else max(1, -(-max(mask.shape) // WINDOW_SIDE[axes])))
     values: set[float] | None = set()
-    windows = []
+    windows, missing = [], False
     for tile in tiles(mask.shape, even_sides(mask.shape, side)):
-        labels = _labels(mask.read(tile.core))
-        here = np.unique(labels)
+        pixels = mask.read(tile.core)
+        labels = _labels(pixels)
+        here = np.unique(labels if pixels.missing is None else labels[~pixels.missing])
+        missing = missing or pixels.missing is not None
         windows.append(_Window(tile.core, frozenset(here[:MOST_VALUES].tolist()), _count_edges(labels)))
         if values is not None and len(here) <= MOST_VALUES and mask.channels in (None, 1):
             values |= set(here.tolist())
@@ -73,7 +79,8 @@ def scan_mask(mask: Grid) -> Scan:
     if values is not None and len(values) > MOST_VALUES:
         values = None
     found = None if values is None else np.array(sorted(values))
-    return Scan(found, (mask.whole,) if whole else tuple(each.box for each in _representative(windows)))
+    chosen = (mask.whole,) if whole else tuple(each.box for each in _representative(windows))
+    return Scan(found, chosen, missing)
 
 
 def _labels(pixels: Pixels) -> Array:

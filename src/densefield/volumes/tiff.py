@@ -42,7 +42,7 @@ def open_tiff(path: Path) -> Grid:
             check_array(path, shape, series.dtype.itemsize * math.prod(shape))
             values = series.asarray().reshape(shape)
             spacing, unit = _spacing(file)
-            form = _form(file, axes)
+            form = _form(file)
     except (InputError, FileNotFoundError):
         raise
     except Exception as error:  # damaged files raise errors of many types
@@ -89,7 +89,7 @@ def _spacing(file: Any) -> tuple[tuple[float, ...], str]:
         meta = file.imagej_metadata or {}
         tags = file.pages[0].tags
         x, y = (_length(tags.get(name)) for name in ("XResolution", "YResolution"))
-        z = float(meta.get("spacing", 0))
+        z = abs(float(meta.get("spacing", 0)))  # ImageJ writes it negative for stacks in descending order
         if x and y:
             unit = str(meta.get("unit", "pixels"))
             return (x, y, z or x), UNITS.get(unit, unit)
@@ -121,7 +121,7 @@ def _length(tag: Any) -> float:
     return below / above if above and below and above != below else 0.0
 
 
-def _form(file: Any, axes: str) -> dict[str, Any]:
+def _form(file: Any) -> dict[str, Any]:
     """What tifffile needs to write a file of the same kind."""
     page = file.pages[0]
     form: dict[str, Any] = {"compression": page.compression.name if page.compression.value in (5, 8, 32946) else None}

@@ -39,8 +39,8 @@ def open_zarr(path: Path, shape: Sequence[int] | None = None) -> Grid:
     unit, array = "pixels", opened
     if isinstance(opened, zarr.Group):
         array, names, scale, unit = _finest(path, opened)
-    elif getattr(opened.metadata, "dimension_names", None):
-        names = [NAMES.get(str(name).lower(), str(name).lower()) for name in opened.metadata.dimension_names]
+    elif (given := getattr(opened.metadata, "dimension_names", None)) and None not in given:
+        names = [NAMES.get(str(name).lower(), str(name).lower()) for name in given]
     if array.dtype.kind not in "iufb":
         raise InputError(f"{path} has values of type {array.dtype}, expected numbers.")
     if names is None:
