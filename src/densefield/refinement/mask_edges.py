@@ -160,6 +160,17 @@ class MaskEdges:
         self.native.margins(self.pairs, moved, out, self.threads)
         return out.reshape(self.shape)
 
+    def displaced_labels(self, margins: Float32) -> Int32:
+        """(N,): the label on each pixel's side of the displaced edges, from the margins() to them."""
+        labels = self.labels.reshape(-1)
+        beyond = margins.reshape(-1) < 0
+        if not beyond.any():
+            return np.array(labels)
+        squared, nearest = np.empty(labels.size, np.float32), np.empty(labels.size, np.int32)
+        self.native.distances(squared, nearest)
+        found: Int32 = np.where(beyond & (nearest >= 0), labels[nearest], labels)
+        return found
+
     @cached_property
     def profiles(self) -> list[EdgeProfile | None]:
         """How strong the image's edges are around those of each pair of labels; None if there are none."""
@@ -183,6 +194,22 @@ class MaskEdges:
             features[:, column] = place * np.float32(self.spacing[axes - 1 - column])
         features[:, axes:] = self.channels[points]
         return features
+
+
+def pixel_use(
+    shape: tuple[int, ...], known: npt.NDArray[np.bool_] | None, ignored: npt.NDArray[np.bool_] | None = None
+) -> npt.NDArray[np.uint8]:
+    """Whether pixels are KNOWN, UNKNOWN or IGNORED; without `known` all labels are known.
+
+    >>> pixel_use((3,), np.array([True, False, False]), np.array([False, False, True])).tolist()
+    [2, 1, 0]
+    """
+    use = np.full(shape, KNOWN, np.uint8)
+    if known is not None:
+        use[~known] = UNKNOWN
+    if ignored is not None:
+        use[ignored] = IGNORED
+    return use
 
 
 def _profile(strengths: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> EdgeProfile | None:

@@ -69,7 +69,7 @@ class ScribbleParameters:
     iterations: int = 5
 
 
-# Chosen on photos of the train split by benchmarks/scribbles.py.
+# Chosen on photos of the train split.
 CHOSEN = ScribbleParameters()
 
 

@@ -145,7 +145,7 @@ def check_combination(
     ]
     if roughness is not None:
         if labels is None:
-            raise InputError("got roughness= without labels=: it is for masks. Leave it out.")
+            raise InputError("got roughness= without labels=: it is for masks. Use temperature=.")
         if own:
             raise InputError(f"got roughness= together with {own[0]}=, expected one of them.")
     if confidence is not None and labels is None:

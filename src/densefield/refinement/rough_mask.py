@@ -22,7 +22,7 @@ from densefield.crf.label_mask import LabelMask
 from densefield.crf.model import CRF
 from densefield.crf.native import new_array
 from densefield.refinement.colour_model import ColourModel, colour_model
-from densefield.refinement.mask_edges import IGNORED, KNOWN, UNKNOWN, Float32, Int32, MaskEdges
+from densefield.refinement.mask_edges import KNOWN, Float32, Int32, MaskEdges, pixel_use
 from densefield.refinement.parameters import MaskParameters
 from densefield.refinement.roughness import Roughness, estimate_roughness
 
@@ -143,11 +143,7 @@ def refined_band(
 
 def mask_edges(mask: LabelMask, channels: npt.NDArray[np.generic], spacing: Sequence[float], threads: int) -> MaskEdges:
     """The edges of a checked mask on the colours (N, C) of its image; lengths are in pixels along x."""
-    use = np.full(mask.rows.shape, KNOWN, np.uint8)
-    if mask.known is not None:
-        use[~mask.known] = UNKNOWN
-    if mask.ignore is not None:
-        use[mask.ignore] = IGNORED
+    use = pixel_use(mask.rows.shape, mask.known, mask.ignore)
     if channels.dtype != np.uint8:
         channels = channels.astype(np.float32, copy=False)
     steps = tuple(each / spacing[0] for each in reversed(spacing))
@@ -164,7 +160,7 @@ def edge_band(
     here = roughness or Roughness(edges.unit)
     units, parameters = here.width / edges.unit, model.parameters
     strength, width = parameters.strength(units), parameters.width(units) * edges.unit
-    margins = edges.margins([[edges.unit * each for each in (at.offset, *at.shift)] for at in here.displacements])
+    margins = edges.margins(here.moves(edges.unit))
     # If the image has no edges, no known pixel changes.
     near = np.full(margins.size, np.inf, np.float32) if roughness is None else np.abs(margins.reshape(-1))
     sigma_xy = parameters.sigma_xy(units) * edges.unit

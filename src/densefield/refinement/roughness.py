@@ -40,6 +40,10 @@ class Roughness:
     displacements: tuple[Displacement, ...] = ()
     block: float | None = None
 
+    def moves(self, unit: float) -> list[list[float]]:
+        """(pairs, 3): the displacements in pixels, for `MaskEdges.margins`."""
+        return [[unit * each for each in (at.offset, *at.shift)] for at in self.displacements]
+
 
 def estimate_roughness(edges: MaskEdges, given: float | None = None) -> Roughness | None:
     """The roughness of a mask; None if the image has no edges to follow.

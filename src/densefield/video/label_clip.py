@@ -11,7 +11,7 @@ import numpy.typing as npt
 from densefield.crf.arrays import as_array
 from densefield.errors import InputError, warn
 from densefield.refinement.colour_model import ColourModel, colour_model
-from densefield.refinement.mask_edges import KNOWN, UNKNOWN, Float32, MaskEdges
+from densefield.refinement.mask_edges import Float32, MaskEdges, pixel_use
 from densefield.refinement.mask_input import check_label_shape
 from densefield.refinement.parameters import learnt, length_unit
 from densefield.video.label_frames import LabelFrames
@@ -131,9 +131,8 @@ def prepared(
 def margins_of(frame: MaskFrame, threads: int) -> Any:
     """(N,): distances of the pixels to the edges of the frame's mask; -1 where unknown."""
     known = frame.labels >= 0
-    use = np.where(known, np.uint8(KNOWN), np.uint8(UNKNOWN))
     rows = np.where(known, frame.labels, 0)
-    edges = MaskEdges(rows, use, frame.channels, (1.0, 1.0), threads)
+    edges = MaskEdges(rows, pixel_use(rows.shape, known), frame.channels, (1.0, 1.0), threads)
     return np.where(known, edges.margins(), np.float32(-1)).reshape(-1)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield.refinement.colour_model import ColourModel
-from densefield.refinement.mask_edges import KNOWN, UNKNOWN, Float32, Int32, MaskEdges
+from densefield.refinement.mask_edges import Float32, Int32, MaskEdges, pixel_use
 from densefield.refinement.parameters import learnt
 from densefield.refinement.rough_mask import EdgeBand, Model, edge_band
 from densefield.refinement.roughness import Roughness
@@ -56,7 +56,7 @@ class LabelFrames:
         known = self.labels >= 0
         edges = MaskEdges(
             np.where(known, self.labels, np.int32(self.present[0])),
-            np.where(known, np.uint8(KNOWN), np.uint8(UNKNOWN)),
+            pixel_use(known.shape, known),
             np.concatenate([frame.channels for frame in self.frames]),
             (self.step, 1.0, 1.0),
             self.options.num_threads,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from densefield.crf.arrays import Array
 from densefield.crf.label_mask import LabelMask, label_mask
 from densefield.labels import Void
-from densefield.refinement.mask_edges import KNOWN, UNKNOWN, Int32, MaskEdges
+from densefield.refinement.mask_edges import Int32, MaskEdges, pixel_use
 from densefield.refinement.roughness import estimate_roughness
 
 UNLABELLED = -1  # unknown pixels
@@ -95,21 +95,11 @@ def displaced_frame(
     if len(present) < 2:
         return MaskFrame(channels, labels, None)
     rows = np.searchsorted(present, labels).astype(np.int32)
-    use = np.where(known, np.uint8(KNOWN), np.uint8(UNKNOWN))
-    edges = MaskEdges(rows, use, channels, (1.0, 1.0), threads, num_labels=len(present))
+    edges = MaskEdges(rows, pixel_use(rows.shape, known), channels, (1.0, 1.0), threads, num_labels=len(present))
     found = estimate_roughness(edges, roughness)
     if found is None:
         return MaskFrame(channels, labels, None)
     if any(each.offset or any(each.shift) for each in found.displacements):
-        margins = edges.margins([[edges.unit * each for each in (at.offset, *at.shift)] for at in found.displacements])
-        labels = np.where(known, present[_nearest(edges, margins.reshape(-1)).reshape(labels.shape)], labels)
+        moved = edges.displaced_labels(edges.margins(found.moves(edges.unit)))
+        labels = np.where(known, present[moved.reshape(labels.shape)], labels)
     return MaskFrame(channels, labels.astype(np.int32, copy=False), found.width)
-
-
-def _nearest(edges: MaskEdges, margins: npt.NDArray[np.float32]) -> Int32:
-    """(N,): the label on each pixel's side of the displaced edge."""
-    rows = edges.labels.reshape(-1)
-    squared, nearest = np.empty(rows.size, np.float32), np.empty(rows.size, np.int32)
-    edges.native.distances(squared, nearest)
-    moved: Int32 = np.where((margins < 0) & (nearest >= 0), rows[nearest], rows)
-    return moved

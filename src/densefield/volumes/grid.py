@@ -147,6 +147,6 @@ def check_same_place(image: Grid, mask: Grid) -> None:
     pixel = np.linalg.norm(image.affine[:-1, 0])
     if apart > SAME_PLACE * pixel:
         raise InputError(
-            f"{mask.path} is elsewhere than {image.path}: their corners are up to {apart:.4g} apart, and a pixel "
+            f"{mask.path} is not aligned with {image.path}: their corners are up to {apart:.4g} apart, and a pixel "
             f"is {pixel:.4g}. Resample the mask to the image without interpolating its labels."
         )

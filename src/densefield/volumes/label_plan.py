@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield.refinement.colour_model import ColourModel
-from densefield.refinement.mask_edges import IGNORED, KNOWN, UNKNOWN, MaskEdges
+from densefield.refinement.mask_edges import IGNORED, KNOWN, UNKNOWN, MaskEdges, pixel_use
 from densefield.refinement.parameters import learnt
 from densefield.refinement.rough_mask import BAND, SOURCES, Model, mask_colours, refined_band
 from densefield.refinement.roughness import Roughness, estimate_roughness
-from densefield.volumes.coding import Bool, Int32, LabelCode
+from densefield.volumes.coding import Int32, LabelCode
 from densefield.volumes.grid import Array, Grid
 from densefield.volumes.intensity import Levels, fitted_levels
 from densefield.volumes.sample import Sample
@@ -75,21 +75,21 @@ class LabelPlan:
         """The refined labels (…) of a tile as its file writes them; ignored pixels keep theirs."""
         given = sample.mask[..., 0]
         rows, known = self.code.rows(given)
-        use = pixel_use(rows, known, sample.missing)
-        here = np.bincount(rows[use.reshape(rows.shape) == KNOWN], minlength=1)
+        use = pixel_use(rows.shape, known, sample.missing)
+        here = np.bincount(rows[use == KNOWN], minlength=1)
         if self.colours is None or np.count_nonzero(here) < 2:
             if known is None or not here.any():
                 return given
             only = self.code.values[int(here.argmax())]
-            return np.where(use.reshape(rows.shape) == UNKNOWN, only, given).astype(given.dtype)
+            return np.where(use == UNKNOWN, only, given).astype(given.dtype)
         channels = self.levels(sample.image, sample.missing)
         edges = part_edges(rows, use, channels, self.steps, len(self.code.values), self.threads)
         edges.pairs = self.pairs
         band = refined_band(edges, self._displaced(edges), self.model, self.colours)
-        best = _nearest_labels(band.edges, band.margins)
+        best = band.edges.displaced_labels(band.margins)
         best[band.points] = band.point_marginals().argmax(axis=0)
         out = self.code.values[best.reshape(rows.shape)].astype(given.dtype)
-        return np.where(use.reshape(rows.shape) == IGNORED, given, out)
+        return np.where(use == IGNORED, given, out)
 
     def _displaced(self, edges: MaskEdges) -> Roughness | None:
         """The roughness with offsets of pairs whose inner label, the smaller one, is another in this tile."""
@@ -117,7 +117,7 @@ def plan_labels(
 ) -> LabelPlan:
     """The plan for a mask of labels; `roughness` is in the unit of the spacing."""
     rows, known = code.rows(sample.mask[..., 0])
-    use = pixel_use(rows, known, sample.missing)
+    use = pixel_use(rows.shape, known, sample.missing)
     spacing = image.spacing
     steps = tuple(each / spacing[0] for each in reversed(spacing))
     model = Model(learnt().mask, 5 if iterations is None else iterations)
@@ -126,12 +126,12 @@ def plan_labels(
     edges = part_edges(rows, use, blank, steps, count, threads)
     levels = edge_levels(image, sample, edges, window)
     ranks = _ranks(edges)
-    if count < 2 or np.count_nonzero(np.bincount(rows[use.reshape(rows.shape) == KNOWN])) < 2:
+    if count < 2 or np.count_nonzero(np.bincount(rows[use == KNOWN])) < 2:
         return LabelPlan(code, levels, steps, None, edges.pairs, ranks, None, model, threads)
     edges.channels = levels(sample.image, sample.missing).reshape(rows.size, -1)
     found = _roughness(edges, roughness, spacing[0], image.unit)
     here = found or Roughness(edges.unit)
-    margins = edges.margins([[each.offset, *each.shift] for each in here.displacements])
+    margins = edges.margins(here.moves(1.0))
     colours = mask_colours(edges, margins, model.parameters.width(here.width))
     return LabelPlan(code, levels, steps, found, edges.pairs, ranks, colours, model, threads)
 
@@ -171,31 +171,9 @@ def part_edges(
     return MaskEdges(rows, use, flat, steps, threads, num_labels=count, unit=1.0)
 
 
-def pixel_use(rows: Int32, known: Bool | None, missing: Bool | None) -> npt.NDArray[np.uint8]:
-    """(N,): whether pixels are known, unknown or ignored."""
-    use = np.full(rows.shape, KNOWN, np.uint8)
-    if known is not None:
-        use[~known] = UNKNOWN
-    if missing is not None:
-        use[missing] = IGNORED
-    return use.reshape(-1)
-
-
 def _ranks(edges: MaskEdges) -> npt.NDArray[np.intp]:
     """The rank of each label by its area, the largest first: of two labels, that with the higher rank is inner."""
     areas = np.bincount(edges.labels.reshape(-1), minlength=edges.num_labels)
     ranks = np.empty(edges.num_labels, np.intp)
     ranks[np.argsort(-areas, kind="stable")] = np.arange(edges.num_labels)
     return ranks
-
-
-def _nearest_labels(edges: MaskEdges, margins: npt.NDArray[np.float32]) -> Int32:
-    """(N,): the label on each pixel's side of the displaced edge."""
-    labels = edges.labels.reshape(-1)
-    moved = margins.reshape(-1) < 0
-    if not moved.any():
-        return np.array(labels)
-    squared, nearest = np.empty(labels.size, np.float32), np.empty(labels.size, np.int32)
-    edges.native.distances(squared, nearest)
-    best: Int32 = np.where(moved & (nearest >= 0), labels[nearest], labels)
-    return best

@@ -10,13 +10,13 @@ import numpy as np
 from densefield.crf.model import CRF
 from densefield.errors import InputError
 from densefield.labels import Void
-from densefield.refinement.mask_edges import MaskEdges
+from densefield.refinement.mask_edges import MaskEdges, pixel_use
 from densefield.refinement.mask_input import checked_roughness
 from densefield.refinement.refine import checked_temperature, chosen_crf
 from densefield.volumes.coding import LabelCode, check_scores, label_code
 from densefield.volumes.grid import Grid
 from densefield.volumes.intensity import checked_window
-from densefield.volumes.label_plan import LabelPlan, edge_levels, part_edges, pixel_use, plan_labels
+from densefield.volumes.label_plan import LabelPlan, edge_levels, part_edges, plan_labels
 from densefield.volumes.sample import Sample, Scan, read_sample, scan_mask
 from densefield.volumes.score_plan import CONFIDENCE, ScorePlan, plan_scores, scores_of
 
@@ -125,4 +125,4 @@ def _sample_edges(
         rows, count = scores.argmax(axis=0).astype(np.int32), len(scores)
     steps = tuple(each / image.spacing[0] for each in reversed(image.spacing))
     blank = np.zeros((rows.size, 1), np.uint8)
-    return part_edges(rows, pixel_use(rows, known, sample.missing), blank, steps, count, threads)
+    return part_edges(rows, pixel_use(rows.shape, known, sample.missing), blank, steps, count, threads)
