@@ -112,6 +112,10 @@ def refine_folder(
     pairing = _paired(Path(frames), Path(masks), Path(out), format, mask_suffix)
     pairs = ordered_pairs(pairing)
     skipped = {index for index, pair in enumerate(pairs) if skip_existing and pair.out.exists()}
+    results: tuple[Path, ...] = tuple(pair.out for pair in pairs)
+    kept = tuple(results[index] for index in sorted(skipped))
+    if len(skipped) == len(pairs):
+        return RefinedFolder((), kept, pairing.skipped)
     given = MaskFiles([pair.mask for pair in pairs], settings)
     options = VideoOptions(
         given.kind,
@@ -125,23 +129,20 @@ def refine_folder(
         threads,
     )
     size = checked_window(window, given.kind)
-    results: tuple[Path, ...] = tuple(pair.out for pair in pairs)
-    kept = tuple(results[index] for index in sorted(skipped))
+    for paths in ([pair.image for pair in pairs], [pair.mask for pair in pairs]):
+        check_sizes(paths)
+    images = FrameFiles([pair.image for pair in pairs], given.size)
+    source = _causal(images, given, options) if causal else _windows(images, given, options, size, skipped)
+    done, total = 0, len(pairs) - len(skipped)
     if progress is not None:
-        progress(0, len(pairs) - len(skipped))
-    if len(skipped) < len(pairs):
-        for paths in ([pair.image for pair in pairs], [pair.mask for pair in pairs]):
-            check_sizes(paths)
-        images = FrameFiles([pair.image for pair in pairs], given.size)
-        source = _causal(images, given, options) if causal else _windows(images, given, options, size, skipped)
-        done = 0
-        for index, result in _naming_files(source, pairs):
-            if index in skipped:
-                continue
-            _write(pairs[index], result, given.written.pop(index), settings)
-            done += 1
-            if progress is not None:
-                progress(done, len(pairs) - len(skipped))
+        progress(done, total)
+    for index, result in _naming_files(source, pairs):
+        if index in skipped:
+            continue
+        _write(pairs[index], result, given.written.pop(index), settings)
+        done += 1
+        if progress is not None:
+            progress(done, total)
     written = tuple(path for index, path in enumerate(results) if index not in skipped)
     return RefinedFolder(written, kept, pairing.skipped)
 
