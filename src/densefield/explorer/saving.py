@@ -7,13 +7,12 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from densefield.explorer.gallery import Picture
 from densefield.explorer.inference import Result
 from densefield.images.masks import Mask
 from densefield.images.palette import voc_palette
-from densefield.images.writing import write_png, write_result
+from densefield.images.writing import encoded_labels, write_png, write_result
 from densefield.io.files import write_atomically
 
 
@@ -71,10 +70,4 @@ def _form(picture: Picture, result: Result) -> Mask:
 
 def result_png(result: Result) -> bytes:
     """The labels as the content of a PNG, indexed if they fit, to download."""
-    labels = result.numbers[result.rows]
-    image = Image.fromarray(labels.astype(np.uint8 if labels.max() < 256 else np.uint16))
-    if image.mode == "L":
-        image.putpalette(voc_palette().tobytes())
-    buffer = BytesIO()
-    image.save(buffer, "PNG")
-    return buffer.getvalue()
+    return encoded_labels(result.numbers[result.rows])

@@ -1,4 +1,4 @@
-"""Who may ask: the page of this process alone, which knows the token in its address."""
+"""Access control: only the page of this process, which knows the token in its address."""
 
 from __future__ import annotations
 

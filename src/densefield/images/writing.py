@@ -29,12 +29,24 @@ def check_format(path: Path) -> None:
 
 def write_png(path: Path, picture: npt.NDArray[np.uint8], palette: npt.NDArray[np.uint8] | None = None) -> None:
     """Write a picture (H, W, 3) or (H, W) as PNG, atomically; `palette` (256, 3) has the colours of labels (H, W)."""
+    write_atomically(path, encoded_png(picture, palette))
+
+
+def encoded_labels(labels: npt.NDArray[np.integer]) -> bytes:
+    """The content of a PNG of labels (H, W): indexed with the colours of PASCAL VOC, or 16 bits if one exceeds 255."""
+    if labels.max(initial=0) < 256:
+        return encoded_png(labels.astype(np.uint8), voc_palette())
+    return encoded_png(labels.astype(np.uint16))
+
+
+def encoded_png(picture: npt.NDArray[np.unsignedinteger], palette: npt.NDArray[np.uint8] | None = None) -> bytes:
+    """The content of a PNG of a picture (H, W, 3) or (H, W)."""
     buffer = BytesIO()
     image = Image.fromarray(picture)
     if palette is not None:
         image.putpalette(palette.tobytes())
     image.save(buffer, "PNG")
-    write_atomically(path, buffer.getvalue())
+    return buffer.getvalue()
 
 
 def write_result(

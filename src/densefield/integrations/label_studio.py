@@ -1,6 +1,7 @@
 """Label Studio: brush strokes, polygons and keypoints in, dense brush regions out.
 
-`label_studio_prediction` is for one image, such as in a machine learning backend; `label_studio_export` is for files.
+`label_studio_prediction` is for one image, such as in a machine learning backend; `refine_label_studio_export` is for
+files.
 """
 
 from __future__ import annotations

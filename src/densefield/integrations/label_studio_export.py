@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import numpy as np
-
 from densefield.errors import InputError
-from densefield.images.palette import voc_palette
 from densefield.images.reading import read_image
-from densefield.images.writing import write_png
+from densefield.images.writing import encoded_labels
 from densefield.integrations.label_studio import (
     Mode,
     Regions,
@@ -67,7 +64,7 @@ def refine_label_studio_export(
     if labels is None:
         found = {only_label(region) for _, regions in annotated for region in regions if is_region(region)}
         labels = sorted(found)
-    results, pictures = [], {}
+    results, pictures = [], {}  # pictures are encoded: those of an export may exceed the memory
     for task, regions in annotated:
         try:
             path = _image_path(task, images)
@@ -81,9 +78,9 @@ def refine_label_studio_export(
             target = masks / f"{path.stem}.png"
             if target in pictures:
                 raise InputError(f"two tasks of {export} have the image {path.name}, but masks are named like images.")
-            pictures[target] = dense.astype(np.uint8 if len(labels) < 256 else np.uint16)
-    for target, picture in pictures.items():
-        write_png(target, picture, voc_palette() if picture.dtype == np.uint8 else None)
+            pictures[target] = encoded_labels(dense)
+    for target, content in pictures.items():
+        write_atomically(target, content)
     write_atomically(output, json.dumps(results).encode())
     return len(results)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from densefield.errors import InputError
 
+GZIPPED = ".nii.gz"  # the suffix of two parts
 MAX_LINES = 10  # of skipped files in one message
 
 
@@ -32,15 +32,14 @@ class FolderListing:
         return [*lines[:MAX_LINES], *more]
 
 
-def split_name(path: Path, suffixes: Collection[str] = (".nii.gz",)) -> tuple[str, str]:
-    """The name without its suffix, and the suffix in lower case; `suffixes` are those of two parts.
+def split_name(path: Path) -> tuple[str, str]:
+    """The name without its suffix, and the suffix in lower case.
 
     >>> split_name(Path("scans/ct.nii.gz")), split_name(Path("cat.v2.JPG"))
     (('ct', '.nii.gz'), ('cat.v2', '.jpg'))
     """
-    for suffix in suffixes:
-        if path.name.lower().endswith(suffix):
-            return path.name[: -len(suffix)], suffix
+    if path.name.lower().endswith(GZIPPED):
+        return path.name[: -len(GZIPPED)], GZIPPED
     return path.stem, path.suffix.lower()
 
 

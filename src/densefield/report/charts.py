@@ -9,12 +9,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from densefield.report.curves import DOTTED, Curve, Panel, Point
+from densefield.report.curves import DOTTED, MAX_MARKERS, Curve, Panel, Point
 
 COLOURS = 10  # colours of style.css, repeated
 MAX_POINTS = 300  # of a curve on the page
-MAX_MARKERS = 20  # curves with at most this number of points have markers
-TICKS = 5  # wished for
+TICKS = 5  # about this many, at round numbers
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from densefield.report.collecting import Evaluated, Training
 
 SOLID, DASHED, DOTTED = "solid", "dashed", "dotted"
+MAX_MARKERS = 20  # curves with at most this number of points have markers
 LOG_RATIO = 10  # of the largest and smallest value, from which on an axis is logarithmic
 
 Point = tuple[float, float]
@@ -158,10 +159,6 @@ def _averaged(training: Training) -> Training:
 def _is_pixel_width(name: str) -> bool:
     kernel, _, rest = name.partition(".sigma")
     return bool(rest) and (kernel.startswith("spatial") or rest in (".0", ".1"))
-
-
-def _short_title(name: str) -> str:
-    return parameter_title(name).replace(" weight", "")
 
 
 def parameter_title(name: str) -> str:

@@ -8,7 +8,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from densefield.io.messages import printable
-from densefield.report.curves import DASHED, DOTTED, SOLID, Curve, Panel, finite
+from densefield.report.curves import DASHED, DOTTED, MAX_MARKERS, SOLID, Curve, Panel, finite
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#555555", "#7B4FBF", "#A03030", "#4F8A10")
 GREY = "#777777"
 LINES = {SOLID: "-", DASHED: "--", DOTTED: ":"}
-MAX_MARKERS = 20  # curves with at most this number of points have markers
 LEGEND_WIDTH = 110  # characters in a row of the legend
 ROW = 0.24  # inches: the height of a row of the legend
 BELOW = 4.5  # font sizes: from the axes to the legend, past ticks and label
