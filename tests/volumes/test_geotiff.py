@@ -135,3 +135,44 @@ def test_rasters_are_written_like_others(tmp_path):
     write_volume(tmp_path / "labels.tif", case.truth, like=image)
     assert (read_volume(tmp_path / "labels.tif").values == case.truth).all()
     assert np.allclose(read_volume(tmp_path / "labels.tif").affine, read_volume(image).affine)
+
+
+def test_a_fill_value_in_one_band_is_no_intensity(tmp_path):
+    case = land_raster(3)
+    values = case.image.astype(np.float32)
+    for band in range(3):
+        values[:, 50 * band : 50 * band + 20, band] = -3.4e38
+    image = write_geotiff(tmp_path / "image.tif", values, nodata=-3.4e38)
+    volume = read_volume(image)
+    assert volume.missing.sum() == 3 * 20 * 150
+    refine_file(image, write_geotiff(tmp_path / "mask.tif", case.rough), tmp_path / "refined.tif")
+    refined, used = read_geotiff(tmp_path / "refined.tif"), ~volume.missing
+    assert error_share(refined[used], case.truth[used]) < 0.03
+    assert (refined[~used] == case.rough[~used]).all()
+
+
+@pytest.mark.filterwarnings("ignore:Dataset has no geotransform")  # of the files that the test writes
+def test_ground_control_points_and_a_mask_band_are_kept(tmp_path):
+    case = land_raster(3)
+    corners = [(0, 0), (0, 180), (150, 0), (150, 180)]
+    points = [rasterio.control.GroundControlPoint(row, col, 11 + col / 1e4, 47 - row / 1e4) for row, col in corners]
+    place = {"height": 150, "width": 180, "driver": "GTiff", "dtype": "uint8", "crs": None}
+    image, mask = tmp_path / "image.tif", tmp_path / "mask.tif"
+    for path, values in ((image, np.moveaxis(case.image // 16, -1, 0).clip(0, 255)), (mask, case.rough[None])):
+        with (
+            rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True),
+            rasterio.open(path, "w", count=len(values), **place) as file,
+        ):
+            file.gcps = points, rasterio.CRS.from_epsg(4326)
+            file.write(values.astype(np.uint8))
+            if path == mask:
+                valid = np.full((150, 180), 255, np.uint8)
+                valid[:10] = 0
+                file.write_mask(valid)
+    refine_file(image, mask, tmp_path / "refined.tif")
+    with rasterio.open(tmp_path / "refined.tif") as file:
+        found, crs = file.gcps
+        assert [(each.row, each.col, each.x, each.y) for each in found] == [
+            (each.row, each.col, each.x, each.y) for each in points
+        ]
+        assert crs.to_epsg() == 4326 and (file.dataset_mask() == valid).all()

@@ -300,3 +300,61 @@ def test_stacks_of_imagej_in_descending_order_have_a_distance_of_planes(tmp_path
     form = {"imagej": True, "resolution": (0.5, 0.5), "metadata": {"spacing": -3.0, "unit": "um"}}
     path = write_tiff(tmp_path / "i.tif", CASE.image.astype(np.uint16), "ZYX", **form)
     assert read_volume(path).spacing == (2.0, 2.0, 3.0)
+
+
+def paged(path, values, **options):
+    """A file whose pages are written one by one, as a loop over planes does."""
+    tifffile = pytest.importorskip("tifffile", reason="TIFF needs tifffile")
+    for plane in values:
+        tifffile.imwrite(path, plane, append=True, photometric="minisblack", **options)
+    return path
+
+
+def test_pages_that_were_written_one_by_one_are_planes(tmp_path):
+    image, mask = paged(tmp_path / "i.tif", CASE.image), paged(tmp_path / "m.tif", CASE.rough)
+    refine_file(image, mask, tmp_path / "o.tif", spacing=SPACING)
+    refined = read_volume(tmp_path / "o.tif").values
+    assert refined.shape == CASE.truth.shape and error_share(refined, CASE.truth) < 0.005
+
+
+def test_thumbnails_are_left_out_and_other_images_are_errors(tmp_path):
+    path = paged(paged(tmp_path / "i.tif", CASE.image[:1]), CASE.image[:1, ::4, ::4])
+    assert read_volume(path).values.shape == CASE.image.shape[1:]
+    with pytest.raises(InputError, match=r"larger\.tif holds 2 images of the sizes 12×14, 48×56, expected one"):
+        read_volume(paged(paged(tmp_path / "larger.tif", CASE.image[:1, ::4, ::4]), CASE.image[:1]))
+
+
+def test_positions_of_ome_are_an_error(tmp_path):
+    tifffile = pytest.importorskip("tifffile", reason="TIFF needs tifffile")
+    with tifffile.TiffWriter(tmp_path / "i.ome.tif") as file:
+        for _ in range(2):
+            file.write(CASE.image, metadata={"axes": "ZYX"}, photometric="minisblack")
+    with pytest.raises(InputError, match=r"holds 2 images of the sizes 14×48×56, 14×48×56, expected one"):
+        read_volume(tmp_path / "i.ome.tif")
+
+
+def test_lengths_in_several_units_are_in_that_of_x(tmp_path):
+    sizes = {"PhysicalSizeX": 200.0, "PhysicalSizeY": 200.0, "PhysicalSizeZ": 0.5, "PhysicalSizeZUnit": "µm"}
+    units = {"PhysicalSizeXUnit": "nm", "PhysicalSizeYUnit": "nm"}
+    volume = read_volume(write_tiff(tmp_path / "i.ome.tif", CASE.image, "ZYX", metadata={**sizes, **units}))
+    assert (volume.spacing, volume.unit) == ((200.0, 200.0, 500.0), "nm")
+    path = ome_zarr(tmp_path / "i.zarr", CASE.image, "zyx", [0.5, 200.0, 200.0], "0.5")
+    import zarr
+
+    group = zarr.open(path)
+    image = group.attrs["ome"]["multiscales"][0]
+    for axis, unit in zip(image["axes"], ("micrometer", "nanometer", "nanometer"), strict=True):
+        axis["unit"] = unit
+    group.attrs["ome"] = {"multiscales": [image]}
+    volume = read_volume(path)
+    assert (volume.spacing, volume.unit) == ((200.0, 200.0, 500.0), "nanometer")
+
+
+def test_sizes_of_pixels_must_agree(tmp_path):
+    image = ome_zarr(tmp_path / "i.zarr", CASE.image, "zyx", [3.0, 1.5, 1.5], "0.5")
+    mask = ome_zarr(tmp_path / "m.zarr", CASE.rough, "zyx", [3.0, 3.0, 3.0], "0.5")
+    with pytest.raises(InputError, match=r"m\.zarr has pixels of 3 × 3 × 3 mm, but those of .* have 1\.5 × 1\.5"):
+        refine_file(image, mask, tmp_path / "o.zarr")
+    without = zarr_array(tmp_path / "n.zarr", CASE.rough)
+    refine_file(image, without, tmp_path / "o.zarr")
+    assert error_share(read_volume(tmp_path / "o.zarr").values, CASE.truth) < 0.005

@@ -75,7 +75,7 @@ def _volume(folder: Path, slices: list[Any]) -> Grid:
     slices.sort(key=lambda each: float(normal @ np.array(each.ImagePositionPatient, np.float64)))
     places = np.array([each.ImagePositionPatient for each in slices], np.float64)
     gaps = np.diff(places @ normal)
-    step = float(np.median(gaps)) if len(gaps) else float(first.get("SliceThickness", 1.0))
+    step = float(np.median(gaps)) if len(gaps) else float(first.get("SliceThickness") or 1.0)
     if len(gaps) and (step <= 0 or (np.abs(gaps - step) > UNEVEN * step).any()):
         raise InputError(
             f"{folder} holds slices that are {gaps.min():.4g} to {gaps.max():.4g} mm apart, expected equal distances: "
@@ -96,11 +96,11 @@ def _rescaled(header: Any) -> npt.NDArray[Any]:
     try:
         stored = header.pixel_array
     except Exception as error:  # compressed slices need further packages
-        raise InputError(
-            f"{header.filename} has pixels that cannot be decoded: {cause(error)}. Compressed DICOM needs "
-            "pylibjpeg: pip install 'pylibjpeg[all]'."
-        ) from error
-    slope, intercept = float(header.get("RescaleSlope", 1)), float(header.get("RescaleIntercept", 0))
+        cure = "Compressed DICOM needs pylibjpeg: pip install 'pylibjpeg[all]'."
+        if not header.file_meta.TransferSyntaxUID.is_compressed:
+            cure = "It may be damaged, or no image."
+        raise InputError(f"{header.filename} has pixels that cannot be decoded: {cause(error)}. {cure}") from error
+    slope, intercept = float(header.get("RescaleSlope") or 1), float(header.get("RescaleIntercept") or 0)
     values = stored * slope + intercept
     if slope.is_integer() and intercept.is_integer() and values.min() >= -32768 and values.max() <= 32767:
         values = values.astype(np.int16)

@@ -23,8 +23,8 @@ BLOCK = 256  # pixels: the side of the blocks of a result
 def open_geotiff(path: Path, *, is_mask: bool = False) -> Grid:
     """A GeoTIFF file as a raster (H, W, bands), without bands if it has one.
 
-    Pixels are missing without data in any band, with NaN in one, or by an alpha or mask band. In masks a no-data value
-    of 0 is label 0.
+    Pixels are missing by the no-data value (`missing_values`), with NaN in a band, or by an alpha or mask band. In
+    masks a no-data value of 0 is label 0.
     """
     rasterio = optional_module("rasterio", "reading GeoTIFF")
     try:
@@ -96,10 +96,13 @@ def geotiff_writer(
 ) -> Iterator[Callable[[Box, Array], None]]:
     """A function that writes boxes of labels (…) or probabilities (L, …); the file appears at the end of the block.
 
-    CRS, transformation, no-data value, tags and colours are those of `like`.
+    CRS, transformation or ground control points, no-data value, mask band, tags and colours are those of `like`.
     """
     rasterio = optional_module("rasterio", "writing GeoTIFF")
     source = like.source
+    points, points_crs = source.gcps
+    masked = all(rasterio.enums.MaskFlags.per_dataset in flags for flags in source.mask_flag_enums)
+    masked = masked and rasterio.enums.ColorInterp.alpha not in source.colorinterp
     count = channels or 1
     profile = {
         "driver": "GTiff",
@@ -119,7 +122,12 @@ def geotiff_writer(
         profile["nodata"] = source.nodata
     with replaced(path) as part, warnings.catch_warnings():
         warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
-        with rasterio.open(part, "w", **profile) as out:
+        internal = rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True)
+        with internal, rasterio.open(part, "w", **profile) as out:
+            if points:
+                out.gcps = points, points_crs
+            if source.rpcs is not None:
+                out.rpcs = source.rpcs
             out.update_tags(**{name: value for name, value in source.tags().items() if name != "AREA_OR_POINT"})
             if count == source.count:
                 out.descriptions = source.descriptions
@@ -130,5 +138,7 @@ def geotiff_writer(
             def write(box: Box, values: Array) -> None:
                 window = rasterio.windows.Window.from_slices(*box)
                 out.write(values if values.ndim == 3 else values[None], window=window)
+                if masked:
+                    out.write_mask(source.dataset_mask(window=window), window=window)
 
             yield write

@@ -120,13 +120,18 @@ def in_memory(
 
 
 def missing_values(values: Array, nodata: float | None) -> npt.NDArray[np.bool_] | None:
-    """True (…) where a channel of values (…, C) is NaN or infinite, or all are `nodata`; None if there is none."""
+    """True (…) where values (…, C) have no data; None if there are none.
+
+    One channel that is NaN, infinite or a fill value suffices: a `nodata` that is negative or of a floating point type.
+    Other values of `nodata`, such as 0 or 255, may be intensities, so all channels must have it.
+    """
     missing: npt.NDArray[np.bool_] | None = None
     if np.issubdtype(values.dtype, np.floating):
         bad = np.asarray(~np.isfinite(values).all(axis=-1))
         missing = bad if bad.any() else None
     if nodata is not None and np.isfinite(nodata):
-        empty = np.asarray((values == nodata).all(axis=-1))
+        is_fill = nodata < 0 or (np.issubdtype(values.dtype, np.floating) and nodata != 0)
+        empty = np.asarray((values == nodata).any(axis=-1) if is_fill else (values == nodata).all(axis=-1))
         missing = empty if missing is None else missing | empty
     return missing if missing is not None and missing.any() else None
 
@@ -139,6 +144,7 @@ def check_same_place(image: Grid, mask: Grid) -> None:
             f"Resample the mask to the image without interpolating its labels."
         )
     if image.affine is None or mask.affine is None or image.affine.shape != mask.affine.shape:
+        _check_same_spacing(image, mask)
         return
     size = [each - 1 for each in reversed(image.shape)]
     corners = np.array(np.meshgrid(*[(0, each) for each in size], indexing="ij"), np.float64).reshape(len(size), -1)
@@ -149,4 +155,17 @@ def check_same_place(image: Grid, mask: Grid) -> None:
         raise InputError(
             f"{mask.path} is not aligned with {image.path}: their corners are up to {apart:.4g} apart, and a pixel "
             f"is {pixel:.4g}. Resample the mask to the image without interpolating its labels."
+        )
+
+
+def _check_same_spacing(image: Grid, mask: Grid) -> None:
+    """Raises if two files without a place say that their pixels differ in size."""
+    if image.affine is not None or mask.affine is not None or image.unit != mask.unit:
+        return
+    sized = [grid for grid in (image, mask) if any(each != 1 for each in grid.spacing)]
+    if len(sized) == 2 and not np.allclose(image.spacing, mask.spacing, rtol=SAME_PLACE, atol=0):
+        own, other = (" × ".join(f"{each:.4g}" for each in grid.spacing) for grid in (image, mask))
+        raise InputError(
+            f"{mask.path} has pixels of {other} {mask.unit}, but those of {image.path} have {own}: expected the same "
+            "size. Correct the size in one of the files, or resample the mask to the image."
         )

@@ -17,6 +17,7 @@ from densefield.io.messages import cause
 from densefield.io.untrusted import check_array
 from densefield.lazy import optional_module
 from densefield.volumes.grid import MOST_CHANNELS, Array, Box, Grid, in_memory, inside
+from densefield.volumes.units import in_unit_of_x
 
 PLANES = "ZQI"  # letters of tifffile for an axis of pages
 CHANNELS = "CS"
@@ -28,20 +29,20 @@ EXACT = 1 << 24  # integers up to this are exact in single precision
 
 
 def open_tiff(path: Path) -> Grid:
-    """The first series of a TIFF file: pages are planes, and samples or channels are bands."""
+    """A TIFF file: pages are planes, and samples or channels are bands."""
     tifffile = optional_module("tifffile", "reading TIFF")
     try:
         with _silenced("tifffile"), tifffile.TiffFile(path) as file:
-            series = file.series[0]
-            sizes = [
-                (axis, size) for axis, size in zip(series.axes, series.shape, strict=True) if size > 1 or axis in "YX"
-            ]
+            planes = _planes(path, file)
+            letters = f"{PLANES[0] if len(planes) > 1 else ''}{planes[0].axes}"
+            counts = (*((len(planes),) if len(planes) > 1 else ()), *planes[0].shape)
+            sizes = [(axis, size) for axis, size in zip(letters, counts, strict=True) if size > 1 or axis in "YX"]
             axes = "".join(axis for axis, _ in sizes)
             shape = tuple(size for _, size in sizes)
             _check_axes(path, axes, shape)
-            check_array(path, shape, series.dtype.itemsize * math.prod(shape))
-            values = series.asarray().reshape(shape)
-            spacing, unit = _spacing(file)
+            check_array(path, shape, planes[0].dtype.itemsize * math.prod(shape))
+            values = np.stack([each.asarray() for each in planes]).reshape(shape)
+            spacing, unit = _spacing(path, file)
             form = _form(file)
     except (InputError, FileNotFoundError):
         raise
@@ -55,6 +56,23 @@ def open_tiff(path: Path) -> Grid:
         values, count = np.moveaxis(values, channel, -1), shape[channel]
     steps = spacing[: values.ndim - (count is not None)]
     return in_memory(values, channels=count, spacing=steps, unit=unit, path=path, kind="tiff", source=form)
+
+
+def _planes(path: Path, file: Any) -> list[Any]:
+    """The series of a file that are the planes of one volume; mostly one series, which has all pages.
+
+    Pages that are written one by one are a series each. Smaller ones are thumbnails and levels of a pyramid.
+    """
+    first, *others = file.series
+    alike = [each for each in others if (each.shape, each.axes, each.dtype) == (first.shape, first.axes, first.dtype)]
+    larger = [each for each in others if each not in alike and each.size >= first.size]
+    if larger or (alike and (file.is_ome or file.is_imagej)):
+        found = ", ".join("×".join(map(str, each.shape)) for each in (first, *(larger or alike))[:4])
+        raise InputError(
+            f"{path} holds {len(file.series)} images of the sizes {found}{', …' if len(others) > 3 else ''}, expected "
+            "one, or pages of one size and type. Save each image, such as a position, as a file of its own."
+        )
+    return [first, *alike]
 
 
 @contextmanager
@@ -83,7 +101,7 @@ def _check_axes(path: Path, axes: str, shape: tuple[int, ...]) -> None:
         raise InputError(f"{path} has {bands[0]} channels, expected at most {MOST_CHANNELS}.")
 
 
-def _spacing(file: Any) -> tuple[tuple[float, ...], str]:
+def _spacing(path: Path, file: Any) -> tuple[tuple[float, ...], str]:
     """The size of a pixel along x, y, z by the metadata of ImageJ or OME; 1 if they have none."""
     if file.is_imagej:
         meta = file.imagej_metadata or {}
@@ -98,8 +116,11 @@ def _spacing(file: Any) -> tuple[tuple[float, ...], str]:
         sizes = _ome_sizes(file)
         x, y, z = (float(sizes.get(f"PhysicalSize{axis}", 0)) for axis in "XYZ")
         if x > 0 and y > 0:
-            unit = sizes.get("PhysicalSizeXUnit", "µm")
-            return (x, y, z or x), UNITS.get(unit, unit)
+            unit = sizes.get("PhysicalSizeXUnit", "µm")  # also of axes without a unit of their own
+            units = [sizes.get(f"PhysicalSize{axis}Unit", unit) for axis in "XYZ"]
+            units = [UNITS.get(each, each) for each in units]
+            x, y, z = in_unit_of_x(path, (x, y, z), units) if z > 0 else (*in_unit_of_x(path, (x, y), units[:2]), x)
+            return (x, y, z), units[0]
     return (1.0, 1.0, 1.0), "pixels"
 
 

@@ -15,6 +15,7 @@ from densefield.io.files import replaced
 from densefield.io.messages import cause
 from densefield.lazy import optional_module
 from densefield.volumes.grid import MOST_CHANNELS, Array, Box, Grid, Pixels, missing_values
+from densefield.volumes.units import in_unit_of_x
 
 SPACE = ("z", "y", "x")
 ROOTS = ("zarr.json", ".zarray", ".zgroup")
@@ -82,12 +83,16 @@ def _finest(path: Path, group: Any) -> tuple[Any, list[str], list[float], str]:
         for transform in (*level.get("coordinateTransformations", ()), *image.get("coordinateTransformations", ())):
             if transform.get("type") == "scale":
                 scale = [one * float(other) for one, other in zip(scale, transform["scale"], strict=True)]
-        units = [str(axis.get("unit", "pixels")) for axis in axes if axis["name"] == "x"]
+        units = {str(axis["name"]): str(axis["unit"]) for axis in axes if "unit" in axis}
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         raise InputError(
             f"{path} is a Zarr group without an image of OME-Zarr in it. Name one of its arrays: {path}/NAME."
         ) from error
-    unit = units[0] if units else "pixels"
+    places = [names.index(name) for name in reversed(SPACE) if name in names]
+    spatial = [units.get(names[place], units.get("x", "pixels")) for place in places]
+    for place, size in zip(places, in_unit_of_x(path, [scale[each] for each in places], spatial), strict=True):
+        scale[place] = size
+    unit = spatial[0] if spatial else "pixels"
     return array, names, scale, "mm" if unit == "millimeter" else unit
 
 
