@@ -284,6 +284,63 @@ def test_data_that_are_only_void_where_they_are_looked_at_are_warned_of(tmp_path
         densefield.train(torch.nn.Conv2d(3, 2, 1), train=masks, **how)
 
 
+ONE_STEP = {
+    "steps": 1,
+    "batch": 1,
+    "workers": 0,
+    "crop": (16, 16),
+    "train": [(IMAGE, LABELS)],
+    "val": [(IMAGE, LABELS)],
+}
+
+
+@pytest.mark.parametrize("stride", [1, 4])
+@pytest.mark.parametrize("known", [{}, {"num_classes": 3}], ids=["from the scores", "given"])
+def test_a_network_that_ends_in_softmax_is_warned_of(tmp_path, stride, known):
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 3, 5, stride, 2), torch.nn.Softmax(1))
+    with pytest.warns(densefield.InputWarning, match=r"image val_000000 .* sum to 1 .*remove the softmax") as caught:
+        densefield.train(network, **ONE_STEP, **known, run=tmp_path / "run")
+    assert len(caught) == 1 and caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("end", [torch.nn.LogSoftmax(1), torch.nn.Sigmoid()], ids=["logarithms", "no sum of 1"])
+def test_other_scores_are_not_warned_of(tmp_path, end):
+    torch.manual_seed(2207)
+    densefield.train(torch.nn.Sequential(torch.nn.Conv2d(3, 3, 1), end), **ONE_STEP, run=tmp_path / "run")
+
+
+class LastAxis(torch.nn.Conv2d):
+    """A network whose class axis is the last one."""
+
+    def forward(self, image):
+        return super().forward(image).movedim(1, -1)
+
+
+@pytest.mark.parametrize(
+    ("stride", "options", "shape"),
+    [
+        (1, {"num_classes": 3}, r"1, 20, 30, 3"),
+        (1, {}, r"1, 20, 30, 3"),
+        (4, {"num_classes": 3}, r"1, 5, 8, 3"),
+        (4, {}, r"1, 5, 8, 3"),
+        (1, {"multiple": 32}, r"1, 32, 32, 3"),
+    ],
+)
+def test_scores_whose_class_axis_is_the_last_are_named(tmp_path, stride, options, shape):
+    with pytest.raises(
+        InputError, match=rf"scores of shape \({shape}\) for .* the class axis must be the second.*movedim\(-1, 1\)"
+    ):
+        densefield.train(LastAxis(3, 3, 5, stride, 2), **ONE_STEP, **options, run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_few_scores_of_many_classes_are_not_taken_for_another_order_of_axes(tmp_path):
+    """Scores (1, 20, 1, 3): as many classes as the image has rows, and as many columns as there should be classes."""
+    network = torch.nn.Conv2d(3, 20, (20, 10), (20, 10))
+    with pytest.raises(InputError, match="the network scores 20 classes, but num_classes is 3"):
+        densefield.train(network, **ONE_STEP, num_classes=3, run=tmp_path / "run")
+
+
 @pytest.mark.parametrize("crf", [None, KERNELS])
 def test_a_run_that_diverges_says_what_to_check(tmp_path, crf):
     class Huge(torch.nn.Conv2d):
