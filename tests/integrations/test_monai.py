@@ -133,12 +133,25 @@ def test_without_tracking_results_are_plain_tensors() -> None:
     assert isinstance(AsDiscrete(argmax=True)(two_classes(wide)), MetaTensor)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float64, torch.uint8])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.uint8])
 def test_types_of_segmentations_stay(dtype: torch.dtype) -> None:
     image, _, wide = ball()
     kind = "labels" if dtype == torch.uint8 else "probabilities"
     given = torch.from_numpy(wide[None] if kind == "labels" else two_classes(wide)).to(dtype)
     assert CRFRefine(kind, crf=WIDE)(given, image).dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["probabilities", "logits", "labels"])
+def test_half_precision_is_refined_as_the_same_numbers_in_single(dtype: torch.dtype, kind: Any) -> None:
+    """As from autocast: segmentation and image, as tensors with and without metadata."""
+    image, _, wide = ball()
+    values = {"probabilities": two_classes(wide), "logits": np.log(two_classes(wide)), "labels": np.float32(wide)[None]}
+    given, guide = (torch.from_numpy(each).to(dtype) for each in (values[kind], image))
+    expected = CRFRefine(kind, crf=WIDE)(given.float(), guide.float()).to(dtype)
+    for track in (torch.Tensor, MetaTensor):
+        found = CRFRefined("pred", "image", kind, crf=WIDE)({"pred": track(given), "image": track(guide)})["pred"]
+        assert found.dtype == dtype and torch.equal(found.as_tensor(), expected.as_tensor())
 
 
 def test_several_keys_and_kinds_of_a_dictionary() -> None:

@@ -94,8 +94,7 @@ class CRFRefine(Transform):  # type: ignore[misc]
         """
         chosen = self.kind if kind is None else _checked_kind(kind)
         result = convert_to_tensor(img, track_meta=get_track_meta())
-        segmentation: Array = convert_data_type(img, np.ndarray)[0]
-        pixels: Array = convert_data_type(image, np.ndarray)[0]
+        segmentation, pixels = _array(img), _array(image)
         _check_sizes(segmentation.shape, pixels.shape)
         spacing = _spacing(img, image, self.spacing, segmentation.ndim - 1)
         if self.data_range is not None:
@@ -174,6 +173,14 @@ def _checked_kind(kind: object) -> Kind:
     if kind not in get_args(Kind):
         raise InputError(f"kind is {kind!r}, expected one of {', '.join(get_args(Kind))}.")
     return kind  # type: ignore[return-value]
+
+
+def _array(data: Any) -> Array:
+    """The data as an array; numbers of bfloat16, which NumPy does not have, in single precision."""
+    if isinstance(data, torch.Tensor) and data.dtype == torch.bfloat16:
+        data = data.float()
+    array: Array = convert_data_type(data, np.ndarray)[0]
+    return array
 
 
 def _check_sizes(segmentation: tuple[int, ...], image: tuple[int, ...]) -> None:
