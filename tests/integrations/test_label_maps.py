@@ -80,5 +80,8 @@ def test_other_input_raises():
         refine_label_maps([image()], [rough().float()])
     with pytest.raises(InputTypeError, match="a label map is dict"):
         refine_label_maps([image()], [{"segmentation": rough()}])
-    with pytest.raises(InputError, match=r"labels have shape \(32, 48\), but the image has \(24, 48"):
-        refine_label_maps([image()[:24]], [rough()])
+    for label_map in (rough(), torch.full(SIZE, 9)):
+        with pytest.raises(InputError, match=r"labels have shape \(32, 48\), but the image has \(24, 48"):
+            refine_label_maps([image()[:24]], [label_map])
+    with pytest.raises(InputError, match="roughness is -1"):
+        refine_label_maps([image()], [torch.full(SIZE, 9)], roughness=-1)

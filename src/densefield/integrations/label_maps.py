@@ -55,8 +55,6 @@ def _refined(image: Any, label_map: object, options: dict[str, Any]) -> Tensor:
     if isinstance(image, Tensor):
         image = image.movedim(0, -1).cpu() if image.ndim == 3 else image.cpu()
     values, numbers = np.unique(label_map.cpu().numpy(), return_inverse=True)
-    if len(values) < 2:
-        return label_map.clone()
     labels = numbers.reshape(label_map.shape)
-    refined = refine(image, labels=labels, num_classes=len(values), void=None, **options).argmax(axis=0)
+    refined = refine(image, labels=labels, num_classes=max(len(values), 2), void=None, **options).argmax(axis=0)
     return torch.from_numpy(values[refined]).to(label_map)
