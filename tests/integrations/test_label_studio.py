@@ -211,6 +211,73 @@ def test_a_missing_image_is_an_error_that_names_the_task_and_nothing_is_written(
     assert not out.exists()
 
 
+def changed(**changes) -> dict:
+    """A stroke with other fields."""
+    return {**STROKES[0], **changes}
+
+
+@pytest.mark.parametrize(
+    "task, message",
+    [
+        ({"annotations": None}, "annotations are None, expected a list of objects"),
+        ({"annotations": "x"}, "annotations are 'x', expected a list of objects"),
+        ({"annotations": ["x"]}, "an annotation is 'x', expected an object"),
+        ({"annotations": [{"result": "x"}]}, "result of an annotation is 'x', expected a list of objects"),
+        ({"annotations": [{"result": [5]}]}, "a region is 5, expected an object"),
+        ({"data": "a.png"}, "data are 'a.png', expected an object with the address of the image"),
+        ({"data": {"image": "http://[a.png"}}, "there is no image in"),
+        ({"data": {"image": "\ud800.png"}}, "there is no image in"),
+        ({"data": {"image": "a" * 5000}}, "there is no image in"),
+        ([changed(type=["brushlabels"])], "a region is of type ['brushlabels'], expected one of brushlabels"),
+        ([changed(type="ellipselabels")], "a region is of type 'ellipselabels', expected one of brushlabels"),
+        ([changed(value=None)], "a brush has the value None, expected an object"),
+        ([changed(value="x")], "a brush has the value 'x', expected an object"),
+        ([changed(value={})], "a brush has the labels None, expected a list of one"),
+        ([changed(value={"brushlabels": [None]})], "a brush has the labels [None], expected a list of one"),
+        ([changed(original_height="x")], "original_height of a brush is 'x', expected a number of pixels"),
+        ([changed(original_height=None)], "original_height of a brush is None, expected a number of pixels"),
+        ([changed(original_width=1e999)], "original_width of a brush is inf, expected a number of pixels"),
+        ([changed(original_width=float("nan"))], "original_width of a brush is nan, expected a number of pixels"),
+        ([keypoint("sky", 1e999, 5)], "a keypoint cannot be read"),
+        ([keypoint("sky", 10**400, 5)], "a keypoint cannot be read"),
+        ([keypoint("sky", "5", 5)], "a keypoint cannot be read"),
+        ([region("polygonlabels", "sea", {"points": None})], "a polygon cannot be read"),
+        ([region("polygonlabels", "sea", {"points": [[1, 2], [3, 1e999], [4, 4]]})], "a polygon cannot be read"),
+        ([region("brushlabels", "sea", {"rle": 10**12})], "the rle of a brush region is not a list of bytes"),
+        ([region("brushlabels", "sea", {"rle": None})], "the rle of a brush region is not a list of bytes"),
+        ([region("brushlabels", "sea", {"rle": {"1": 2}})], "the rle of a brush region is not a list of bytes"),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--labels", "sky,sea"]], ids=["all labels", "given labels"])
+def test_a_malformed_task_is_one_line_that_names_file_and_task_and_nothing_is_written(
+    export, tmp_path, task, message, options
+):
+    path, images, out = export(STROKES, STROKES)
+    tasks = json.loads(path.read_text(encoding="utf-8"))
+    tasks[1] |= task if isinstance(task, dict) else {"annotations": [{"result": task}]}
+    path.write_text(json.dumps(tasks), encoding="utf-8")
+    answer = CliRunner().invoke(app, ["label-studio", str(path), str(images), "-o", str(out), *options])
+    assert answer.exit_code == 2 and isinstance(answer.exception, SystemExit)
+    assert answer.output.startswith(f"densefield: task 8 of {path}: ") and message in answer.output
+    assert answer.output.count("\n") == 1 and not out.exists()
+
+
+def test_a_task_without_id_is_named_by_its_place(export):
+    path, images, out = export(STROKES)
+    tasks = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps([{"data": {}, "annotations": []}, {**tasks[0], "id": None, "data": {}}]))
+    with pytest.raises(InputError, match=r"^task number 2 of .*there is no image"):
+        refine_label_studio_export(path, images, out)
+
+
+def test_long_texts_beside_the_address_of_the_image_are_skipped(export):
+    path, images, out = export(STROKES)
+    tasks = json.loads(path.read_text(encoding="utf-8"))
+    tasks[0]["data"] = {"text": "seen from the pier " * 99, "link": "http://[", **tasks[0]["data"]}
+    path.write_text(json.dumps(tasks), encoding="utf-8")
+    assert refine_label_studio_export(path, images, out) == 1
+
+
 # With Label Studio's own packages
 
 

@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw
 
 from densefield.errors import InputError
 from densefield.integrations.label_studio_rle import decode_brush, encode_brush
-from densefield.io.messages import cause
+from densefield.io.messages import MAX_LENGTH, cause
 from densefield.refinement import propagate, refine
 
 Mode = Literal["scribbles", "mask"]
@@ -171,24 +171,50 @@ def _brush_region(
 
 def is_region(region: Any) -> bool:
     """Whether a result is a brush, polygon or keypoint with a label; raises for other shapes."""
-    kind = region.get("type") if isinstance(region, dict) else None
-    if kind in OTHER_SHAPES:
-        raise InputError(f"a region is of type {kind!r}, expected one of {', '.join(KINDS)}.")
+    if not isinstance(region, dict):
+        raise InputError(f"a region is {shortened(region)}, expected an object, as Label Studio exports it.")
+    kind = region.get("type")
+    if kind in OTHER_SHAPES or not isinstance(kind, str | None):
+        raise InputError(f"a region is of type {shortened(kind)}, expected one of {', '.join(KINDS)}.")
     return kind in KINDS
 
 
 def only_label(region: dict[str, Any]) -> str:
     """The label of a region; raises unless it has one."""
-    names = region.get("value", {}).get(region["type"])
-    if not isinstance(names, list) or len(names) != 1:
-        raise InputError(f"{KINDS[region['type']]} has the labels {names!r}, expected a list of one.")
-    return str(names[0])
+    kind, value = region["type"], region.get("value")
+    if not isinstance(value, dict):
+        raise InputError(
+            f"{KINDS[kind]} has the value {shortened(value)}, expected an object with its labels and shape."
+        )
+    names = value.get(kind)
+    if not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
+        raise InputError(f"{KINDS[kind]} has the labels {shortened(names)}, expected a list of one.")
+    return names[0]
+
+
+def drawn_side(region: dict[str, Any], name: str) -> int | None:
+    """Rows or columns of the image that a region was drawn on, its original_height or original_width, if it says so."""
+    if name not in region:
+        return None
+    side = region[name]
+    if not isinstance(side, int | float) or not side >= 1 or side % 1 != 0:  # infinity % 1 is NaN
+        raise InputError(
+            f"{name} of {KINDS[region['type']]} is {shortened(side)}, expected a number of pixels: export it again."
+        )
+    return int(side)
+
+
+def shortened(value: object) -> str:
+    """A value of a file in a message, on one line."""
+    text = repr(value)
+    return text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH]}…"
 
 
 def _pixels(region: dict[str, Any], shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
     """The pixels (H, W) of a region."""
     kind, value = region["type"], region["value"]
-    size = (region.get("original_height", shape[0]), region.get("original_width", shape[1]))
+    rows, columns = drawn_side(region, "original_height"), drawn_side(region, "original_width")
+    size = (rows or shape[0], columns or shape[1])
     if size != shape:
         raise InputError(
             f"{KINDS[kind]} was drawn on an image of {size[0]} × {size[1]} pixels, but the image has {shape[0]} × "
@@ -207,7 +233,7 @@ def _pixels(region: dict[str, Any], shape: tuple[int, int]) -> npt.NDArray[np.bo
             ImageDraw.Draw(canvas).polygon(corners, fill=1)
         else:
             canvas.putpixel(_position(value["x"], value["y"], shape), 1)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{KINDS[kind]} cannot be read: {cause(error)}.") from error
     return np.array(canvas)
 

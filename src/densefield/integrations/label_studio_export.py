@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -17,12 +18,14 @@ from densefield.integrations.label_studio import (
     Regions,
     dense_prediction,
     drawn_labels,
+    drawn_side,
     is_region,
     only_label,
+    shortened,
 )
 from densefield.io.files import write_atomically
 from densefield.io.folders import path_inside
-from densefield.io.messages import cause
+from densefield.io.messages import cause, printable
 
 UPLOAD_PREFIX = re.compile("[0-9a-f]{8}-")  # before the names of uploaded files
 
@@ -58,21 +61,28 @@ def refine_label_studio_export(
         Those of label_studio_prediction(). `labels` are by default all that occur in the export.
     """
     tasks = _tasks(export)
-    annotated = [(task, regions) for task in tasks if (regions := _regions(task)) is not None]
+    annotated = []
+    for place, task in enumerate(tasks, start=1):
+        name = f"task {f'number {place}' if task.get('id') is None else printable(str(task['id']))} of {export}"
+        with _naming(name):
+            regions = _regions(task)
+            if regions is not None:
+                annotated.append((name, task, regions))
     if not annotated:
         raise InputError(f"{export} has {len(tasks)} tasks, but none with an annotation: annotate and export again.")
     if labels is None:
-        found = {only_label(region) for _, regions in annotated for region in regions if is_region(region)}
+        found = set()
+        for name, _, regions in annotated:
+            with _naming(name):
+                found |= {only_label(region) for region in regions if is_region(region)}
         labels = sorted(found)
     results, pictures = [], {}  # pictures are encoded: those of an export may exceed the memory
-    for task, regions in annotated:
-        try:
+    for name, task, regions in annotated:
+        with _naming(name):
             path = _image_path(task, images)
             image = read_image(path, _size(regions))
             drawn = drawn_labels(regions, (image.shape[0], image.shape[1]), labels)
             prediction, dense = dense_prediction(image, drawn, mode, background, from_name)
-        except InputError as error:
-            raise InputError(f"task {task.get('id', '?')} of {export}: {error}") from error
         results.append({"id": task.get("id"), "data": task["data"], "predictions": [prediction]})
         if masks is not None:
             target = masks / f"{path.stem}.png"
@@ -98,17 +108,38 @@ def _tasks(export: Path) -> list[dict[str, Any]]:
     return tasks  # type: ignore[no-any-return]
 
 
+@contextmanager
+def _naming(task: str) -> Iterator[None]:
+    """Errors begin with the name of a task."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{task}: {error}") from error
+
+
 def _regions(task: dict[str, Any]) -> Regions | None:
-    """The regions of the last annotation of a task that is not cancelled."""
-    valid = [each for each in task["annotations"] if not each.get("was_cancelled") and each.get("result")]
+    """The regions of the last annotation of a task that is not cancelled; raises unless the task is well-formed."""
+    data, annotations = task["data"], task["annotations"]
+    if not isinstance(data, dict):
+        raise InputError(f"the data are {shortened(data)}, expected an object with the address of the image.")
+    if not isinstance(annotations, list):
+        raise InputError(f"the annotations are {shortened(annotations)}, expected a list of objects: export again.")
+    for each in annotations:
+        if not isinstance(each, dict):
+            raise InputError(f"an annotation is {shortened(each)}, expected an object: export again.")
+        if not isinstance(each.get("result"), list | None):
+            came = shortened(each["result"])
+            raise InputError(f"the result of an annotation is {came}, expected a list of objects: export again.")
+    valid = [each for each in annotations if not each.get("was_cancelled") and each.get("result")]
     return valid[-1]["result"] if valid else None
 
 
 def _size(regions: Regions) -> tuple[int, int] | None:
     """Rows and columns of the image that regions were drawn on, if they say so."""
-    for region in regions:
-        if "original_height" in region and "original_width" in region:
-            return int(region["original_height"]), int(region["original_width"])
+    for region in filter(is_region, regions):
+        rows, columns = drawn_side(region, "original_height"), drawn_side(region, "original_width")
+        if rows is not None and columns is not None:
+            return rows, columns
     return None
 
 
@@ -117,12 +148,30 @@ def _image_path(task: dict[str, Any], images: Path) -> Path:
     for value in task["data"].values():
         if not isinstance(value, str):
             continue
-        address = urlsplit(value)
-        name = parse_qs(address.query).get("d", [address.path])[0].replace("\\", "/").lstrip("/")
-        last = name.rsplit("/", 1)[-1]
-        for candidate in (name, last, UPLOAD_PREFIX.sub("", last, count=1)):
+        for candidate in _file_names(value):
             if candidate and ".." not in candidate.split("/"):
                 path = path_inside(images, candidate)
-                if path.is_file():
+                if _is_file(path):
                     return path
-    raise InputError(f"there is no image in {images} for the data {task['data']!r}: put it there under its name.")
+    raise InputError(
+        f"there is no image in {images} for the data {shortened(task['data'])}: put it there under its name."
+    )
+
+
+def _file_names(address: str) -> Sequence[str]:
+    """The names that the file at an address may have; none if it is no address."""
+    try:
+        parts = urlsplit(address)
+        address.encode()
+    except ValueError:  # a text, or no text that a name of a file can be
+        return ()
+    name = parse_qs(parts.query).get("d", [parts.path])[0].replace("\\", "/").lstrip("/")
+    last = name.rsplit("/", 1)[-1]
+    return name, last, UPLOAD_PREFIX.sub("", last, count=1)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a text that is too long for a name
+        return False

@@ -37,9 +37,11 @@ def decode_brush(rle: Sequence[int], height: int, width: int) -> npt.NDArray[np.
     True
     """
     try:
+        if not isinstance(rle, Sequence):  # bytes() of an integer are as many zeros
+            raise TypeError
         data = bytes(rle)
     except (TypeError, ValueError):
-        raise InputError("the rle of a brush region is not a list of bytes 0…255.") from None
+        raise InputError("the rle of a brush region is not a list of bytes 0…255: export it again.") from None
     if len(data) * 8 < HEADER_BITS:
         raise InputError(f"the rle of a brush region has {len(data)} bytes, expected {HEADER_BITS // 8 + 1} or more.")
 
