@@ -252,6 +252,45 @@ def test_frames_may_be_numbered_in_steps_or_not_at_all():
 
 
 @pytest.mark.parametrize(
+    "names",
+    [
+        ["s1", "s01"],
+        ["s1", "s2", "s02", "s3"],
+        ["a5_x", "a05_x"],
+        ["7", "0007", "8"],
+        ["cut1_take2", "cut01_take2", "end"],
+    ],
+)
+def test_two_frames_of_one_number_are_an_error_that_names_both(names):
+    one, other = [name for name in names if sum(natural_key(name) == natural_key(each) for each in names) > 1]
+    with pytest.raises(InputError, match=f"{one}.png and {other}.png have the same number.*rename or remove one"):
+        check_gaps([Path(f"{name}.png") for name in names])
+
+
+def test_two_frames_of_one_number_are_an_error_before_any_result(here):
+    for name in ("frames", "masks"):
+        shutil.copy(here / name / "f1.png", here / name / "f01.png")
+    answer = command()
+    assert answer.exit_code == 2 and "f01.png and f1.png have the same number" in answer.output, answer.output
+    assert not (here / "out").exists()
+
+
+@pytest.mark.parametrize("empty", [("frames", "masks"), ("frames",), ("masks",)])
+def test_folders_without_pictures_are_named(here, empty):
+    for name in empty:
+        for path in (here / name).iterdir():
+            path.unlink()
+    answer = command()
+    expected = f"densefield: {empty[0]} is empty: expected {empty[0]} such as f1.png (.bmp, "
+    assert answer.exit_code == 2 and answer.output.startswith(expected), answer.output
+    assert answer.output.count("\n") == 1 and (".npy" in answer.output) == (empty[0] == "masks")
+    (here / empty[0] / "notes.txt").touch()
+    (here / empty[0] / "day1").mkdir()
+    expected = f"densefield: {empty[0]} has no {empty[0]}, but notes.txt, day1: expected {empty[0]} such as f1.png"
+    assert command().output.startswith(expected)
+
+
+@pytest.mark.parametrize(
     "options, message",
     [
         (["--crf", "crf.toml"], "it is not for video"),

@@ -14,8 +14,11 @@ from densefield.crf.label_mask import expanded
 from densefield.errors import InputError
 from densefield.images.masks import ARRAYS, Mask
 from densefield.images.pairs import Pair, Pairing, pair_up
+from densefield.images.reading import IMAGE_SUFFIXES
 from densefield.images.refining import DATA_RANGE, RefineSettings
 from densefield.images.writing import write_result
+from densefield.io.folders import list_files
+from densefield.io.messages import first_names
 from densefield.io.progress import Progress
 from densefield.io.untrusted import check_array
 from densefield.video.clip import checked_window, opened_clip, refined_windows
@@ -151,7 +154,20 @@ def _paired(frames: Path, masks: Path, out: Path, format: str | None, mask_suffi
     for path in (frames, masks):
         if path.exists() and (not path.is_dir() or volume_kind(path) is not None):
             raise InputError(f"{path} is no folder of pictures, expected a folder of frames and a folder of masks.")
+        if path.is_dir():
+            what, kinds = ("frames", IMAGE_SUFFIXES) if path == frames else ("masks", IMAGE_SUFFIXES | set(ARRAYS))
+            _check_files(path, what, kinds)
     return pair_up(frames, masks, out, None, format, mask_suffix=mask_suffix)
+
+
+def _check_files(folder: Path, what: str, suffixes: set[str]) -> None:
+    """Raises if a folder has no files with these suffixes."""
+    listing = list_files(folder, suffixes)
+    if listing.files or listing.unreadable:  # which pair_up() reports
+        return
+    others = first_names([path.name for path in (*listing.others, *listing.subfolders)])
+    came = f"has no {what}, but {others}" if others else "is empty"
+    raise InputError(f"{folder} {came}: expected {what} such as f1.png ({', '.join(sorted(suffixes))}).")
 
 
 def _windows(

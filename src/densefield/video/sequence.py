@@ -1,4 +1,4 @@
-"""The frames of a folder in their order: names are sorted by their numbers, and gaps are errors."""
+"""The frames of a folder in their order: names are sorted by their numbers; gaps and equal numbers are errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def ordered_pairs(pairing: Pairing) -> list[Pair]:
 
 
 def check_gaps(frames: Sequence[Path]) -> None:
-    """Raises if the numbers at the ends of names have a gap.
+    """Raises if the numbers at the ends of names have a gap, or if two sorted names differ by zeros alone.
 
     A constant step such as 0, 5, 10, … is none, nor are times in milliseconds.
 
@@ -54,6 +54,12 @@ def check_gaps(frames: Sequence[Path]) -> None:
     densefield.errors.InputError: frames are missing between f2.png and f5.png: other numbers rise by 1. Add them, or \
 refine the parts before and after in folders of their own.
     """
+    for before, after in pairwise(frames):
+        if natural_key(before.stem) == natural_key(after.stem):
+            raise InputError(
+                f"{before.name} and {after.name} have the same number, so that their order is unknown: rename or "
+                "remove one of them."
+            )
     found = [LAST_NUMBER.fullmatch(path.stem) for path in frames]
     names = {None if each is None else (each[1], each[3]) for each in found}
     if None in names or len(names) > 1:  # names of several kinds: their order is all that is known
@@ -61,7 +67,7 @@ refine the parts before and after in folders of their own.
     numbers = [int(each[2]) for each in found if each is not None]
     steps = [after - before for before, after in pairwise(numbers)]
     least = min(steps, default=1)
-    if least < 1 or any(step % least for step in steps):  # names such as f1 and f01, or times in milliseconds
+    if least < 1 or any(step % least for step in steps):  # times in milliseconds
         return
     for index, step in enumerate(steps):
         if step != least:
