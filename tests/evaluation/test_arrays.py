@@ -109,6 +109,26 @@ def test_a_crf_is_tuned_without_files_as_with_them(tmp_path):
     assert "Bilateral(" in repr(tuned) and repr(tuned).startswith("3 held-out images")
 
 
+def as_probabilities(number):
+    scores, image, labels = tensors(number)
+    return scores.softmax(0), image, labels
+
+
+@pytest.mark.parametrize("read", [list, iter], ids=["list", "generator"])
+def test_probabilities_are_evaluated_as_their_logits(read):
+    found = evaluate(read([as_probabilities(number) for number in range(6)]), KERNELS, probabilities=True)
+    expected = evaluate([tensors(number) for number in range(6)], KERNELS)
+    for method in ("network", "crf"):
+        one, other = found.methods[method], expected.methods[method]
+        assert np.array_equal(one.confusion, other.confusion)
+        # Logarithms of probabilities in single precision; probabilities below 1e-5 are raised to it.
+        assert one.negative_log_likelihood == pytest.approx(other.negative_log_likelihood, rel=1e-4)
+    with pytest.raises(InputError, match=r"holds probabilities: .*Pass probabilities=True"):
+        evaluate([as_probabilities(0)])
+    with pytest.raises(InputError, match="For logits leave out probabilities=True"):
+        evaluate([tensors(0)], probabilities=True)
+
+
 IMAGE, LABELS = np.zeros((8, 9, 3), np.uint8), np.zeros((8, 9), int)
 SCORES = np.random.default_rng(5).normal(size=(3, 4, 5))
 

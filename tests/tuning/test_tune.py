@@ -112,6 +112,32 @@ def test_trials_on_other_images_are_not_resumed(tuned):
         tune_crf(ScoredScenes(12), folder, QUICK, about={"scores": "another network"})
 
 
+def triples(probabilities=False):
+    images = (ScoredScenes(4)[number] for number in range(4))
+    return [(each.scores.softmax(0) if probabilities else each.scores, each.image, each.labels) for each in images]
+
+
+def test_probabilities_are_tuned_as_their_logits():
+    options = TuningOptions(trials=2, evaluations=0, shrink=1, seed=6)
+    found = tune_crf(triples(probabilities=True), options=options, probabilities=True)
+    expected = tune_crf(triples(), options=options)
+    assert found.crf.values()["spatial.weight"] == expected.crf.values()["spatial.weight"]  # the same trial
+    for name, value in expected["comparison"]["negative_log_likelihood"].items():
+        # Logarithms of probabilities in single precision; probabilities below 1e-5 are raised to it.
+        assert found["comparison"]["negative_log_likelihood"][name] == pytest.approx(value, rel=1e-3), name
+    with pytest.raises(InputError, match=r"image_00000\d holds probabilities: .*Pass probabilities=True"):
+        tune_crf(triples(probabilities=True), options=options)
+
+
+def test_classes_name_the_classes_of_triples(tmp_path):
+    options = TuningOptions(search="none", evaluations=0)
+    tuned = tune_crf(triples(), tmp_path, options, classes=["ground", "disc"])
+    assert tuned["classes"] == ["ground", "disc"]
+    assert json.loads((tmp_path / "result.json").read_text())["classes"] == ["ground", "disc"]
+    with pytest.raises(InputError, match="classes has 3 names, but image_000000 has scores of 2 classes"):
+        tune_crf(triples(), options=options, classes=["ground", "disc", "sky"])
+
+
 @pytest.mark.parametrize(
     "wrong, message",
     [
