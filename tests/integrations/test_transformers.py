@@ -154,6 +154,26 @@ def test_files_hold_the_crf_as_it_is(tmp_path):
     assert config["model_type"] == "dense_crf" and config["network_class"] == "SegformerForSemanticSegmentation"
 
 
+def test_a_file_keeps_values_of_frozen_parameters_but_not_that_they_are_frozen(tmp_path):
+    both = model()
+    both.crf.freeze("*")
+    both.network.requires_grad_(False)
+    both.save_pretrained(tmp_path)
+    loaded = DenseCRFForSemanticSegmentation.from_pretrained(tmp_path)
+    expected = dict(both.named_parameters())
+    for name, parameter in loaded.named_parameters():
+        assert torch.equal(parameter, expected[name]) and parameter.requires_grad and not expected[name].requires_grad
+
+
+def test_auto_classes_do_not_know_the_model(tmp_path):
+    """As docs/integrations/transformers.md says."""
+    from transformers import AutoModelForSemanticSegmentation
+
+    model().save_pretrained(tmp_path)
+    with pytest.raises((ValueError, KeyError), match="dense_crf"):
+        AutoModelForSemanticSegmentation.from_pretrained(tmp_path)
+
+
 def test_the_names_in_a_file_are_those_of_the_model_for_trainers_that_resume(tmp_path):
     safetensors = pytest.importorskip("safetensors.torch")
     both = model("mask2former")
