@@ -33,7 +33,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from densefield import DenseCRF
-from densefield.nn import dense_crf
+from densefield.nn import backends
 from densefield.nn.reference import reference_mean_field
 
 LABELS, HEIGHT, WIDTH, ITERATIONS = 21, 375, 500, 5
@@ -65,13 +65,13 @@ class Case:
         self.scores.grad = None
         self.crf.zero_grad()
         some = (slice(size and 1), ..., slice(size), slice(size))
-        usual = dense_crf._torch
+        usual = backends._batched
         if self.way == "image by image":
-            dense_crf._torch = one_by_one
+            backends._batched = one_by_one
         try:
             log_q = self.crf(self.scores[some], self.image[some])
         finally:
-            dense_crf._torch = usual
+            backends._batched = usual
         torch.nn.functional.nll_loss(log_q, self.labels[some]).backward()
         return log_q.detach()
 

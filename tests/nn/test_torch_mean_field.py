@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
+from densefield import InputError
 from densefield.crf.kernels import Normalization
 
 torch = pytest.importorskip("torch")
@@ -73,6 +74,43 @@ def test_it_equals_the_twin_for_other_options(options: dict[str, Any]) -> None:
     check(model(), **options)
 
 
+@pytest.mark.parametrize("adjoint", ["store", "recompute"])
+@pytest.mark.parametrize("weight", ["potts", "per label", "matrix"])
+@pytest.mark.parametrize("exclude_self", [False, True])
+@pytest.mark.parametrize("normalization", ["symmetric", "none"])
+def test_convergent_inference_equals_the_twin(
+    normalization: str, exclude_self: bool, weight: str, adjoint: str
+) -> None:
+    options = {"normalizations": [normalization] * 2, "exclude_self": exclude_self, "inference": "convergent"}
+    leaves = weak(positive(model(weight=weight, shared=False)), normalization)
+    check(leaves, adjoint=adjoint, present=some_pixels(), **options)
+
+
+@pytest.mark.parametrize("inference", ["parallel", "convergent"])
+@pytest.mark.parametrize("exclude_self", [False, True])
+@pytest.mark.parametrize("weight", ["potts", "per label", "matrix"])
+def test_implicit_gradients_equal_those_of_the_twin(weight: str, exclude_self: bool, inference: str) -> None:
+    leaves = positive(model(weight=weight, shared=False))
+    leaves = (*leaves[:-2], *(0.3 * mu for mu in leaves[-2:]))  # so that a fixed point is reached
+    options = {"exclude_self": exclude_self, "inference": inference, "iterations": 400, "adjoint": "implicit"}
+    options["normalizations"] = ["symmetric"] * 2
+    found = run(batched, leaves, torch.float64, present=some_pixels(), **options)
+    truth = run(reference, leaves, torch.float64, present=some_pixels(), **options)
+    for name, error in errors(found, truth).items():
+        # Both solve to 1e-11 of the cotangent, together or image by image. Measured: 4e-11.
+        assert error < (1e-12 if name == "log_q" else 1e-9), name
+
+
+def positive(leaves: tuple[Any, ...]) -> tuple[Any, ...]:
+    """With positive semi-definite weights."""
+    return (*leaves[:-2], *(mu if mu.ndim < 2 else mu @ mu.T / len(mu) for mu in leaves[-2:]))
+
+
+def test_convergent_inference_refuses_what_has_no_free_energy() -> None:
+    with pytest.raises(InputError, match="expects symmetric kernel matrices"):
+        run(batched, model(), normalizations=["after"] * 2, inference="convergent")
+
+
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("masked", [False, True])
 def test_it_equals_the_native_loop(normalization: str, masked: bool) -> None:
@@ -115,7 +153,16 @@ class _Counting(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_the_number_of_operations_does_not_depend_on_the_number_of_images() -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"iterations": 3},
+        {"iterations": 3, "inference": "convergent", "exclude_self": True},
+        {"iterations": 100, "adjoint": "implicit"},
+    ],
+    ids=["parallel", "convergent", "implicit"],
+)
+def test_the_number_of_operations_does_not_depend_on_the_number_of_images(options: dict[str, Any]) -> None:
     counts = []
     for images in (2, 9):
         scores = random(images, LABELS, POINTS, seed=9).requires_grad_()
@@ -123,10 +170,11 @@ def test_the_number_of_operations_does_not_depend_on_the_number_of_images() -> N
         shapes = [torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)]
         weights = [torch.tensor(2.0, requires_grad=True), torch.tensor(3.0, requires_grad=True)]
         with _Counting() as counting:
-            log_q = batched(scores, features, shapes, weights, normalizations=["symmetric", "after"], iterations=3)
+            log_q = batched(scores, features, shapes, weights, normalizations=["symmetric"] * 2, **options)
             log_q.backward(random(*log_q.shape, seed=77))
         counts.append(counting.count)
-    assert counts[0] == counts[1]
+    # Iterations to a fixed point, and products that solve its system, are those of the slowest image.
+    assert counts[0] == counts[1] or ("adjoint" in options and counts[1] < 1.5 * counts[0])
 
 
 def test_recomputing_stores_nothing_and_binds_one_image_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,8 +56,7 @@ def infer_batch(
     every = all_parts(batch, options) if any("position" in each.parts for each in settings.kernels) else batch.parts
     columns = [kernel_features([every[name] for name in each.parts]) for each in settings.kernels]
     normalizations = [each.normalization for each in settings.kernels]
-    is_unrolled = options.inference == "parallel" and adjoint != "implicit"
-    mean_field = _batched if is_lattice and is_unrolled else _reference
+    mean_field = _batched if is_lattice else _reference
     flat = scores.flatten(2)
     log_q = mean_field(flat, columns, shapes, weights, normalizations, options, batch.present, adjoint)
     return log_q.reshape(scores.shape)

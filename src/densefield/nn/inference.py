@@ -53,7 +53,7 @@ def implicit_mean_field(scores: Tensor, pairwise: Sequence[Pairwise[Tensor]], op
             (slope,) = torch.autograd.grad(image, q, w, retain_graph=True)
             return w - q.detach() * slope
 
-        tolerance = RESIDUAL[_numpy_dtype(scores)]
+        tolerance = RESIDUAL[numpy_dtype(scores)]
         solution = solve_linear(product, cotangent.detach(), tolerance)
         warn_of_residual(solution, tolerance)
         return solution.x
@@ -68,7 +68,7 @@ def _fixed_point(scores: Tensor, pairwise: Sequence[Pairwise[Tensor]], options: 
     if convergent:
         check_convergent_terms(pairwise)
     log_q, change = scores.log_softmax(-1), float("inf")
-    enough = STOP_CHANGE[_numpy_dtype(scores)]
+    enough = STOP_CHANGE[numpy_dtype(scores)]
     for _ in range(options.iterations):
         last = log_q
         if convergent:
@@ -82,5 +82,6 @@ def _fixed_point(scores: Tensor, pairwise: Sequence[Pairwise[Tensor]], options: 
     return log_q
 
 
-def _numpy_dtype(tensor: Tensor) -> Any:
+def numpy_dtype(tensor: Tensor) -> Any:
+    """The type of a tensor's numbers in NumPy."""
     return torch.empty(0, dtype=tensor.dtype).numpy().dtype

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -13,6 +13,12 @@ from densefield.crf.convergent import check_convergent, solve_diagonal, solve_ma
 from densefield.crf.mean_field import log_softmax, update
 from densefield.crf.pairwise import Pairwise
 from densefield.filters.torch_modes import forbid_second_derivatives
+
+if TYPE_CHECKING:
+    from densefield.nn.torch_terms import BatchTerm
+
+# K̂(i,i), (N, 1), and μ of the kernels whose pixels send nothing to themselves.
+Own = Sequence[tuple[Tensor, Tensor]]
 
 _BATCH = 1 << 20  # numbers in the matrices that are solved together
 
@@ -29,7 +35,7 @@ def convergent_mean_field(scores: Tensor, pairwise: Sequence[Pairwise[Tensor]], 
     return log_q
 
 
-def check_convergent_terms(pairwise: Sequence[Pairwise[Tensor]]) -> None:
+def check_convergent_terms(pairwise: Sequence[Pairwise[Tensor] | BatchTerm]) -> None:
     """check_convergent() for tensors."""
     terms: Any = pairwise
     check_convergent([replace(term, mu=_to_numpy(term.mu)) for term in terms])
@@ -39,24 +45,73 @@ def convergent_step(scores: Tensor, pairwise: Sequence[Pairwise[Tensor]], log_q:
     """The next log q, (N, L): the minimum of the free energy with its concave part linearised at q."""
     q = log_q.exp()
     c = update(scores, [replace(term, own=None) for term in pairwise], q)
-    own = [(term.own, term.mu) for term in pairwise if term.own is not None]
+    return solve_programs(c, [(term.own, term.mu) for term in pairwise if term.own is not None], q)
+
+
+def solve_programs(c: Tensor, own: Own, q: Tensor) -> Tensor:
+    """log q of the least Σ_l q_l log q_l - q·c + ½ qᵀ D q at every pixel, (N, L), with D_i = Σ_m K̂_m(i,i) μ_m.
+
+    `q` is where to start. The derivative is that of program_slope().
+    """
     if not own:
         return log_softmax(c)
-    if all(mu.ndim < 2 for _, mu in own):
-        d = torch.zeros_like(c)
-        for k, mu in own:
-            d = d + k * mu
-        return _DiagonalProgram.apply(c, d)  # type: ignore[no-any-return, no-untyped-call]
-    labels = torch.eye(c.shape[1], dtype=c.dtype, device=c.device)
+    if _is_diagonal(own):
+        return _DiagonalProgram.apply(c, _diagonals(own, c))  # type: ignore[no-any-return, no-untyped-call]
+    return _MatrixProgram.apply(c, *_matrices(own, c), q.detach())  # type: ignore[no-any-return, no-untyped-call]
+
+
+def program_slope(cotangent: Tensor, q: Tensor, own: Own) -> Tensor:
+    """From ∂loss/∂log q to ∂loss/∂c, (N, L), for the solutions q of solve_programs()."""
+    if not own:
+        return cotangent - q * cotangent.sum(1, keepdim=True)
+    if _is_diagonal(own):
+        return _diagonal_slope(cotangent, q, _diagonals(own, q))
+    return _matrix_slope(cotangent, q, *_matrices(own, q))
+
+
+def _is_diagonal(own: Own) -> bool:
+    return all(mu.ndim < 2 for _, mu in own)
+
+
+def _diagonals(own: Own, like: Tensor) -> Tensor:
+    """The diagonals of D, (N, L)."""
+    d = torch.zeros_like(like)
+    for k, mu in own:
+        d = d + k * mu
+    return d
+
+
+def _matrices(own: Own, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Factors (N, M) and matrices (M, L, L) of D."""
+    labels = torch.eye(like.shape[1], dtype=like.dtype, device=like.device)
     matrices = torch.stack([mu if mu.ndim == 2 else labels * mu for _, mu in own])
-    factors = torch.cat([k for k, _ in own], dim=1)
-    return _MatrixProgram.apply(c, factors, matrices, q.detach())  # type: ignore[no-any-return, no-untyped-call]
+    return torch.cat([k for k, _ in own], dim=1), matrices
+
+
+def _diagonal_slope(v: Tensor, q: Tensor, d: Tensor) -> Tensor:
+    """v s - q s Σ(v s)/Σ(q s) with s = 1/(1 + d q)."""
+    share = 1 / (1 + d * q)
+    x, y = v * share, q * share
+    return x - y * (x.sum(1, keepdim=True) / y.sum(1, keepdim=True))
+
+
+def _matrix_slope(v: Tensor, q: Tensor, factors: Tensor, matrices: Tensor) -> Tensor:
+    """x - y Σx/Σy with x = (I + Q D)⁻¹ v, y = (I + Q D)⁻¹ q and Q = diag q."""
+    unit = torch.eye(v.shape[1], dtype=v.dtype, device=v.device)
+    g = torch.empty_like(v)
+    rows = max(1, _BATCH // max(1, v.shape[1] ** 2))
+    for first in range(0, len(v), rows):
+        here = slice(first, first + rows)
+        system = unit + q[here, :, None] * torch.tensordot(factors[here], matrices, dims=1)
+        x, y = torch.linalg.solve(system, torch.stack([v[here], q[here]], dim=2)).unbind(2)
+        g[here] = x - y * (x.sum(1, keepdim=True) / y.sum(1, keepdim=True))
+    return g
 
 
 class _DiagonalProgram(torch.autograd.Function):
     """log q (N, L) with log q + d q = c - ν and Σ q = 1, for c and d (N, L).
 
-    With s = 1/(1 + d q) and the cotangent v: ∂c = v s - q s Σ(v s)/Σ(q s), ∂d = -q ∂c.
+    ∂c is that of _diagonal_slope(), and ∂d = -q ∂c.
     """
 
     @staticmethod
@@ -68,18 +123,15 @@ class _DiagonalProgram(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, ...]:
         c, d, log_q = ctx.saved_tensors
-        v, q = cotangent.detach(), log_q.detach().exp()
-        share = 1 / (1 + d.detach() * q)
-        x, y = v * share, q * share
-        g = x - y * (x.sum(1, keepdim=True) / y.sum(1, keepdim=True))
+        q = log_q.detach().exp()
+        g = _diagonal_slope(cotangent.detach(), q, d.detach())
         return forbid_second_derivatives((g, -q * g), cotangent, c, d)
 
 
 class _MatrixProgram(torch.autograd.Function):
     """log q (N, L) with log q + D_i q = c - ν, Σ q = 1 and D_i = Σ_m s_im M_m.
 
-    Factors s are (N, M), and matrices M_m (L, L).
-    With Q = diag q, x = (I + Q D)⁻¹ v and y = (I + Q D)⁻¹ q: ∂c = g = x - y Σx/Σy, ∂s_im = -gᵀ M_m q,
+    Factors s are (N, M), and matrices M_m (L, L). ∂c = g is that of _matrix_slope(), ∂s_im = -gᵀ M_m q, and
     ∂M_m = -Σ_i s_im g qᵀ.
     """
 
@@ -93,16 +145,8 @@ class _MatrixProgram(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, ...]:
         c, factors, matrices, log_q = ctx.saved_tensors
-        v, q = cotangent.detach(), log_q.detach().exp()
-        s, m = factors.detach(), matrices.detach()
-        unit = torch.eye(c.shape[1], dtype=c.dtype, device=c.device)
-        g = torch.empty_like(v)
-        rows = max(1, _BATCH // max(1, c.shape[1] ** 2))
-        for first in range(0, len(c), rows):
-            here = slice(first, first + rows)
-            system = unit + q[here, :, None] * torch.tensordot(s[here], m, dims=1)
-            x, y = torch.linalg.solve(system, torch.stack([v[here], q[here]], dim=2)).unbind(2)
-            g[here] = x - y * (x.sum(1, keepdim=True) / y.sum(1, keepdim=True))
+        q, s, m = log_q.detach().exp(), factors.detach(), matrices.detach()
+        g = _matrix_slope(cotangent.detach(), q, s, m)
         to_factors = -torch.stack([(g * (q @ matrix.T)).sum(1) for matrix in m], dim=1)
         to_matrices = -torch.stack([(column[:, None] * g).T @ q for column in s.T])
         return *forbid_second_derivatives((g, to_factors, to_matrices), cotangent, c, factors, matrices), None

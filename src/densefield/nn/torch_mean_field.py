@@ -6,6 +6,7 @@ readable twin, image by image, in which autograd finds the gradients.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,11 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from densefield.crf.implicit import RESIDUAL, STOP_CHANGE, warn_of_change, warn_of_residual
 from densefield.crf.kernels import Normalization
+from densefield.crf.linear_solver import solve_linear
 from densefield.crf.options import CRFOptions
 from densefield.filters.torch_modes import forbid_second_derivatives, is_transformed
 from densefield.nn.hand_over import without_autocast
-from densefield.nn.inference import Adjoint
+from densefield.nn.inference import Adjoint, numpy_dtype
+from densefield.nn.programs import check_convergent_terms, program_slope, solve_programs
 from densefield.nn.torch_terms import BatchTerm, KernelSums, bind_batch
 
 _FIXED = 4  # arguments of _MeanField before the scores
@@ -36,7 +40,8 @@ def torch_mean_field(
     """log q^T of T iterations, (B, L, N), with gradients to scores, features, shapes and weights (paper, Eq. 5).
 
     Back-tracking needs q⁰ … q^(T-1). "store" keeps them and the lattices from the forward pass; "recompute" repeats the
-    forward pass of one image at a time, with lattices of its own.
+    forward pass of one image at a time, with lattices of its own. "implicit" keeps the lattices: the last marginals are
+    a fixed point, and one linear system for the batch gives the gradient.
 
     >>> import torch
     >>> scores = torch.tensor([[[2.0, 0.0], [0.0, 0.5]]])  # two classes, two pixels close together
@@ -74,6 +79,12 @@ class _Problem:
         present = None if self.present is None else only(self.present)
         return replace(self, scores=only(self.scores), features=[only(p) for p in self.features], present=present)
 
+    def programs(self, terms: Sequence[BatchTerm]) -> list[tuple[Tensor, Tensor]]:
+        """K̂(i,i) and μ of the convex programs of convergent inference; none if its update is the parallel one."""
+        if self.options.inference != "convergent":
+            return []
+        return [(term.own, term.mu) for term in terms if term.own is not None]
+
     def bind(self) -> list[BatchTerm]:
         """The pairwise terms of all kernels."""
         images, _, points = self.scores.shape
@@ -81,24 +92,47 @@ class _Problem:
         if self.present is not None:
             present = self.present.reshape(-1, 1).to(present)
         kernels = zip(self.features, self.shapes, self.weights, self.normalizations, strict=True)
-        return [
+        terms = [
             bind_batch(_scaled(p, shape), images, normalization, mu, self.options, present)
             for p, shape, mu, normalization in kernels
         ]
+        if self.options.inference == "convergent":
+            check_convergent_terms(terms)
+        return terms
 
 
 def mean_field(problem: _Problem, terms: Sequence[BatchTerm], states: list[Tensor] | None) -> Tensor:
     """log q^T, (P, L); q⁰ … q^(T-1) are appended to `states` if given."""
-    f = _rows(problem.scores)
-    z = f
+    z = f = _rows(problem.scores)
     for _ in range(problem.options.iterations):
         q = z.softmax(1)
         if states is not None:
             states.append(q)
-        z = f.clone()
-        for term in terms:
-            term.add_message(z, q)
+        z = _next(problem, terms, f, q)
     return z.log_softmax(1)
+
+
+def fixed_point(problem: _Problem, terms: Sequence[BatchTerm]) -> Tensor:
+    """log q, (P, L), after up to T iterations; warns if the last still changed it."""
+    z = f = _rows(problem.scores)
+    q, change = z.softmax(1), math.inf
+    for _ in range(problem.options.iterations):
+        z = _next(problem, terms, f, q)
+        last, q = q, z.softmax(1)
+        change = float((q - last).abs().max())
+        if change <= STOP_CHANGE[numpy_dtype(f)]:
+            break
+    warn_of_change(change, problem.options.iterations)
+    return z.log_softmax(1)
+
+
+def _next(problem: _Problem, terms: Sequence[BatchTerm], f: Tensor, q: Tensor) -> Tensor:
+    """What the next q is the softmax of, (P, L)."""
+    own = problem.programs(terms)
+    z = f.clone()
+    for term in terms:
+        (replace(term, own=None) if own else term).add_message(z, q)
+    return solve_programs(z, own, q) if own else z
 
 
 def back_track(
@@ -115,16 +149,17 @@ def back_track(
         KernelSums(term, features=wanted[m], shape=wanted[kernels + m], weight=wanted[2 * kernels + m])
         for m, term in enumerate(terms)
     ]
-    c = _rows(cotangent)
-    g = c.addcmul(_rows(log_q).exp(), c.sum(1, keepdim=True), value=-1)  # 1. g^T
+    own = problem.programs(terms)
+    solved = _rows(log_q).exp()  # q^t
+    g = program_slope(_rows(cotangent), solved, own if states else ())  # 1. g^T
     to_scores = g.clone()
-    del c
-    for q in reversed(states):  # 2. from g^t to g^(t-1)
+    for step, q in enumerate(reversed(states), start=1):  # 2. from g^t to g^(t-1)
         h = torch.zeros_like(g)
         for each in sums:
-            each.add(g, q, h)
-        g = h.sub_((q * h).sum(1, keepdim=True)).mul_(q)
+            each.add(g, q, h, solved if own else None)
+        g = program_slope(h.mul_(q), q, own if step < len(states) else ())
         to_scores += g  # 3. ∂loss/∂f
+        solved = q
     found: list[Tensor | None] = [_planes(to_scores, problem.scores)]
     for each, p, shape, want in zip(sums, problem.features, problem.shapes, wanted, strict=False):
         found.append(_to_features(each.to_features(), p, shape) if want else None)
@@ -132,6 +167,28 @@ def back_track(
         found.append(_to_shape(each.to_moments(), shape) if want else None)
     found += [each.to_weight() if want else None for each, want in zip(sums, wanted[2 * kernels :], strict=True)]
     return found
+
+
+def implicit_back_track(
+    problem: _Problem, terms: Sequence[BatchTerm], log_q: Tensor, cotangent: Tensor, wanted: Sequence[bool]
+) -> list[Tensor | None]:
+    """back_track() at a fixed point, after infinitely many iterations: the twin of densefield.crf.implicit.
+
+    Those of convergent inference are the fixed points of the parallel update too.
+    """
+    problem = replace(problem, options=replace(problem.options, inference="parallel"))
+    state, none = [_rows(log_q).exp()], [False] * len(wanted)
+
+    def back(g: Tensor, states: Sequence[Tensor]) -> Tensor:
+        (slope, *_) = back_track(problem, terms, states, log_q, g, none)
+        assert slope is not None
+        return slope
+
+    g = back(cotangent, [])
+    tolerance = RESIDUAL[numpy_dtype(g)]
+    solution = solve_linear(lambda x: 2 * x - back(x, state), g, tolerance)
+    warn_of_residual(solution, tolerance)
+    return [solution.x, *back_track(problem, terms, state, log_q, solution.x, wanted)[1:]]
 
 
 def recomputed_back_track(
@@ -170,8 +227,13 @@ class _MeanField(torch.autograd.Function):
         ctx.fixed = present, normalizations, options
         problem = _problem(scores, tensors, *ctx.fixed)
         terms, states = problem.bind(), list[Tensor]()
-        ctx.terms = terms if adjoint == "store" and any(ctx.needs_input_grad) else None
-        log_q = _planes(mean_field(problem, terms, None if ctx.terms is None else states), scores)
+        ctx.implicit = adjoint == "implicit" and options.iterations > 0 and bool(terms)
+        ctx.terms = terms if adjoint != "recompute" and any(ctx.needs_input_grad) else None
+        if ctx.implicit:
+            rows = fixed_point(problem, terms)
+        else:
+            rows = mean_field(problem, terms, None if ctx.terms is None else states)
+        log_q = _planes(rows, scores)
         ctx.save_for_backward(log_q, scores, *tensors, *states)
         return log_q
 
@@ -189,6 +251,8 @@ class _MeanField(torch.autograd.Function):
         with without_autocast(c.device):  # which may be active again in the backward pass
             if ctx.terms is None:
                 found = recomputed_back_track(problem, log_q, c, wanted)
+            elif ctx.implicit:
+                found = implicit_back_track(problem, ctx.terms, log_q, c, wanted)
             else:
                 found = back_track(problem, ctx.terms, states, log_q, c, wanted)
         slopes = tuple(

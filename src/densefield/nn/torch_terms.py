@@ -29,6 +29,7 @@ class BatchTerm:
     before: Tensor  # (P, 1)
     after: Tensor  # (P, 1)
     own: Tensor | None  # (P, 1): K̂(i,i), if pixels send nothing to themselves
+    is_symmetric: bool  # the same factors on both sides
     splat_before: WeightedSums
     splat_after: WeightedSums
     slice_before: WeightedSums
@@ -73,6 +74,7 @@ def bind_batch(
         term.before,
         term.after,
         term.own,
+        term.is_symmetric,
         splat_before,
         splat_after,
         slice_before,
@@ -97,8 +99,12 @@ class KernelSums:
         self._x = x - x.mean(0) if features else x
         self._slopes = torch.zeros_like(x) if features else x
 
-    def add(self, g: Tensor, q: Tensor, h: Tensor) -> None:
-        """h += K̂ᵀ g^t μ in place, and everything that follows from g^t and q^(t-1), (P, L)."""
+    def add(self, g: Tensor, q: Tensor, h: Tensor, solved: Tensor | None = None) -> None:
+        """h += K̂ᵀ g^t μ in place, and everything that follows from g^t and q^(t-1), (P, L).
+
+        In convergent inference, what a pixel would send to itself is left out at the solution q^t: `solved`. Then h
+        has the whole K̂, with its diagonal.
+        """
         term, lattice = self._term, self._term.lattice
         a = term.splat_after(g)
         a_blurred = lattice.blur(a, adjoint=True)
@@ -109,7 +115,13 @@ class KernelSums:
         if self._shape or self._features:
             self._received += _inner(mixed, back)
         if term.own is not None:
-            back.addcmul_(term.own, g, value=-1)
+            if self._shape or self._features:
+                left_out = mixed if solved is None else solved if term.mu.ndim == 0 else mix(solved, term.mu)
+                self._own += term.own[:, 0] * _inner(g, left_out)
+            if solved is None:
+                back.addcmul_(term.own, g, value=-1)
+            elif self._weight:
+                self._mu -= _to_mu(term.own * g, solved, term.mu)
         if self._weight:
             self._mu += _to_mu(back, q, term.mu)
         if term.mu.ndim == 2:
@@ -123,8 +135,6 @@ class KernelSums:
         b = term.splat_before(mixed)
         b_blurred = lattice.blur(b)
         self._sent += term.slice_after(b_blurred).mul_(g).sum(1)
-        if term.own is not None:
-            self._own += term.own[:, 0] * _inner(g, mixed)
         if self._shape:
             self._diagonal += _inner(a, b_blurred) + _inner(a_blurred, b)
             for axis, at in enumerate(lattice.at.T):
