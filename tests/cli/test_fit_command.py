@@ -87,6 +87,14 @@ def test_arrays_are_features_and_predict_says_what_to_do(folder, tmp_path):
     assert missing.exit_code == 2 and "has no 5.npy or 5.npz for the image 5" in missing.stderr
 
 
+def test_a_model_is_never_overwritten(folder, tmp_path):
+    assert command("fit", folder, "-o", tmp_path / "out", *QUICK).exit_code == 0
+    before = (tmp_path / "out" / "unary.json").read_bytes()
+    again = command("fit", folder, "-o", tmp_path / "out", "--features", "colour", *QUICK)
+    assert again.exit_code == 2 and "out holds a model, which would be lost" in " ".join(again.stderr.split())
+    assert (tmp_path / "out" / "unary.json").read_bytes() == before
+
+
 def test_fit_reads_vocs_layout_with_a_foreground(tmp_path):
     write_voc(tmp_path)
     answer = command("fit", tmp_path, "-o", tmp_path / "out", "--foreground", "cat,dog,cow", *QUICK)
@@ -119,3 +127,14 @@ def test_wrong_arguments_end_with_status_2_and_write_nothing(folder, tmp_path, a
     answer = command("fit", folder, "-o", tmp_path / "out", *QUICK, *arguments)
     assert answer.exit_code == 2 and says in " ".join(answer.stderr.split()), answer.output
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("arguments", [("--features", "smell"), ("--features", "none")])
+def test_features_are_checked_before_images_are_read(folder, tmp_path, arguments):
+    answer = command("fit", folder, "-o", tmp_path / "out", *QUICK, *arguments)
+    assert answer.exit_code == 2 and "images" not in answer.stderr
+
+
+def test_too_few_images_to_choose_l2_are_an_error(folder, tmp_path):
+    answer = command("fit", folder, "-o", tmp_path / "out", "--images", 3)
+    assert answer.exit_code == 2 and "expected 4 or more to choose l2, or a value of l2" in answer.stderr

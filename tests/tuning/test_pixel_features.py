@@ -84,8 +84,10 @@ def test_arrays_are_read_by_the_name_of_the_image(tmp_path):
     np.savez(tmp_path / "b.npz", features=np.ones((1, 2, 2)), other=np.zeros(3))
     np.savez(tmp_path / "c.npz", one=np.ones(2), two=np.ones(2))
     np.save(tmp_path / "d.npy", np.ones((3, 4)))
-    read = arrays_in(tmp_path)
+    read = arrays_in(tmp_path, "abcd")
     assert read("a").shape == (2, 3, 4) and read("b").tolist() == [[[1, 1], [1, 1]]]
-    for id, says in (("c", "holds the arrays one, two"), ("d", r"shape \(3, 4\)"), ("e", r"has no e\.npy")):
+    for id, says in (("c", "holds the arrays one, two"), ("d", r"shape \(3, 4\)")):
         with pytest.raises(InputError, match=says):
             read(id)
+    with pytest.raises(InputError, match=r"has no e\.npy or e\.npz for the image e, and none for 1 others"):
+        arrays_in(tmp_path, "aef")

@@ -99,14 +99,19 @@ def fit_verb(
         from densefield.cli.tables import print_comparison
         from densefield.tuning.feature_images import arrays_in
         from densefield.tuning.fit_log_linear import FitOptions
+        from densefield.tuning.log_linear import UNARY
         from densefield.tuning.log_linear_result import fit_and_compare
+        from densefield.tuning.pixel_features import PixelFeatures
 
+        if (out / UNARY).exists():
+            raise InputError(f"{out} holds a model, which would be lost: choose another folder, or remove this one.")
         kinds: Any = _names(features) if features != "none" else []
+        PixelFeatures(kinds, int(arrays is not None))  # checks them
         options = FitOptions(kinds, l2, compatibility, evaluations, iterations, longest_side)
         with printing_warnings(FLAGS), Stages() as stages:
             chosen = None if foreground is None else _names(foreground)
             learning, test, left_out = _open(data, names, chosen, [images, test_images], stages)
-            read = None if arrays is None else arrays_in(arrays)
+            read = None if arrays is None else arrays_in(arrays, [*learning.ids, *test.ids])
             about = {"data": str(data.resolve()), "splits": names, "foreground": chosen}
             result = fit_and_compare(learning, test, out, options, stages.advance, arrays=read, about=about)
     methods = result["methods"]

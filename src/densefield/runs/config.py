@@ -16,6 +16,7 @@ from densefield.runs.config_section import Count, NotNegative, Positive, Section
 from densefield.runs.crf_config import EMBEDDING, CRFConfig, parameter_names
 from densefield.runs.references import is_own, is_reference
 
+MAX_NETWORK_SIZE = 4096  # activations of larger images take tens of gigabytes
 MIN_NETWORK_SIZE = 32  # two scores at a stride of 16: batch normalisation needs more than one
 
 CROP = (306, 306)  # the default of training on crops
@@ -93,10 +94,12 @@ class DataConfig(Section):
     @classmethod
     def _network_size_is_a_size(cls, value: object) -> object:
         sides = value if isinstance(value, list | tuple) and len(value) == 2 else [value]
-        if value is not None and not all(type(side) is int and side >= MIN_NETWORK_SIZE for side in sides):
+        if value is not None and not all(
+            type(side) is int and MIN_NETWORK_SIZE <= side <= MAX_NETWORK_SIZE for side in sides
+        ):
             raise ValueError(
                 f"is {value}, expected rows and columns such as [306, 306], or the length of the longer side such as "
-                f"384, each {MIN_NETWORK_SIZE} or more"
+                f"384, each from {MIN_NETWORK_SIZE} to {MAX_NETWORK_SIZE}"
             )
         return tuple(sides) if isinstance(value, list) else value
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,9 +94,13 @@ def mean_and_scale(source: ScoreSource) -> tuple[Tensor, Tensor]:
     return mean, torch.where(constant, 1.0, variance.sqrt())
 
 
-def arrays_in(folder: Path) -> Arrays:
-    """The user's own features in files FOLDER/ID.npy or ID.npz, (C, h, w)."""
+def arrays_in(folder: Path, ids: Sequence[str]) -> Arrays:
+    """The user's own features in files FOLDER/ID.npy or ID.npz, (C, h, w), which all images `ids` must have."""
     files = find_score_files(folder)
+    missing = [id for id in ids if id not in files]
+    if missing:
+        more = f", and none for {len(missing) - 1} others" if len(missing) > 1 else ""
+        raise InputError(f"{folder} has no {missing[0]}.npy or {missing[0]}.npz for the image {missing[0]}{more}.")
 
     def choose(path: Path, names: list[str]) -> str:
         known = [name for name in ARRAY_NAMES if name in names]
@@ -107,8 +111,6 @@ def arrays_in(folder: Path) -> Arrays:
         return names[0] if len(names) == 1 else known[0]
 
     def read(id: str) -> npt.NDArray[Any]:
-        if id not in files:
-            raise InputError(f"{folder} has no {id}.npy or {id}.npz for the image {id}.")
         path = files[id]
         values = read_array(path, lambda names: choose(path, names))[1]
         if values.ndim != 3 or not np.issubdtype(values.dtype, np.floating):

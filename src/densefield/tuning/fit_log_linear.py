@@ -59,7 +59,9 @@ class FitOptions:
     longest_side: int = 0
 
     def __post_init__(self) -> None:
-        """Checks what nothing else checks."""
+        """Checks what nothing else checks in time."""
+        if self.features:
+            PixelFeatures(self.features)
         if self.l2 is not None and not 0 <= self.l2 < float("inf"):
             raise InputError(f"l2 is {self.l2!r}, expected a number that is not negative, or None to choose it.")
         if self.compatibility not in ("potts", "per_label", "matrix"):
@@ -147,6 +149,11 @@ def feature_images(dataset: Dataset, options: FitOptions, arrays: Arrays | None 
 def fit_log_linear(source: ScoreSource, options: FitOptions, progress: StageProgress | None = None) -> LogLinearFit:
     """The models of a source of `feature_images`: logistic regression, and the joint model that starts from it."""
     progress = progress or (lambda stage, done, total: None)
+    held_out = range(_HELD_OUT - 1, len(source), _HELD_OUT)
+    if options.l2 is None and not len(held_out):
+        raise InputError(
+            f"there are {len(source)} images, expected {_HELD_OUT} or more to choose l2, or a value of l2."
+        )
     mean, scale = mean_and_scale(source)
     channels = len(mean) - sum(PixelFeatures([kind]).count for kind in options.features)
     features = PixelFeatures(options.features, channels)
@@ -169,9 +176,6 @@ def fit_log_linear(source: ScoreSource, options: FitOptions, progress: StageProg
     if options.l2 is not None:
         logistic = regress(source, options.l2, "")
         return LogLinearFit(logistic, join(source, logistic, options.l2, ""), options.l2, options.l2, {}, {})
-    held_out = range(_HELD_OUT - 1, len(source), _HELD_OUT)
-    if not len(held_out):
-        raise InputError(f"there are {len(source)} images, expected {_HELD_OUT} or more to choose l2: pass l2=.")
     rest, judged = Subset(source, sorted(set(range(len(source))) - set(held_out))), Subset(source, held_out)
 
     def loss(model: LogLinearModel) -> float:
