@@ -51,7 +51,7 @@ def iou(mask):
 
 print(f"IoU of the vessels: {iou(rough):.1f} % rough, {iou(refined):.1f} % refined")
 
-figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
+figure, axes = plt.subplots(1, 4, figsize=(12, 3.35), layout="constrained")
 titles = ["image", "truth", f"rough, IoU {iou(rough):.1f} %", f"refined, {iou(refined):.1f} %"]
 for ax, picture, title in zip(axes, (image, 1 - truth, ~rough, 1 - refined), titles, strict=True):
     ax.imshow(picture, cmap="gray")

@@ -35,7 +35,7 @@ def mean_iou(mask):
 
 print(f"mean IoU of five classes: {mean_iou(rough):.1f} % rough, {mean_iou(refined):.1f} % refined")
 
-figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
+figure, axes = plt.subplots(1, 4, figsize=(12, 3.35), layout="constrained")
 axes[0].imshow(slice_, cmap="gray", vmin=0, vmax=1)
 axes[0].set_title("noisy slice")
 titles = ["truth", f"rough, mean IoU {mean_iou(rough):.1f} %", f"refined, {mean_iou(refined):.1f} %"]

@@ -37,7 +37,7 @@ def accuracy(mask):
 
 print(f"correct pixels: {accuracy(rough):.1f} % rough, {accuracy(refined):.1f} % refined")
 
-figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
+figure, axes = plt.subplots(1, 4, figsize=(12, 3.35), layout="constrained")
 shown = image[..., [3, 2, 1]]
 axes[0].imshow(np.clip((shown - shown.min()) / np.ptp(shown), 0, 1))
 axes[0].set_title("bands 4, 3, 2")

@@ -61,7 +61,7 @@ with torch.no_grad():
 right = [100 * (each == labels[32:]).double().mean().item() for each in found]
 print(f"correct pixels: {right[0]:.1f} % without the CRF, {right[1]:.1f} % with it")
 
-figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
+figure, axes = plt.subplots(1, 4, figsize=(12, 3.35), layout="constrained")
 titles = ["scene", "truth", f"network, {right[0]:.1f} % correct", f"with the CRF, {right[1]:.1f} %"]
 pictures = (images[32].movedim(0, -1) / 255, labels[32], found[0][0], found[1][0])
 for ax, picture, title in zip(axes, pictures, titles, strict=True):

@@ -2,8 +2,8 @@
 Refining a mask
 ===============
 
-You have a photo and a segmentation whose edges are off. This tutorial refines it, measures the gain, and asks why a
-result is not better. It needs NumPy; scikit-image brings the photo along, and matplotlib draws.
+You have a photo and a segmentation whose edges are off. This tutorial refines it, measures the gain, and uses
+``explain`` to check the result. It needs NumPy; scikit-image brings the photo along, and matplotlib draws.
 """
 
 import matplotlib.pyplot as plt

@@ -46,7 +46,7 @@ print(f"largest difference of the marginals: {np.abs(after - before).max():.1e}"
 symmetric = crf.replace(operator="symmetric").solve(np.log(np.clip(probabilities, 1e-5, 1)), image).marginals
 print(f"pixels with another label: {100 * np.mean(symmetric.argmax(0) != before.argmax(0)):.2f} %")
 
-figure, axes = plt.subplots(1, 3, figsize=(12, 2.9), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(12, 3.05), layout="constrained")
 titles = ["probabilities", "pydensecrf's interface", "CRF"]
 for ax, q, title in zip(axes, (probabilities, before, after), titles, strict=True):
     ax.imshow((image * (0.15 + 0.85 * q[1, ..., None])).astype(np.uint8))
