@@ -75,7 +75,7 @@ clean:
 # isolation: the build directory stays valid, so that a change in native/ recompiles only what it touches.
 $(VENV)/.tools: constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q -c constraints.txt torch numpy cmake nanobind ninja scikit-build-core
+	$(BIN)/python -m pip install -q -c constraints.txt torch numpy cmake hatch-fancy-pypi-readme nanobind ninja scikit-build-core
 	touch $@
 
 $(READY): $(VENV)/.tools pyproject.toml $(NATIVE)
