@@ -17,17 +17,17 @@ OURS, PALE, PEER = "#0b6e4f", "#8cc9ae", "#9aa3ad"
 FILTERS = {"pydensecrf": ("pydensecrf", PEER), "symmetric": ("default", OURS), "symmetric, halo 1": ("halo=1", PALE)}
 
 
-def inference_times() -> dict[str, dict[str, float]]:
-    """Milliseconds of each implementation for every case of the first block of speed.md."""
+def inference_times() -> dict[str, dict[str, tuple[float, float]]]:
+    """Milliseconds and factor over pydensecrf of each implementation, for every case of the first block of speed.md."""
     block = (DOCS / "speed.md").read_text(encoding="utf-8").split("```text")[1].split("peak memory")[0]
-    found: dict[str, dict[str, float]] = {}
+    found: dict[str, dict[str, tuple[float, float]]] = {}
     case = ""
     for line in block.splitlines():
         if head := re.match(r"(\d[\d×]+, T = \d+, [\d& /]+):", line):
             case = head[1]
             found[case] = {}
-        elif row := re.match(r"  (\S.*?)\s{2,}([\d.]+) ms", line):
-            found[case][row[1]] = float(row[2])
+        elif row := re.match(r"  (\S.*?)\s{2,}([\d.]+) ms\s+([\d.]+) times", line):
+            found[case][row[1]] = float(row[2]), float(row[3])
     return found
 
 
@@ -50,14 +50,15 @@ def draw_speed() -> Figure:
     bars = {"pydensecrf": PEER, "one thread": PALE, "2 threads": OURS}
     for ax, (case, times) in zip(axes, cases.items(), strict=True):
         size, iterations, widths = case.split(", ")
-        ax.barh(["pydensecrf", "one thread", "two threads"], [times[name] for name in bars], color=list(bars.values()))
+        lengths = [times[name][0] for name in bars]
+        ax.barh(["pydensecrf", "one thread", "two threads"], lengths, color=list(bars.values()))
         ax.set_title(f"{size}\n{iterations}, widths {widths}", loc="left")
-        ax.set(xlim=(0, 1.8 * times["pydensecrf"]), xlabel="milliseconds")
+        ax.set(xlim=(0, 1.8 * times["pydensecrf"][0]), xlabel="milliseconds")
         ax.invert_yaxis()
         for place, name in enumerate(bars):
-            factor = times["pydensecrf"] / times[name]
-            label = f" {times[name]:g} ms" + ("" if name == "pydensecrf" else f", {factor:.1f}×")
-            ax.text(times[name], place, label, va="center")
+            time, factor = times[name]
+            label = f" {time:g} ms" + ("" if name == "pydensecrf" else f", {factor:.1f}×")
+            ax.text(time, place, label, va="center")
         ax.spines[["top", "right"]].set_visible(False)
         if ax is not axes[0]:
             ax.set_yticklabels([])
