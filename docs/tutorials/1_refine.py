@@ -39,7 +39,7 @@ def cut_out(mask):
     return np.where(mask[..., None] == 1, photo, photo // 5 + 10)
 
 
-figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(12, 4.35), layout="constrained")
 for ax, picture, title in zip(
     axes, (photo, cut_out(rough), cut_out(refined)), ("photo", "rough", "refined"), strict=True
 ):
@@ -57,7 +57,7 @@ for finding in densefield.explain(photo, labels=rough):
 
 # %%
 # If you know better, say it: ``roughness`` is in pixels.
-figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(12, 4.35), layout="constrained")
 for ax, roughness in zip(axes, (2, 8, 24), strict=True):
     ax.imshow(cut_out(densefield.refine(photo, labels=rough, roughness=roughness).argmax(axis=0)))
     ax.set_title(f"roughness={roughness}")
