@@ -52,6 +52,8 @@ def test_labels_that_vanish_are_a_note():
 def test_masks_without_edges_are_found():
     same = explain(IMAGE, labels=np.ones(TRUTH.shape, np.uint8))
     assert "same label everywhere" in same[0].what and same[0].severity == "problem"
+    one = explain(np.zeros((1, 1, 3), np.uint8), labels=np.full((1, 1), 10))
+    assert one[0].numbers == "label 10 is the only one at 1 pixel"
     unknown = explain(IMAGE, labels=np.full(TRUTH.shape, 255), void=255)
     assert any("unknown" in finding.what or "known label" in finding.what for finding in unknown)
 

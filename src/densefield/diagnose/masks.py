@@ -47,12 +47,15 @@ def one_label(labels: npt.NDArray[np.intp], pixels: int) -> Finding:
     """The finding for a mask with one label, or with unknown ones only."""
     if len(labels) > 1:
         return Finding(
-            "problem", "No pixel has a known label.", f"{pixels} unknown pixels", "Check the mask, and void=."
+            "problem",
+            "No pixel has a known label.",
+            f"{pixels} unknown pixel{'' if pixels == 1 else 's'}",
+            "Check the mask, and void=.",
         )
     return Finding(
         "problem",
         "The input has the same label everywhere, so there is nothing else to spread.",
-        f"label {int(labels[0])} is the only one at {pixels} pixels",
+        f"label {int(labels[0])} is the only one at {pixels} pixel{'' if pixels == 1 else 's'}",
         "Check the mask.",
     )
 
