@@ -26,6 +26,9 @@ def command(*arguments: object):
 def test_wrong_files_are_named(folder, tmp_path):
     photo, mask = folder / "photos" / "a.png", folder / "masks" / "a.png"
     (tmp_path / "empty").mkdir()
+    (tmp_path / "broken").mkdir()
+    for name in "pqrstuv":
+        (tmp_path / "broken" / f"{name}.png").write_bytes(b"not an image")
     np.save(tmp_path / "large.npy", np.zeros((2, 200, 200), np.float32))
     scores = np.zeros((2, 4, 5), np.float32)
     scores[1, 2, 3] = np.nan
@@ -35,6 +38,8 @@ def test_wrong_files_are_named(folder, tmp_path):
         ((tmp_path / "none.png",), "does not exist"),
         ((folder / "photos", mask), "is a folder, but"),
         ((tmp_path / "empty",), "has no images in it"),
+        ((tmp_path / "broken",), "p.png is not an image"),
+        ((tmp_path / "broken",), "and 2 more"),
         ((folder / "photos", tmp_path / "empty"), "no image in"),
         ((photo, tmp_path / "large.npy", "--logits"), "expected the same size"),
         ((photo, tmp_path / "nan.npy", "--logits"), "NaN or infinity at 1 of 40 places, first at (1, 2, 3)"),

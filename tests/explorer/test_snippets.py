@@ -22,7 +22,7 @@ from densefield.explorer.gallery import Entry, Picture, Reading, read_picture  #
 from densefield.explorer.inference import Inference, Result  # noqa: E402
 from densefield.explorer.saving import result_png, save_result  # noqa: E402
 from densefield.explorer.settings import Settings, settings_from_json  # noqa: E402
-from densefield.explorer.snippets import snippet  # noqa: E402
+from densefield.explorer.snippets import crf_text, snippet  # noqa: E402
 from tests.explorer.test_inference import LAYER, LOGITS, PROBABILITIES, TABLES  # noqa: E402
 from tests.explorer.test_settings import packed  # noqa: E402
 from tests.support.explored_photos import photo_of, rough_of, write_mask  # noqa: E402
@@ -121,14 +121,14 @@ def test_the_copied_command_gives_the_same_labels(files, case):
 @pytest.mark.parametrize("case", ["kernels", "matrix", "no kernels"])
 def test_the_copied_file_has_the_same_crf(files, case):
     here = shown(files, case)
-    (files / "crf.toml").write_text(here.text("toml"), encoding="utf-8")
+    (files / "crf.toml").write_text(crf_text(here.settings), encoding="utf-8")
     loaded = CRF.load(files / "crf.toml", data_range=255.0)
     assert here.settings.crf is not None and repr(loaded) == repr(here.settings.crf)
 
 
 def test_the_learnt_model_has_no_crf_file(files):
     with pytest.raises(InputError, match=r"no crf\.toml"):
-        shown(files, "learnt").text("toml")
+        crf_text(shown(files, "learnt").settings)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -28,7 +28,9 @@ from densefield.explorer.presets import presets
 from densefield.explorer.saving import result_png, save_result
 from densefield.explorer.security import Guard
 from densefield.explorer.settings import Settings, canonical, settings_from_json
-from densefield.explorer.snippets import Form, snippet
+from densefield.explorer.snippets import Form, crf_text, snippet
+from densefield.explorer.wording import in_page
+from densefield.labels import VOID
 
 LANES: tuple[str, ...] = ("sliders", "pixels", "questions", "actions")
 
@@ -90,6 +92,7 @@ def create_app(explorer: Explorer, token: str, hosts: list[str]) -> Guard:
         Route(image, _about_image(explorer)),
         Route(f"{image}/photo", _photo(explorer)),
         Route(f"{image}/labels/{{kind}}", _labels(explorer)),
+        Route(f"/{token}/crf", _crf(explorer), methods=["POST"]),
     ]
     for name, (lane, answer) in ANSWERS.items():
         routes.append(Route(f"{image}/{name}", _answering(explorer, lane, answer), methods=["POST"]))
@@ -111,7 +114,7 @@ def _failing(status: int) -> Callable[[Request, Exception], Response]:
         message = str(error) or {409: "A newer request came."}.get(status, type(error).__name__)
         if isinstance(error, OSError) and error.strerror is not None:
             message = f"{error.filename or 'a file'}: {error.strerror}."
-        return JSONResponse({"error": message}, status)
+        return JSONResponse({"error": in_page(message)}, status)
 
     return answer
 
@@ -153,7 +156,8 @@ def _about_gallery(explorer: Explorer) -> Endpoint:
 
 def _about_image(explorer: Explorer) -> Endpoint:
     async def answer(request: Request) -> Response:
-        return JSONResponse(describe(await _picture(explorer, request)))
+        picture = await _picture(explorer, request)
+        return JSONResponse(await run_in_threadpool(describe, picture))
 
     return answer
 
@@ -170,10 +174,21 @@ def _labels(explorer: Explorer) -> Endpoint:
     async def answer(request: Request) -> Response:
         picture, kind = await _picture(explorer, request), request.path_params["kind"]
         if kind == "mask" and picture.mask is not None:
-            return labels_message(picture.mask.labels())
+            mask = picture.mask
+            return await run_in_threadpool(lambda: labels_message(mask.labels()))
         if kind == "truth" and picture.truth is not None:
-            return labels_message(picture.truth)
+            truth = picture.truth
+            return await run_in_threadpool(lambda: labels_message(np.where(truth == VOID, -1, truth)))
         raise InputError(f"this image has no {'true mask' if kind == 'truth' else 'mask'}.")
+
+    return answer
+
+
+def _crf(explorer: Explorer) -> Endpoint:
+    async def answer(request: Request) -> Response:
+        question = await asked(request)
+        text = crf_text(settings_from_json(question.settings, explorer.threads))
+        return JSONResponse({"text": text, "files": []})
 
     return answer
 

@@ -12,22 +12,36 @@ import numpy.typing as npt
 from densefield.crf.convergent import convergent_steps
 from densefield.crf.mean_field import free_energy, mean_field_steps
 from densefield.diagnose.explain import explain
+from densefield.diagnose.result import Finding, percent
 from densefield.explorer.gallery import Picture
-from densefield.explorer.inference import Check, Result
+from densefield.explorer.inference import MOST_PIXELS, Check, Result, is_large
 from densefield.explorer.settings import DATA_RANGE, Settings
+from densefield.explorer.wording import in_page
 from densefield.metrics.counts import count_pixels, stack_images
 from densefield.metrics.metrics import iou, mean_without_nan, trimap_accuracy
 
 EDGE = 4  # pixels from a true edge within which accuracy is that of edges
+LEAST = 1e-3  # difference of two marginals: less is no preference
 MOST_STEPS = 60  # of which the free energy is computed
 
 
 def summary(result: Result) -> dict[str, Any]:
-    """What changed: the share of pixels whose label is another, and the pixels of each label."""
+    """What changed: the share of pixels whose label is another, and the pixels of each label.
+
+    For labels that are painted alone: the share of pixels to which they spread.
+    """
     before, after = result.rows_before, result.rows
     decided = before >= 0
     changed = float((before != after)[decided].mean()) if decided.any() else None
-    return {"changed": changed, "pixels": np.bincount(after.ravel(), minlength=len(result.numbers)).tolist()}
+    facts = {"changed": changed, "pixels": np.bincount(after.ravel(), minlength=len(result.numbers)).tolist()}
+    return {**facts, "spread": spread(result)} if result.given.only_paint else facts
+
+
+def spread(result: Result) -> float:
+    """The share of pixels that were not painted and prefer a label now."""
+    q = result.marginals
+    preferred = q.max(axis=0) > q.min(axis=0) + LEAST
+    return float((preferred & (result.rows_before < 0)).mean())
 
 
 def scores_against_truth(picture: Picture, result: Result) -> dict[str, dict[str, float]] | None:
@@ -58,7 +72,7 @@ def _metrics(labels: npt.NDArray[np.intp], truth: npt.NDArray[np.intp], unknown:
 def energies(result: Result, check: Check) -> dict[str, list[float]]:
     """The free energy of q⁰, q¹, …, and the largest change of a marginal in every iteration, by the readable twin."""
     problem = result.problem
-    if problem is None:
+    if problem is None or is_large(problem.shape):
         return {"energies": [], "changes": []}
     convergent = result.crf.options.inference == "convergent"
     steps = (convergent_steps if convergent else mean_field_steps)(problem.rows, problem.pairwise)
@@ -74,7 +88,11 @@ def energies(result: Result, check: Check) -> dict[str, list[float]]:
 
 
 def findings(picture: Picture, settings: Settings, result: Result) -> list[dict[str, str]]:
-    """What `densefield.explain` finds for the same input and parameters."""
+    """What `densefield.explain` finds for the same input and parameters, in the words of the page."""
+    if is_large(picture.size):
+        what = "Findings and free energy are not computed for photos this large."
+        cure = f"Explore a copy of {MOST_PIXELS / 1e6:.0f} megapixels or fewer, or call densefield.explain."
+        return [asdict(Finding("note", what, cure=cure))]
     arguments = {**result.given.arguments, "data_range": DATA_RANGE, "threads": 1}  # the other thread is for sliders
     if settings.model == "kernels":
         arguments["crf"] = settings.crf
@@ -82,7 +100,10 @@ def findings(picture: Picture, settings: Settings, result: Result) -> list[dict[
         arguments["iterations"] = settings.iterations
         if "labels" in arguments:
             arguments["roughness"] = settings.roughness
-    return [asdict(finding) for finding in explain(picture.pixels, **arguments)]
+    found = explain(picture.pixels, **arguments)
+    if result.given.only_paint and found[-1].severity == "note":  # which compares with the mask
+        found[-1] = Finding("note", f"Paint spread to {percent(spread(result))} of the pixels.")
+    return [{name: in_page(text) for name, text in asdict(finding).items()} for finding in found]
 
 
 def entropy(result: Result) -> npt.NDArray[np.uint8]:

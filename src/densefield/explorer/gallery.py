@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from densefield.io.messages import failure_line
 from densefield.labels import VOID, Void
 
 PICTURES_IN_MEMORY = 3
+MOST_PROBLEMS = 5  # named if no image can be read
 MOST_LABELS = 254  # that a byte of the page can tell apart, besides "unknown"
 
 
@@ -40,6 +41,16 @@ class Entry:
     image: Path
     mask: Path | None = None
     truth: Path | None = None
+    shares_stem: bool = False  # with another image of the folder
+
+    @property
+    def name(self) -> str:
+        """What saved files are named by: the image's name, with its suffix if another image differs in it alone.
+
+        >>> Entry(Path("cat.jpg")).name, Entry(Path("cat.jpg"), shares_stem=True).name
+        ('cat', 'cat.jpg')
+        """
+        return self.image.name if self.shares_stem else self.image.stem
 
 
 @dataclass(frozen=True)
@@ -138,18 +149,36 @@ def open_gallery(
     skipped = listing.skipped_lines(f"an image ({FORMAT_NAMES})") + listing.unreadable
     masks, truths = _by_name(mask, mask_suffix), _by_name(truth)
     together = mask is not None and bool(mask_suffix) and mask.resolve() == image.resolve()
-    entries = [
-        Entry(path, masks.get(name), truths.get(name))
+    images = [
+        (name, path)
         for name, paths in listing.files.items()
         for path in paths
         if not (together and path.stem.endswith(mask_suffix))
     ]
+    stems = Counter(path.stem.casefold() for _, path in images)  # some file systems ignore case
+    entries = [Entry(path, masks.get(name), truths.get(name), stems[path.stem.casefold()] > 1) for name, path in images]
     if not entries:
         raise InputError("\n".join([f"{image} has no images in it.", *skipped]))
     for masks_of, found in ((mask, masks), (truth, truths)):
         if masks_of is not None and not any(entry.image.stem in found for entry in entries):
             raise InputError(f"no image in {image} has the name of a mask in {masks_of}: cat.jpg belongs to cat.png.")
-    return Gallery(tuple(entries), reading, skipped)
+    gallery = Gallery(tuple(entries), reading, skipped)
+    _check_readable(gallery, image)
+    return gallery
+
+
+def _check_readable(gallery: Gallery, folder: Path) -> None:
+    """Raises if no image can be shown."""
+    problems = []
+    for index in range(len(gallery.entries)):
+        try:
+            gallery.picture(index)
+            return
+        except InputError as error:
+            problems.append(str(error))
+    more = len(problems) - MOST_PROBLEMS
+    lines = [*problems[:MOST_PROBLEMS], *([f"and {more} more."] if more > 0 else [])]
+    raise InputError("\n".join([f"no image in {folder} can be shown:", *lines, *gallery.skipped]))
 
 
 def _by_name(folder: Path | None, suffix: str = "") -> dict[str, Path]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -31,8 +32,9 @@ V = TypeVar("V")
 Check = Callable[[], None]  # raises if the request is no longer wanted
 
 RESULTS_IN_MEMORY = 3
-MOST_VALUES = 1 << 26  # of all results in memory together: 256 MB
-MOST_PIXELS = 1 << 22  # of all lattices in memory together: about 0.8 GB
+MOST_RESULTS = 512 << 20  # bytes of all results in memory together, and of the lattices that they refer to
+MOST_LATTICES = 768 << 20  # bytes of all lattices in memory together
+MOST_PIXELS = 1 << 22  # of a photo: beyond, findings and free energy would need too much time and memory
 
 
 @dataclass(frozen=True)
@@ -67,21 +69,66 @@ class Result:
     facts: dict[str, Any] = field(default_factory=dict)  # that the page shows
 
     @cached_property
-    def rows(self) -> npt.NDArray[np.intp]:
+    def rows(self) -> npt.NDArray[np.int16]:
         """The row of the most probable label of each pixel, (H, W)."""
-        best: npt.NDArray[np.intp] = self.marginals.argmax(axis=0)
+        best: npt.NDArray[np.int16] = self.marginals.argmax(axis=0).astype(np.int16)
         return best
 
     @cached_property
-    def rows_before(self) -> npt.NDArray[np.intp]:
+    def rows_before(self) -> npt.NDArray[np.int16]:
         """The row of the best label of each pixel before inference, (H, W); -1 where no label is preferred."""
-        best = self.unary.argmax(axis=0)
-        decided = self.unary.max(axis=0) > self.unary.min(axis=0) if len(self.unary) > 1 else np.ones(best.shape, bool)
-        return np.where(decided, best, -1)
+        best: npt.NDArray[np.int16] = self.unary.argmax(axis=0).astype(np.int16)
+        if len(self.unary) > 1:
+            best[self.unary.max(axis=0) == self.unary.min(axis=0)] = -1
+        return best
+
+    @property
+    def size(self) -> int:
+        """The memory of the arrays, in bytes, and an estimate of that of the lattices."""
+        arrays = [self.marginals, self.unary, *self.given.arguments.values()]
+        arrays += [] if self.problem is None else [self.problem.scores]
+        arrays += [] if self.points is None else [self.points]
+        buffers = {_address(each): each.nbytes for each in arrays if isinstance(each, np.ndarray)}
+        terms = () if self.problem is None else self.problem.pairwise
+        labels = 2 * 2 * self.marginals[0].size  # rows and rows_before
+        return int(sum(buffers.values()) + sum(map(term_size, terms)) + labels)
+
+
+def _address(array: npt.NDArray[Any]) -> int:
+    """Where the numbers of an array are: the same for views of it."""
+    return int(array.__array_interface__["data"][0])
+
+
+def term_size(term: Pairwise[Any]) -> int:
+    """The memory of a pairwise term in bytes; that of a lattice is an estimate.
+
+    Of each pixel a lattice of d dimensions has d features, d + 1 vertices with their weights, and its normalisation.
+    """
+    if term.lattice is None:
+        return int(term.before.nbytes)
+    return lattice_size(len(term.before), term.lattice.features.shape[1], term.lattice.num_vertices)
+
+
+def lattice_size(pixels: int, dimensions: int, vertices: int) -> int:
+    """An estimate of the memory of a lattice and its normalisation, in bytes."""
+    return pixels * (12 * dimensions + 16) + 50 * vertices
+
+
+def is_large(size: tuple[int, ...]) -> bool:
+    """Whether a photo is too large for findings and free energy."""
+    return math.prod(size) > MOST_PIXELS
 
 
 class Recent(Generic[V]):
-    """The values used last, up to a total size; safe to use from several threads."""
+    """The values used last, up to a total size; safe to use from several threads.
+
+    Parameters
+    ----------
+    most
+        The total size. One value alone may be larger.
+    count
+        Number of values.
+    """
 
     def __init__(self, most: int, count: int = 1 << 30) -> None:
         self._most, self._count = most, count
@@ -96,15 +143,29 @@ class Recent(Generic[V]):
             self._entries.move_to_end(key)
             return self._entries[key][1]
 
-    def put(self, key: Hashable, value: V, size: int) -> None:
-        """Adds a value of a size, and drops the least recently used ones beyond the total; the last one stays."""
+    def put(self, key: Hashable, value: V, size: int, keep: Collection[Hashable] = ()) -> None:
+        """Adds a value of a size, for which the least recently used ones, but those to keep, make room."""
         with self._lock:
+            self._entries.pop(key, None)
+            self._drop(size, keep)
             self._entries[key] = size, value
-            self._entries.move_to_end(key)
-            while len(self._entries) > 1 and (
-                len(self._entries) > self._count or sum(size for size, _ in self._entries.values()) > self._most
-            ):
-                self._entries.popitem(last=False)
+
+    def make_room(self, size: int, keep: Collection[Hashable] = ()) -> None:
+        """Drops the least recently used values, but those to keep, until one more of this size fits."""
+        with self._lock:
+            self._drop(size, keep)
+
+    def clear(self) -> None:
+        """Drops all values."""
+        with self._lock:
+            self._entries.clear()
+
+    def _drop(self, size: int, keep: Collection[Hashable] = ()) -> None:
+        for key in [key for key in self._entries if key not in keep]:
+            total = sum(each for each, _ in self._entries.values())
+            if len(self._entries) < self._count and total + size <= self._most:
+                return
+            del self._entries[key]
 
 
 class Inference:
@@ -120,14 +181,21 @@ class Inference:
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads
-        self._results: Recent[Result] = Recent(MOST_VALUES, RESULTS_IN_MEMORY)
-        self._terms: Recent[Pairwise[Any]] = Recent(MOST_PIXELS)
+        self._results: Recent[Result] = Recent(MOST_RESULTS, RESULTS_IN_MEMORY)
+        self._terms: Recent[Pairwise[Any]] = Recent(MOST_LATTICES)
+        self._index: int | None = None  # of the image whose results and lattices are in memory
+        self._size = 0  # of the last result
 
     def result(self, index: int, picture: Picture, settings: Settings, key: str, check: Check) -> Result:
         """The result for settings, whose canonical text is `key`; `check` raises if it is no longer wanted."""
         found = self._results.get((index, key))
         if found is None:
             check()
+            if index != self._index:
+                self._results.clear()
+                self._terms.clear()
+                self._index, self._size = index, 0
+            self._results.make_room(self._size)  # before the new one needs it
             given = given_input(picture, settings)
             if settings.model == "kernels":
                 found = self._by_kernels(index, picture, settings, given, check)
@@ -135,7 +203,8 @@ class Inference:
                 found = self._by_mask(picture, settings, given)
             else:
                 found = self._by_scores(picture, settings, given)
-            self._results.put((index, key), found, found.marginals.size)
+            self._size = found.size
+            self._results.put((index, key), found, self._size)
         return found
 
     def _by_kernels(self, index: int, picture: Picture, settings: Settings, given: Given, check: Check) -> Result:
@@ -145,25 +214,27 @@ class Inference:
         crf = for_present_labels(settings.crf, unary)
         bare = crf.replace(kernels=[]).problem(unary.scores, picture.pixels)
         terms = []
-        for kernel in crf.kernels:
+        keys = [_term_key(index, crf, kernel) for kernel in crf.kernels]
+        for kernel, key in zip(crf.kernels, keys, strict=True):
             check()
-            term = self._term(index, crf, kernel, unary, picture)
+            term = self._term(key, keys, crf, kernel, unary, picture)
             mu = checked_weight(kernel.weight, len(unary.scores)).astype(np.float32)
             terms.append(replace(term, mu=mu))
         check()
         problem = replace(bare, pairwise=tuple(terms))
         return _result(given, unary, crf, problem, crf.marginals_of(problem))
 
-    def _term(self, index: int, crf: CRF, kernel: Kernel, unary: Unary, picture: Picture) -> Pairwise[Any]:
-        """The pairwise term of a kernel, with any weight."""
-        table = {name: value for name, value in kernel_to_table(kernel).items() if name != "weight"}
-        options = crf.options
-        key = index, canonical(table), options.exclude_self, options.operator, options.halo, options.axis_order
+    def _term(
+        self, key: Hashable, keep: Collection[Hashable], crf: CRF, kernel: Kernel, unary: Unary, picture: Picture
+    ) -> Pairwise[Any]:
+        """The pairwise term of a kernel, with any weight; lattices of the keys to `keep` are needed with it."""
         term = self._terms.get(key)
         if term is None:
+            pixels = picture.size[0] * picture.size[1]
+            self._terms.make_room(lattice_size(pixels, 5, pixels // 4), keep)  # before the new one needs it
             plain = replace(kernel, weight=1.0)
             (term,) = crf.replace(kernels=[plain]).problem(unary.scores[:1], picture.pixels).pairwise
-            self._terms.put(key, term, picture.pixels.shape[0] * picture.pixels.shape[1])
+            self._terms.put(key, term, term_size(term), keep)
         return term
 
     def _by_mask(self, picture: Picture, settings: Settings, given: Given) -> Result:
@@ -200,6 +271,13 @@ class Inference:
         problem = with_colours(crf.problem(unary.scores, picture.pixels), picture.pixels, crf.options)
         facts = {"kernels": [f"{kernel.name}: {kernel.describe()}" for kernel in crf.kernels]}
         return replace(_result(given, unary, crf, problem, crf.marginals_of(problem)), facts=facts)
+
+
+def _term_key(index: int, crf: CRF, kernel: Kernel) -> Hashable:
+    """What a lattice depends on: everything but the weight."""
+    table = {name: value for name, value in kernel_to_table(kernel).items() if name != "weight"}
+    options = crf.options
+    return index, canonical(table), options.exclude_self, options.operator, options.halo, options.axis_order
 
 
 def _result(given: Given, unary: Unary, crf: CRF, problem: Problem, marginals: npt.NDArray[np.float32]) -> Result:

@@ -30,11 +30,14 @@ class Given:
         The arguments of `refine`: one of labels, probabilities and logits, and what belongs to it.
     numbers
         The label of each row of `arguments`' scores; None if rows are labels.
+    only_paint
+        Labels are painted alone, and all other pixels are unknown.
     """
 
     kind: Kind
     arguments: dict[str, Any]
     numbers: npt.NDArray[np.intp] | None = None
+    only_paint: bool = False
 
 
 def given_input(picture: Picture, settings: Settings) -> Given:
@@ -44,7 +47,8 @@ def given_input(picture: Picture, settings: Settings) -> Given:
         labels = settings.painted(size)
         if len(np.unique(labels[labels != VOID])) < 2:
             raise InputError("Paint two labels or more: with one there is nothing to choose.")
-        return Given("labels", {**_labels(labels), **_confidence(settings, settings.scribble_confidence)})
+        arguments = {**_labels(labels), **_confidence(settings, settings.scribble_confidence)}
+        return Given("labels", arguments, only_paint=True)
     if picture.mask is None:
         raise InputError("There is no mask: paint two labels or more.")
     given = Given("file", _of_mask(picture, settings))

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from densefield.errors import InputError
 from densefield.explorer.gallery import Picture
-from densefield.explorer.inference import Result
+from densefield.explorer.inference import Result, is_large
 from densefield.labels import VOID
 
 MOST_BYTES = 32 << 20  # of a body: scribbles of the largest images, compressed
@@ -101,8 +101,8 @@ def result_message(result: Result, facts: Mapping[str, Any], *planes: npt.NDArra
 
 
 def labels_message(labels: npt.NDArray[np.integer]) -> Response:
-    """Labels (H, W), with -1 or 255 for unknown: places in the list of label numbers, and 255 for unknown."""
-    known = (labels >= 0) & (labels != VOID)
+    """Labels (H, W), with -1 for unknown: places in the list of label numbers, and 255 for unknown."""
+    known = labels >= 0
     numbers = np.unique(labels[known])
     places = np.where(known, np.searchsorted(numbers, labels), VOID).astype(np.uint8)
     return packed({"numbers": numbers.tolist()}, places)
@@ -117,12 +117,14 @@ def describe(picture: Picture) -> dict[str, Any]:
         numbers = list(range(len(mask.values))) if mask.values.ndim == 3 else np.unique(present[present >= 0]).tolist()
     return {
         "name": picture.entry.image.name,
+        "saved_as": f"{picture.entry.name}.png",
         "rows": rows,
         "columns": columns,
         "mask": None if mask is None else mask.form,
         "numbers": numbers,
         "truth": picture.truth is not None,
         "resized": picture.resized,
+        "large": is_large(picture.size),
     }
 
 

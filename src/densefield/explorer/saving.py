@@ -41,7 +41,7 @@ def input_file(picture: Picture, result: Result, out: Path) -> InputFile:
     if result.given.kind == "file" and not picture.resized:
         assert entry.mask is not None
         return InputFile(entry.mask.absolute(), is_mask=True, new=False)
-    folder, name = out.absolute(), entry.image.stem
+    folder, name = out.absolute(), entry.name
     if "labels" in arguments:
         path = folder / f"{name}-painted.png"
         write_png(path, arguments["labels"], voc_palette())
@@ -54,8 +54,8 @@ def input_file(picture: Picture, result: Result, out: Path) -> InputFile:
 
 
 def save_result(picture: Picture, result: Result, out: Path) -> Path:
-    """Writes the labels to `out`/NAME.png, and returns the path."""
-    path = out.absolute() / f"{picture.entry.image.stem}.png"
+    """Writes the labels to `out`/NAME.png (`Entry.name`), and returns the path."""
+    path = out.absolute() / f"{picture.entry.name}.png"
     write_result(path, result.marginals, _form(picture, result), result.numbers)
     return path
 

@@ -20,7 +20,7 @@ from densefield.explorer.saving import InputFile, input_file
 from densefield.explorer.settings import DATA_RANGE, Settings
 from densefield.io.files import write_atomically
 
-Form = Literal["python", "command", "toml"]
+Form = Literal["python", "command"]
 
 
 @dataclass(frozen=True)
@@ -31,22 +31,25 @@ class Snippet:
     files: tuple[Path, ...] = ()
 
 
+def crf_text(settings: Settings) -> str:
+    """The content of crf.toml, which needs no result."""
+    if settings.crf is None:
+        raise InputError("The learnt model has no crf.toml: choose kernels, or copy Python or the command line.")
+    return crf_to_toml(settings.crf)
+
+
 def snippet(form: Form, picture: Picture, settings: Settings, result: Result, reading: Reading, out: Path) -> Snippet:
     """The text of one form; what it needs and no file holds is saved in the folder `out`."""
-    if form == "toml":
-        if settings.crf is None:
-            raise InputError("The learnt model has no crf.toml: choose kernels, or copy Python or the command line.")
-        return Snippet(crf_to_toml(settings.crf))
     source = input_file(picture, result, out)
     files = (source.path,) if source.new else ()
     if form == "python":
         return Snippet(python_text(picture, settings, result, reading, source), files)
-    crf_path = out.absolute() / f"{picture.entry.image.stem}-crf.toml"
+    crf_path = out.absolute() / f"{picture.entry.name}-crf.toml"
     words, uses_file = command_words(picture, settings, result, reading, source, crf_path)
     if uses_file and settings.crf is not None:
         write_atomically(crf_path, crf_to_toml(settings.crf).encode())
         files = (*files, crf_path)
-    words += ["-o", str(out.absolute() / f"{picture.entry.image.stem}.png")]
+    words += ["-o", str(out.absolute() / f"{picture.entry.name}.png")]
     return Snippet((subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)) + "\n", files)
 
 
