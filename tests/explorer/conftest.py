@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.chromium import launched_chromium
 from tests.support.explored_photos import object_of, photo_of, rough_of, write_mask
 
 
@@ -59,15 +62,13 @@ class Served:
         return found
 
 
-@pytest.fixture(scope="session")
-def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The command, which Ctrl-C ends with status 0."""
+@contextmanager
+def serving(out: Path, *words: object) -> Iterator[Served]:
+    """The command with these arguments, which Ctrl-C ends with status 0."""
     for name in ("starlette", "uvicorn", "typer", "rich"):
         pytest.importorskip(name, reason=f"the command needs {name}")
-    out = tmp_path_factory.mktemp("out")
-    words = [folder / "photos", folder / "masks", "--truth", folder / "truth", "--out", out, "--no-browser"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "densefield", "explore", *map(str, words)],
+        [sys.executable, "-m", "densefield", "explore", *map(str, words), "--out", str(out), "--no-browser"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -81,3 +82,39 @@ def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (0, "densefield: the explorer has stopped.\n")
+
+
+@pytest.fixture(scope="session")
+def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The explorer of the folder."""
+    out = tmp_path_factory.mktemp("out")
+    with serving(out, folder / "photos", folder / "masks", "--truth", folder / "truth") as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    yield from launched_chromium()
+
+
+@pytest.fixture(scope="session")
+def context(browser: Any) -> Any:
+    permissions = ["clipboard-read", "clipboard-write"]
+    return browser.new_context(viewport={"width": 1100, "height": 700}, permissions=permissions)
+
+
+@pytest.fixture
+def page(context: Any, served: Any) -> Iterator[Any]:
+    """The page with the first image and its result; it may not ask another site, nor raise errors."""
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    asked: list[str] = []
+    failures: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: failures.append(str(error)))
+    page.goto(served.address)
+    page.wait_for_selector("#numbers .figure")
+    yield page
+    assert [url for url in asked if not url.startswith((served.address, "blob:"))] == []
+    assert failures == []
+    page.close()

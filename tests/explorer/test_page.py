@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,15 @@ import pytest
 
 Image = pytest.importorskip("PIL.Image", reason="the explorer needs Pillow")
 
-from tests.support.chromium import launched_chromium  # noqa: E402
+from tests.explorer.page_actions import (  # noqa: E402
+    after_drawing,
+    after_solving,
+    choose,
+    pixels,
+    share_of_label_1,
+    show,
+    stroke,
+)
 from tests.support.explored_photos import SIZE, object_of  # noqa: E402
 
 NAMES = ["text", "soft", "accent", "accent-text", "problem", "problem-soft"]
@@ -21,79 +28,6 @@ UNNAMED = """() => [...document.querySelectorAll("button, input, select, textare
     .map((each) => each.outerHTML)"""
 COLOURS = """(names) => names.map((name) =>
     getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim())"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    yield from launched_chromium()
-
-
-@pytest.fixture(scope="module")
-def context(browser: Any) -> Any:
-    permissions = ["clipboard-read", "clipboard-write"]
-    return browser.new_context(viewport={"width": 1100, "height": 700}, permissions=permissions)
-
-
-@pytest.fixture
-def page(context: Any, served: Any) -> Iterator[Any]:
-    """The page with the first image and its result; it may not ask another site, nor raise errors."""
-    page = context.new_page()
-    page.set_default_timeout(30_000)
-    asked: list[str] = []
-    failures: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("pageerror", lambda error: failures.append(str(error)))
-    page.goto(served.address)
-    page.wait_for_selector("#numbers .figure")
-    yield page
-    assert [url for url in asked if not url.startswith((served.address, "blob:"))] == []
-    assert failures == []
-    page.close()
-
-
-def pixels(page: Any) -> str:
-    """The picture as a PNG, to compare."""
-    return page.evaluate("() => document.getElementById('picture').toDataURL()")
-
-
-def after_drawing(page: Any) -> None:
-    """Waits until the changes so far are drawn."""
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-
-def show(page: Any, view: str) -> None:
-    page.click(f"label:has(> input[name=view][value={view}])")
-    after_drawing(page)
-
-
-def after_solving(page: Any, action: Any) -> dict[str, Any]:
-    """Acts, waits until the result of the last request is drawn, and returns that request."""
-    with page.expect_response(lambda response: response.url.endswith("/solve") and response.ok) as answer:
-        action()
-    answer.value.finished()
-    after_drawing(page)
-    return answer.value.request.post_data_json
-
-
-def choose(page: Any, preset: str) -> None:
-    after_solving(page, lambda: page.click(f"button.chip:text-is('{preset}')"))
-
-
-def stroke(page: Any, label: int, points: list[tuple[float, float]]) -> None:
-    """Paints a line through points given as shares of width and height."""
-    page.click(f"#swatches label:has(input[value='{label}'])")
-    box = page.locator("#picture").bounding_box()
-    at = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in points]
-    page.mouse.move(*at[0])
-    page.mouse.down()
-    for point in at[1:]:
-        page.mouse.move(*point, steps=4)
-    page.mouse.up()
-
-
-def share_of_label_1(page: Any) -> float:
-    texts = page.locator("#numbers .figure").all_inner_texts()
-    return next(float(text.split()[0]) / 100 for text in texts if "label 1" in text)
 
 
 # Counts the requests for results that run at the same time, where they are made.

@@ -31,10 +31,10 @@ export function rgba([r, g, b], alpha) {
 
 const HEAT = [[16, 7, 31], [81, 18, 124], [182, 54, 121], [251, 136, 97], [252, 253, 191]];
 
-/** 256 pixels from dark to light. */
+/** 256 pixels from dark to light; dark ones are transparent, so that the photo below is seen. */
 export const heat = Uint32Array.from({ length: 256 }, (_, value) => {
   const at = (value / 255) * (HEAT.length - 1);
   const low = Math.min(Math.floor(at), HEAT.length - 2);
   const mixed = HEAT[low].map((from, channel) => Math.round(from + (HEAT[low + 1][channel] - from) * (at - low)));
-  return rgba(mixed, 255);
+  return rgba(mixed, Math.min(255, 110 + 2 * value));
 });

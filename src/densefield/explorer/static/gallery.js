@@ -1,10 +1,13 @@
 // The images: loading one, and going to the next; files that cannot be read are skipped with a message.
 
-import { get, unpacked } from "./api.js";
+import { Refused, get, unpacked } from "./api.js";
 import { apply } from "./model.js";
 import { byId, element, state, update } from "./state.js";
 
 let loading = 0;
+let wanted = 0; // the image to show, once it is loaded
+const failed = new Map(); // index of an image that cannot be read → its message
+const chosen = { mask: null, paint: null }; // tool, settings and preset for images with and without a mask
 
 function notice(lines) {
   const box = byId("notice");
@@ -37,25 +40,42 @@ export async function open(index, step = 0) {
   const count = state.gallery.images.length;
   const skipped = [];
   for (let tried = 0, at = index; tried < count; tried++, at = (at + step + count) % count) {
+    wanted = at;
     try {
+      if (step !== 0 && failed.has(at)) throw new Error(failed.get(at));
       const loaded = await load(at);
+      failed.delete(at);
       if (mine !== loading) return;
       notice(skipped.map((line) => `Skipped: ${line}`));
       byId("images").value = at;
-      const first = state.image === null;
-      const source = loaded.image.mask ? "mask" : "scribbles";
-      update({ index: at, result: null, step: null, source, ...loaded, tool: loaded.image.mask ? state.tool : "paint" });
-      if (first) apply(startPreset(loaded.image));
-      else update({ settings: { ...state.settings } }); // asks for the result
+      show(at, loaded);
       return;
     } catch (error) {
+      if (error instanceof Refused && error.status === 400) failed.set(at, error.message);
       if (mine !== loading) return;
       skipped.push(error.message);
       if (step === 0) break;
     }
   }
+  wanted = state.index;
   byId("images").value = state.index;
   notice(skipped);
+}
+
+/** Shows a loaded image, with the tool and the settings chosen for images of its kind: with a mask, or to paint on. */
+function show(index, loaded) {
+  const kindOf = (image) => (image.mask ? "mask" : "paint");
+  const kind = kindOf(loaded.image);
+  const before = state.image && kindOf(state.image);
+  if (before) chosen[before] = { tool: state.tool, settings: state.settings, preset: state.preset };
+  const other = before !== kind;
+  const kept = other ? chosen[kind] : null;
+  const source = kind === "mask" ? "mask" : "scribbles";
+  const tool = !other ? state.tool : (kept?.tool ?? (kind === "mask" ? "look" : "paint"));
+  update({ index, result: null, step: null, source, ...loaded, tool });
+  if (other && !kept) apply(startPreset(loaded.image));
+  else if (kept) apply(kept);
+  else update({ settings: { ...state.settings } }); // asks for the result
 }
 
 /** The CRF of a file if one is given, wide kernels for paint alone, else the learnt model. */
@@ -66,7 +86,7 @@ function startPreset(image) {
 
 export const next = (step) => {
   const count = state.gallery.images.length;
-  if (count > 1) open((state.index + step + count) % count, step);
+  if (count > 1) open((wanted + step + count) % count, step);
 };
 
 export async function start() {

@@ -47,7 +47,7 @@ export function outlined(rows, numbers, width, height, thick) {
   return canvasOf(pixels, width, height);
 }
 
-/** Bytes as heat. */
+/** Bytes as heat; the photo is seen where there is little. */
 export function heated(values, width, height) {
   const pixels = new Uint32Array(values.length);
   for (let i = 0; i < values.length; i++) pixels[i] = heat[values[i]];

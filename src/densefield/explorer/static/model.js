@@ -6,11 +6,16 @@ import { slider } from "./sliders.js";
 import { byId, element, on, replaceControls, set, state, update } from "./state.js";
 import { choice } from "./tools.js";
 
-const SOURCES = { mask: "Mask", both: "Mask and paint", scribbles: "Paint only" };
+const sourceNames = (scores) => {
+  const file = scores ? "Scores" : "Mask";
+  return { mask: file, both: `${file} and paint`, scribbles: "Paint only" };
+};
+const hasScores = (image) => ["probabilities", "logits", "soft"].includes(image.mask);
 
 /** Takes over a preset's settings; those of scribbles stay. */
 export function apply(preset) {
-  update({ settings: { ...state.settings, ...structuredClone(preset.settings) }, preset: preset.name, step: null });
+  const { name = preset.preset } = preset; // what was chosen before has the name of its preset as `preset`
+  update({ settings: { ...state.settings, ...structuredClone(preset.settings) }, preset: name, step: null });
   drawSliders();
 }
 
@@ -24,7 +29,7 @@ choice("models", "model", (model) => {
 /** Where labels come from, if there is more than one possibility. */
 function sources() {
   if (!state.image?.mask) return null;
-  const inputs = Object.entries(SOURCES).map(([value, name]) => {
+  const inputs = Object.entries(sourceNames(hasScores(state.image))).map(([value, name]) => {
     const input = element("input", { type: "radio", name: "source", value, checked: state.source === value });
     input.addEventListener("change", () => update({ source: value }));
     return element("label", {}, input, element("span", {}, name));
@@ -39,7 +44,7 @@ export function drawSliders() {
   const { settings, image, source } = state;
   const rows = [sources()];
   const change = (name) => (value) => set({ [name]: value }, state.preset && name.includes("scribble") ? state.preset : "");
-  const labels = image.mask && !["probabilities", "logits", "soft"].includes(image.mask);
+  const labels = image.mask && !hasScores(image);
   if (source !== "scribbles" && labels && settings.model === "kernels") {
     rows.push(slider({ label: "Confidence of the mask", value: settings.confidence, low: 0.05, high: 0.9999, least: 0.001, most: 0.999999, scale: "logit", changed: change("confidence") }));
   }
@@ -81,7 +86,6 @@ function drawPresets() {
 function drawNote() {
   const { model } = state.settings;
   byId("models").querySelector(`input[value="${model}"]`).checked = true;
-  byId("copy-toml").disabled = model === "learnt";
   const preset = state.gallery.presets.find((each) => each.name === state.preset);
   const kind = model === "learnt" ? "Shown: the default of densefield.refine." : "Shown: densefield.CRF with these kernels.";
   const facts = [preset ? preset.note : kind];
@@ -91,6 +95,7 @@ function drawNote() {
     if (coupled !== undefined) facts.push(`${(100 * coupled).toFixed(0)} % of the pixels are near an edge and take part.`);
   }
   byId("model-note").textContent = facts.join(" ");
+  byId("model-note").className = `note ${model}`;
 }
 
 /** After painting: where labels come from, without a choice by the user. */

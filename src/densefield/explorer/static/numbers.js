@@ -30,9 +30,12 @@ function show() {
   largest.sort((a, b) => b[0] - a[0]);
   const figures = [];
   if (image.truth) figures.push(compared("mean IoU", "mean_iou"), compared("edge accuracy", "edge_accuracy"));
-  if (result.changed !== null) figures.push(figure("changed", percent(result.changed)));
+  if (result.spread !== undefined) figures.push(figure("spread to", percent(result.spread)));
+  else if (result.changed !== null) figures.push(figure("changed", percent(result.changed)));
   for (const [count, label] of largest.slice(0, figures.length > 2 ? 1 : 2)) figures.push(figure(`label ${label}`, percent(count / total)));
-  byId("numbers").replaceChildren(element("div", { className: "figures" }, ...figures));
+  const size = `${(total / 1e6).toFixed(1)} megapixels: results take seconds, and 2 GB or more of memory.`;
+  const note = image.large ? element("p", { className: "note" }, `${size} Explore a smaller copy.`) : null;
+  byId("numbers").replaceChildren(element("div", { className: "figures" }, ...figures), ...(note ? [note] : []));
 }
 
 addEventListener("numbers", ({ detail }) => {
@@ -48,7 +51,7 @@ addEventListener("findings", ({ detail }) => {
       each.severity === "problem" ? element("span", { className: "kind" }, "Problem: ") : null,
       each.what,
       each.numbers ? element("small", {}, `Seen: ${each.numbers}`) : null,
-      each.cure ? element("small", {}, `Cure: ${each.cure}`) : null,
+      each.cure ? element("small", {}, each.severity === "problem" ? `Cure: ${each.cure}` : each.cure) : null,
     ),
   );
   byId("findings").replaceChildren(...items);

@@ -7,6 +7,9 @@ import { imagePoint } from "./stage.js";
 import { byId, element, on, percent, state, update } from "./state.js";
 
 const MOST_LABELS = 6; // in the table
+const noPixel = [...byId("pixel").children]; // what the page shows before a pixel is chosen
+const POINT = matchMedia("(hover: none)").matches ? "Tap" : "Point at";
+let coupled = true; // whether the inspected pixel takes part
 const canvas = byId("picture");
 
 const questions = newestOnly(async (_, signal) => {
@@ -16,7 +19,9 @@ const questions = newestOnly(async (_, signal) => {
   try {
     const facts = await (await post(path("pixel"), { settings, pixel }, signal)).json();
     if (image !== state.image) return;
+    coupled = facts.coupled && facts.messages.length > 0;
     show(facts, pixel);
+    hint();
     if (view !== "listens" || !facts.coupled || !facts.messages.length) {
       update({ row: null });
       return;
@@ -54,15 +59,26 @@ function show(facts, pixel) {
     element("thead", {}, element("tr", {}, ...head.map((each) => element("th", { scope: "col" }, each)))),
     element("tbody", {}, ...rows),
   );
-  const notes = facts.messages.map((each) => `${names[each.kernel] ?? each.kernel}: as if from ${reach(each.pixels)} equal pixels`);
-  const note = facts.coupled ? notes.join("; ") : "This pixel is far from every edge of the mask: it keeps its label, and listens to nobody.";
+  const reached = facts.messages.map((each) => `about ${reach(each.pixels)} pixels (${names[each.kernel] ?? each.kernel})`);
+  const note = facts.coupled
+    ? `It listens to ${reached.join(" and ")}. The columns of kernels are the scores that those pixels add.`
+    : "This pixel is far from every edge of the mask: it keeps its label, and listens to nobody.";
   byId("pixel").replaceChildren(
     element("p", { className: "note" }, title),
     table,
-    element("p", { className: "note" }, facts.coupled && notes.length ? `Scores that neighbours add, by kernel. ${note}.` : note),
+    facts.coupled && !reached.length ? "" : element("p", { className: "note" }, note),
   );
+  readOut(facts, title, order[0]);
   if (state.pinned) byId("pixel").firstChild.setAttribute("role", "status");
   drawKernels(facts);
+}
+
+/** The most probable label under the picture, where it is seen while the pointer moves. */
+function readOut(facts, title, row) {
+  const dot = element("span", { className: "dot" });
+  dot.style.background = css(facts.numbers[row]);
+  const change = facts.before ? `${percent(facts.before[row])} → ${percent(facts.after[row])}` : percent(facts.after[row]);
+  byId("read-out").replaceChildren(`${title}: `, dot, `label ${facts.numbers[row]}, `, change);
 }
 
 const names = { place: "spatial", pixel: "bilateral" }; // of the learnt model
@@ -112,7 +128,7 @@ canvas.addEventListener("keydown", (event) => {
 
 function legend() {
   const { view } = state;
-  byId("legend").hidden = view !== "entropy" && view !== "listens";
+  byId("heat").hidden = view !== "entropy" && view !== "listens";
   const words = { entropy: ["certain", "undecided"], listens: ["nothing", "most of all"] }[view] ?? ["", ""];
   [byId("legend-low").textContent, byId("legend-high").textContent] = words;
   byId("rows").hidden = view !== "listens" || byId("rows").querySelectorAll("input").length < 2;
@@ -120,4 +136,19 @@ function legend() {
 
 on("view", legend);
 on("pixel pinned kernel view result", () => questions.ask({}));
-on("image", () => update({ pixel: null, pinned: false, row: null }));
+on("image", () => {
+  update({ pixel: null, pinned: false, row: null });
+  byId("pixel").replaceChildren(...noPixel.map((each) => each.cloneNode(true)));
+});
+/** Says what to do if no pixel is chosen, under the picture and on it where nothing else is shown. */
+function hint() {
+  const { pixel, result, tool, view, row } = state;
+  const open = pixel === null || !result;
+  if (open) byId("read-out").textContent = tool === "look" && result ? `${POINT} a pixel` : "";
+  const note = byId("point-hint");
+  note.hidden = view !== "listens" || !result || (!open && (coupled || row));
+  note.textContent = open
+    ? `${tool === "look" ? POINT : `Choose Look, and ${POINT.toLowerCase()}`} a pixel to see which pixels it listens to.`
+    : "This pixel is far from every edge of the mask: it listens to no other.";
+}
+on("image pixel result tool view row", hint);

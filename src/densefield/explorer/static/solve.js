@@ -91,7 +91,7 @@ const questions = newestOnly(async (_, signal) => {
   for (const name of ["numbers", "findings", "energies"]) {
     if (name === "numbers" && !state.image.truth) continue;
     try {
-      const asked = name === "energies" ? await currentSettings(null) : settings;
+      const asked = name === "numbers" ? settings : await currentSettings(null); // the others are about all iterations
       const answer = await (await post(path(name), { settings: asked }, signal)).json();
       if (state.result === shown) dispatchEvent(new CustomEvent(name, { detail: answer }));
     } catch (error) {

@@ -4,11 +4,13 @@ import { scribbles } from "./brush.js";
 import { filled, heated, outlined, painted } from "./layers.js";
 import { byId, on, state, update } from "./state.js";
 
+const PIXELATED = 6; // pixels of the screen for one of the image, from which on its pixels are seen
 const canvas = byId("picture");
 const swipe = byId("swipe");
 const layers = new Map(); // name → {key, canvas}: drawn once, until what they show changes
 let scale = 1; // pixels of the canvas for a pixel of the image
 let wanted = 0;
+let small = false; // whether the picture has no room for words
 
 /** The layer of a name, drawn again if any of `key` is another. */
 function layer(name, key, draw) {
@@ -39,15 +41,17 @@ export function layout() {
   if (!state.image) return;
   const { columns, rows } = state.image;
   const width = document.querySelector(".toolbar").clientWidth;
-  const around = state.view === "entropy" || state.view === "listens" ? 372 : 330; // of toolbars, chart and legend
+  const around = 372; // of toolbars, chart and legend
   const height = innerWidth > 1000 ? Math.max(260, innerHeight - around) : Math.max(200, innerHeight * 0.45);
-  const zoom = Math.min(width / columns, height / rows, 6);
+  const zoom = Math.min(width / columns, height / rows);
   canvas.style.width = `${Math.round(columns * zoom)}px`;
   canvas.style.height = `${Math.round(rows * zoom)}px`;
   canvas.width = Math.round(columns * zoom * devicePixelRatio);
   canvas.height = Math.round(rows * zoom * devicePixelRatio);
   scale = canvas.width / columns;
   swipe.style.setProperty("--height", `${Math.round(rows * zoom)}px`);
+  small = columns * zoom < 200 || rows * zoom < 60;
+  describe();
   draw();
 }
 
@@ -61,7 +65,7 @@ export function draw() {
   if (!state.image || !state.photo) return;
   const context = canvas.getContext("2d");
   const { width, height } = canvas;
-  context.imageSmoothingEnabled = true;
+  context.imageSmoothingEnabled = scale < PIXELATED * devicePixelRatio;
   context.drawImage(state.photo, 0, 0, width, height);
   const { view } = state;
   if (view === "entropy" || view === "listens") drawHeat(context);
@@ -106,6 +110,13 @@ function drawHeat(context) {
   const shown = layer("heat", [values], () => heated(values, columns, rows));
   context.globalAlpha = 0.35 + 0.65 * state.opacity;
   context.drawImage(shown, 0, 0, canvas.width, canvas.height);
+  if (state.view === "listens") {
+    context.globalCompositeOperation = "lighter"; // single bright pixels get a glow, by which they are seen
+    context.filter = `blur(${Math.max(scale, 2 * devicePixelRatio)}px)`;
+    context.drawImage(shown, 0, 0, canvas.width, canvas.height);
+    context.filter = "none";
+    context.globalCompositeOperation = "source-over";
+  }
   context.globalAlpha = 1;
 }
 
@@ -140,10 +151,10 @@ function describe() {
   canvas.setAttribute("aria-label", `${state.image.name}, ${state.image.columns} by ${state.image.rows} pixels: ${views[state.view]}`);
   const compare = state.view === "compare";
   swipe.hidden = !compare;
-  byId("tag-before").hidden = !compare;
-  byId("tag-after").hidden = !compare;
+  byId("tag-before").hidden = !compare || small;
+  byId("tag-after").hidden = !compare || small;
   byId("tag-before").textContent = state.before && state.source !== "scribbles" ? "Input" : "Photo";
-  byId("frame").className = `frame ${state.tool}`;
+  byId("frame").className = `frame ${state.tool}${small ? " small" : ""}`;
 }
 
 swipe.addEventListener("input", () => update({ swipe: swipe.value / 1000 }));
