@@ -85,4 +85,6 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) == 1 or "--help" in sys.argv:
+        sys.exit(__doc__)
     main(sys.argv[1:])
