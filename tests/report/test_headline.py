@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 pytest.importorskip("torch", reason="what it says is computed with torch")
@@ -13,9 +15,10 @@ from densefield.metrics.bootstrap import Comparison
 from densefield.nn.dense_crf import DenseCRF
 from densefield.report.collecting import Training, collect
 from densefield.report.headline import headline, learnt_together, sentence
+from densefield.report.training_steps import steps_of
 from tests.support.scored_scenes import ScoredScenes
 
-UNCLEAR = "A does not clearly change mean IoU:"
+UNCLEAR = "No clear change in mean IoU:"
 
 
 def text_of(told) -> str:
@@ -23,30 +26,113 @@ def text_of(told) -> str:
 
 
 @pytest.mark.parametrize(
-    "difference, low, high, expected, effect",
+    "numbers, cause, comparison, effect",
     [
-        (0.038, 0.031, 0.045, "A raises mean IoU by 3.8 points (3.1 … 4.5) over B.", "better"),
-        (-0.012, -0.02, -0.004, "A lowers mean IoU by 1.2 points (0.4 … 2.0) over B.", "worse"),
-        (0.01, -0.001, 0.02, f"{UNCLEAR} +1.0 points (−0.1 … 2.0) over B; the interval contains 0.", ""),
-        (0.0004, 0.0001, 0.0006, f"{UNCLEAR} 0.0 points (0.0 … 0.1) over B.", ""),
-        (-0.0003, -0.006, 0.004, f"{UNCLEAR} 0.0 points (−0.6 … 0.4) over B; the interval contains 0.", ""),
+        (
+            (0.038, 0.031, 0.045),
+            "A raises mean IoU by 3.8 points (3.1 … 4.5) over B.",
+            "Mean IoU is 3.8 points higher (3.1 … 4.5) for A than for B.",
+            "better",
+        ),
+        (
+            (-0.012, -0.02, -0.004),
+            "A lowers mean IoU by 1.2 points (0.4 … 2.0) over B.",
+            "Mean IoU is 1.2 points lower (0.4 … 2.0) for A than for B.",
+            "worse",
+        ),
+        (
+            (0.01, -0.001, 0.02),
+            f"{UNCLEAR} +1.0 points (−0.1 … 2.0), a against B.",
+            f"{UNCLEAR} +1.0 points (−0.1 … 2.0), A against B.",
+            "",
+        ),
+        (
+            (0.0004, 0.0001, 0.0006),
+            f"{UNCLEAR} 0.0 points (0.0 … 0.1), a against B.",
+            f"{UNCLEAR} 0.0 points (0.0 … 0.1), A against B.",
+            "",
+        ),
+        (
+            (-0.0003, -0.0004, 0.004),
+            f"{UNCLEAR} 0.0 points (0.0 … 0.4), a against B.",
+            f"{UNCLEAR} 0.0 points (0.0 … 0.4), A against B.",
+            "",
+        ),
     ],
 )
-def test_a_gain_is_stated_only_if_its_interval_does_not_contain_0(difference, low, high, expected, effect):
-    told = sentence("A", "B", Comparison(0.5, 0.5, difference, low, high, 0.5))
-    assert text_of(told) == expected and told.effect == effect
+def test_a_gain_is_stated_only_if_its_interval_does_not_contain_0(numbers, cause, comparison, effect):
+    for causes, expected in ((True, cause), (False, comparison)):
+        told = sentence(Comparison(0.5, 0.5, *numbers, 0.5), "A", "B", causes=causes)
+        assert text_of(told) == expected and told.effect == effect
 
 
 def test_the_last_crf_is_compared_with_the_first_method(tmp_path):
     evaluate(ScoredScenes(6), None, tmp_path / "alone", ["network"])
     evaluate(ScoredScenes(6), DenseCRF(2, [Spatial(2, weight=1)]), tmp_path / "joint")
-    found = collect([str(tmp_path / "alone"), str(tmp_path / "joint")])
+    found = collect([f"first={tmp_path / 'alone'}", str(tmp_path / "joint")])
     told = headline(found)
     gain = 100 * (found.methods[2].result.mean_iou - found.methods[0].result.mean_iou)
-    assert text_of(told).startswith(f"joint, CRF raises mean IoU by {gain:.1f} points (")
-    assert text_of(told).endswith(") over alone, network.") and "on 6 images" in told.note
+    assert text_of(told).startswith(f"Mean IoU is {gain:.1f} points higher (")
+    assert text_of(told).endswith(") for joint with its CRF than for first alone.")
     alone = text_of(headline(collect([str(tmp_path / "joint")])))
     assert alone.startswith("The CRF raises mean IoU by ") and alone.endswith(" over its network alone.")
+
+
+def trained(folder, stage, steps, start=None, crf=""):
+    """A folder with the log and the settings of a training."""
+    folder.mkdir(exist_ok=True)
+    begin = f'start_from = "{start}"\n' if start else ""
+    (folder / "config.toml").write_text(f"[network]\nfrozen = false\n\n[training]\nstage = {stage}\n{begin}")
+    rows = [f"1,{stage},1,{crf and '2,2,0.5'}", f"{steps},{stage},1,{crf}"]
+    columns = "step,stage,loss" + (crf and ",spatial.sigma.0,spatial.sigma.1,spatial.weight")
+    (folder / "log.csv").write_text("\n".join([columns, *(row.rstrip(",") for row in rows)]) + "\n")
+
+
+def test_the_note_says_what_the_crf_adds_to_its_network_and_the_steps_of_each_run(tmp_path):
+    evaluate(ScoredScenes(6, noise=2), None, tmp_path / "network", ["network"])
+    evaluate(ScoredScenes(6), DenseCRF(2, [Spatial(2, weight=1)]), tmp_path / "joint")
+    trained(tmp_path / "network", 1, 60)
+    trained(tmp_path / "joint", 2, 20, tmp_path / "network" / "checkpoints" / "best.pt", "2,2,1")
+    told = headline(collect([str(tmp_path / "network"), str(tmp_path / "joint")]))
+    assert text_of(told).startswith("Mean IoU is ")  # the steps differ too
+    comparison = json.loads((tmp_path / "joint" / "result.json").read_text())["comparison"]["mean_iou"]
+    gain, low, high = (f"{100 * comparison[part]:.1f}" for part in ("difference", "low", "high"))
+    assert f"the CRF of joint changes mean IoU by +{gain} points ({low} … {high})." in told.note
+    assert "Steps of training: 60 for network, 60 + 20 for joint." in told.note
+    assert "network alone" not in told.note.replace("its own network alone", "")  # the sentence says it
+
+
+def test_training_together_is_credited_with_a_gain_after_the_same_steps(tmp_path):
+    evaluate(ScoredScenes(6), DenseCRF(2, [Spatial(1, weight=0.1)]), tmp_path / "separate")
+    evaluate(ScoredScenes(6), DenseCRF(2, [Spatial(2, weight=1)]), tmp_path / "joint")
+    evaluate(ScoredScenes(6, noise=2), None, tmp_path / "start", ["network"])
+    trained(tmp_path / "start", 1, 60)
+    trained(tmp_path / "separate", 2, 20, tmp_path / "start")
+    trained(tmp_path / "joint", 2, 20, tmp_path / "start", "2,2,1")
+    runs = [str(tmp_path / name) for name in ("separate", "joint", "start")]
+    told = headline(collect(runs))
+    assert text_of(told).startswith("Training network and CRF together raises mean IoU by ")
+    assert text_of(told).endswith(" over separate alone.") and "Steps" not in told.note
+    assert told.note.startswith("Against separate with its CRF: +")
+    found = collect(runs[:2])
+    assert [steps_of(each, found.trainings) for each in found.trainings] == ["20 in stage 2"] * 2
+
+
+def test_the_note_does_not_repeat_the_sentence(tmp_path):
+    evaluate(ScoredScenes(6), DenseCRF(2, [Spatial(1, weight=0.1)]), tmp_path / "a")
+    evaluate(ScoredScenes(6), DenseCRF(2, [Spatial(2, weight=1)]), tmp_path / "b")
+    told = headline(collect([str(tmp_path / "a"), str(tmp_path / "b")]))  # two CRFs for one network
+    assert told.amount.split()[0] not in told.note and "own network" not in told.note
+    assert told.note.startswith("Against a with its CRF: +")
+
+
+def test_a_crf_without_a_clear_gain_is_not_credited(tmp_path):
+    evaluate(ScoredScenes(6, noise=2), None, tmp_path / "network", ["network"])
+    evaluate(ScoredScenes(6), DenseCRF(2, [Spatial(1, weight=1e-6)]), tmp_path / "joint")
+    trained(tmp_path / "joint", 2, 20, crf="1,1,1e-6")
+    told = headline(collect([str(tmp_path / "network"), str(tmp_path / "joint")]))
+    assert text_of(told).startswith("Mean IoU is ") and told.effect == "better"
+    assert "changes mean IoU by +0.0 points (0.0 … 0.0)." in told.note
 
 
 def test_a_crf_that_was_trained_with_its_network_goes_before_later_ones(tmp_path):
@@ -56,14 +142,14 @@ def test_a_crf_that_was_trained_with_its_network_goes_before_later_ones(tmp_path
     (tmp_path / "joint" / "log.csv").write_text(log)
     evaluate(ScoredScenes(6), DenseCRF(2, [Spatial(2, weight=0.1)]), tmp_path / "later")
     told = text_of(headline(collect([str(tmp_path / "joint"), str(tmp_path / "later")])))
-    assert told.startswith("The CRF raises mean IoU by ") and told.endswith(" over its network alone.")
+    assert told.startswith("The CRF of joint raises mean IoU by ") and told.endswith(" over its network alone.")
 
 
 def test_methods_on_other_images_are_not_compared(tmp_path):
     evaluate(ScoredScenes(6), None, tmp_path / "a", ["network"])
     evaluate(ScoredScenes(4), None, tmp_path / "b", ["network"])
     told = headline(collect([str(tmp_path / "a"), str(tmp_path / "b")]))
-    assert text_of(told).startswith("b, network reaches a mean IoU of ") and text_of(told).endswith(" on 4 images.")
+    assert text_of(told).startswith("Mean IoU is ") and text_of(told).endswith(" on 4 images, b alone.")
     assert told.note == "Nothing else was evaluated on the same images."
 
 
@@ -85,4 +171,4 @@ def test_network_and_crf_are_together_if_the_log_shows_it(tmp_path):
 def test_without_an_evaluation_the_best_validation_is_named(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "log.csv").write_text("step,stage,loss,iou\n1,1,0.9,0.5\n2,1,0.8,0.62\n3,1,0.8,0.6\n")
-    assert text_of(headline(collect([str(tmp_path / "run")]))) == "run reaches a validation mean IoU of 62.0%."
+    assert text_of(headline(collect([str(tmp_path / "run")]))) == "The best validation mean IoU is 62.0%, of run."

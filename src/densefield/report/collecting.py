@@ -64,6 +64,11 @@ class Evaluated:
         """The title in tables and legends."""
         return f"{self.name}, {METHODS[self.method]}"
 
+    @property
+    def phrase(self) -> str:
+        """The method in a sentence."""
+        return f"{self.name} alone" if self.method == "network" else f"{self.name} with its CRF"
+
 
 @dataclass(frozen=True)
 class Findings:

@@ -13,6 +13,7 @@ from densefield.errors import InputError
 from densefield.metrics.bootstrap import Comparison, compare_methods
 from densefield.report.collecting import Evaluated, Findings, Training
 from densefield.report.tables import same_images
+from densefield.report.training_steps import steps_of
 from densefield.runs.run_folder import SETTINGS
 
 _EVEN = 0.05  # points: smaller gains are shown as 0.0
@@ -40,56 +41,80 @@ def headline(found: Findings) -> Headline:
     last_first = [each for each in reversed(found.methods) if each.method == "crf"]
     joint = (each for each in last_first if learnt_together(each.training, crfs.get(each.name)))
     method = next(joint, last_first[0] if last_first else found.methods[-1])
-    own = next((each for each in found.methods if (each.name, each.method) == (method.name, "network")), None)
-    for other in (first, own):
+    for other in (first, _of_run(found, method.name, "network")):
         if other is not None and other is not method and same_images(method, other):
-            return _compared(method, other, learnt_together(method.training, crfs.get(method.name)))
+            return _compared(found, method, other, learnt_together(method.training, crfs.get(method.name)))
     value = method.summary["mean_iou"]
     interval = _interval(value["low"], value["high"])
     number = "–" if value["value"] is None else f"{100 * value['value']:.1f}%"
     images = method.summary["images"]
-    ending = f"{interval} on {images} {'image' if images == 1 else 'images'}."
+    ending = f"{interval} on {images} {'image' if images == 1 else 'images'}, {method.phrase}."
     note = "Nothing else was evaluated on the same images." if len(found.methods) > 1 else ""
-    return Headline(f"{method.title} reaches a mean IoU of ", number, ending, note=note)
+    return Headline("Mean IoU is ", number, ending, note=note)
 
 
-def _compared(method: Evaluated, other: Evaluated, together: bool) -> Headline:
-    own = method.name == other.name
-    if own:
-        subject, over = "The CRF", "its network alone"
-    elif together:
-        subject, over = "Training network and CRF together", other.title
-    else:
-        subject, over = method.title, other.title
+def _compared(found: Findings, method: Evaluated, other: Evaluated, together: bool) -> Headline:
     compared = compare_methods(method.result, other.result)
-    note = f"{method.title} against {other.title}, on {method.result.images} images. {INTERVALS}"
-    return sentence(subject, over, compared, note)
+    unclear = "The interval contains 0. " if compared.low <= 0 <= compared.high else ""
+    if method.name == other.name:
+        alone = len({each.name for each in found.methods}) == 1
+        crf = "The CRF" if alone else f"The CRF of {method.name}"
+        return sentence(compared, crf, "its network alone", unclear + INTERVALS, causes=True)
+    own = _of_run(found, method.name, "network")
+    part = compare_methods(method.result, own.result) if own is not None and method.method == "crf" else None
+    steps = [steps_of(each.training, found.trainings) for each in (other, method)]
+    facts = []
+    rival = _of_run(found, other.name, "crf")
+    if other.method == "network" and rival is not None and same_images(method, rival):
+        facts.append(f"Against {rival.phrase}: {_points(compare_methods(method.result, rival.result))}.")
+    if part is not None and _points(part) != _points(compared):  # the same if both have the same network
+        facts.append(f"Against its own network alone, the CRF of {method.name} changes mean IoU by {_points(part)}.")
+    if all(steps) and steps[0] != steps[1]:
+        facts.append(f"Steps of training: {steps[0]} for {other.name}, {steps[1]} for {method.name}.")
+    # A network that was trained longer, or that is better without its CRF too, is another cause of the gain.
+    joint = together and part is not None and float(part.low) > 0 and steps[0] == steps[1]
+    subject = "Training network and CRF together" if joint else method.phrase
+    note = unclear + " ".join([*facts, INTERVALS])
+    return sentence(compared, subject, other.phrase, note, causes=joint)
+
+
+def _of_run(found: Findings, name: str, method: str) -> Evaluated | None:
+    return next((each for each in found.methods if (each.name, each.method) == (name, method)), None)
 
 
 INTERVALS = "Intervals are those of 95% of 1000 bootstrap resamples of the images."
 
 
-def sentence(subject: str, over: str, compared: Comparison, note: str = "") -> Headline:
+def sentence(compared: Comparison, subject: str, over: str, note: str = "", *, causes: bool) -> Headline:
     """The gain in words; a change whose interval contains 0 is not called a gain.
 
-    >>> told = sentence("The CRF", "its network alone", Comparison(0.538, 0.5, 0.038, 0.031, 0.045, 1.0))
+    >>> told = sentence(Comparison(0.538, 0.5, 0.038, 0.031, 0.045, 1.0), "The CRF", "its network alone", causes=True)
     >>> told.start + told.amount + told.end
     'The CRF raises mean IoU by 3.8 points (3.1 … 4.5) over its network alone.'
-    >>> told = sentence("The CRF", "its network alone", Comparison(0.503, 0.5, 0.003, -0.002, 0.008, 0.8))
-    >>> told.start + told.amount
-    'The CRF does not clearly change mean IoU: +0.3 points'
-    >>> told.end
-    ' (−0.2 … 0.8) over its network alone; the interval contains 0.'
+    >>> told = sentence(Comparison(0.538, 0.5, 0.038, 0.031, 0.045, 1.0), "b with its CRF", "a alone", causes=False)
+    >>> told.start + told.amount + told.end
+    'Mean IoU is 3.8 points higher (3.1 … 4.5) for b with its CRF than for a alone.'
+    >>> told = sentence(Comparison(0.503, 0.5, 0.003, -0.002, 0.008, 0.8), "b with its CRF", "a alone", causes=False)
+    >>> told.start + told.amount + told.end
+    'No clear change in mean IoU: +0.3 points (−0.2 … 0.8), b with its CRF against a alone.'
     """
     gain, low, high = (100 * float(getattr(compared, part)) for part in ("difference", "low", "high"))
-    if low > 0 and gain >= _EVEN:
-        return Headline(f"{subject} raises mean IoU by ", f"{gain:.1f} points", _ends(low, high, over), "better", note)
-    if high < 0 and gain <= -_EVEN:
-        lost = _ends(-high, -low, over)
-        return Headline(f"{subject} lowers mean IoU by ", f"{-gain:.1f} points", lost, "worse", note)
-    amount = "0.0 points" if abs(gain) < _EVEN else f"{gain:+.1f} points".replace("-", "−")
-    end = _ends(low, high, over).rstrip(".") + ("; the interval contains 0." if low <= 0 <= high else ".")
-    return Headline(f"{subject} does not clearly change mean IoU: ", amount, end, note=note)
+    raises, lowers = low > 0 and gain >= _EVEN, high < 0 and gain <= -_EVEN
+    if not (raises or lowers):
+        amount = "0.0 points" if abs(gain) < _EVEN else f"{_number(gain, '+')} points"
+        against = f"{subject[0].lower()}{subject[1:]}" if causes else subject
+        return Headline(
+            "No clear change in mean IoU: ", amount, f"{_ends(low, high)}, {against} against {over}.", note=note
+        )
+    if lowers:
+        gain, low, high = -gain, -high, -low
+    effect, amount, ends = "better" if raises else "worse", f"{gain:.1f} points", _ends(low, high)
+    if causes:
+        return Headline(
+            f"{subject} {'raises' if raises else 'lowers'} mean IoU by ", amount, f"{ends} over {over}.", effect, note
+        )
+    direction = "higher" if raises else "lower"
+    return Headline("Mean IoU is ", f"{amount} {direction}", f"{ends} for {subject} than for {over}.", effect, note)
 
 
 def learnt_together(training: Training | None, crf: object) -> bool:
@@ -126,12 +151,26 @@ def _of_training(trainings: Sequence[Training]) -> Headline:
     if not known:
         return Headline("Training and tuning, without an evaluation.")
     best, name = max(known)
-    note = "Best validation result of training; nothing was evaluated."
-    return Headline(f"{name} reaches a validation mean IoU of ", f"{100 * best:.1f}%", ".", note=note)
+    note = "It was measured in training; nothing was evaluated."
+    return Headline("The best validation mean IoU is ", f"{100 * best:.1f}%", f", of {name}.", note=note)
 
 
-def _ends(low: float, high: float, over: str) -> str:
-    return f" ({low:.1f} … {high:.1f}) over {over}.".replace("-", "−")
+def _points(compared: Comparison) -> str:
+    gain, low, high = (100 * float(getattr(compared, part)) for part in ("difference", "low", "high"))
+    return f"{_number(gain, '+')} points{_ends(low, high)}"
+
+
+def _ends(low: float, high: float) -> str:
+    return f" ({_number(low)} … {_number(high)})"
+
+
+def _number(value: float, sign: str = "-") -> str:
+    """A number with one digit; zero has no minus sign.
+
+    >>> _number(-0.04), _number(-0.06), _number(0.06, "+")
+    ('0.0', '−0.1', '+0.1')
+    """
+    return f"{round(value, 1) + 0.0:{sign}.1f}".replace("-", "−")
 
 
 def _interval(low: Any, high: Any) -> str:
