@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ pytest.importorskip("matplotlib", reason="figures need it")
 
 from densefield.report.charts import MAX_POINTS, draw_chart
 from densefield.report.collecting import Training
-from densefield.report.curves import DASHED, SOLID, Curve, Panel, parameter_curves, training_curves
+from densefield.report.curves import BEST, SOLID, Curve, Panel, parameter_curves, training_curves
 from densefield.report.figures import draw, to_png
 
 
@@ -26,6 +27,10 @@ def test_the_curves_of_stage_2_show_the_best_of_stage_1():
         ("b", "training"): pytest.approx([60, 70]),
         ("a", "best of stage 1"): pytest.approx([50, 50]),
     }
+    copies = [replace(one, name="copy"), replace(one, name="c", columns={"step": [2.0], "iou": [0.2]})]
+    _, both = training_curves([one, *copies, two])
+    assert {curve.name: curve.points[0][1] for curve in both.curves if curve.part == BEST} == {"a": 50, "c": 20}
+    assert len({curve.colour for curve in both.curves}) == 3  # a line has the colour of its run
     (alone,) = training_curves([two])  # without a run of stage 1
     assert [curve.part for curve in alone.curves] == ["validation", "training"]
 
@@ -53,9 +58,20 @@ def test_widths_of_very_different_size_are_distinguishable():
     (panel,) = parameter_curves(Training("run", 2, columns, ""))
     low, high = draw_chart(panel).lines
     assert panel.logarithmic and draw([panel]).axes[0].get_yscale() == "log"
-    assert high.points[1][1] == 100 and low.points[1][1] == 0 and low.points[0][1] > 5  # percent of the height
+    assert 90 < high.points[0][1] < high.points[1][1] == 100  # percent of the height; 50 is a tick
+    assert 5 < low.points[1][1] < low.points[0][1]
+    assert draw([panel]).axes[0].get_ylim() == (0.5, 50) and panel.y_title == "pixels, log scale"
     (alike,) = parameter_curves(Training("run", 2, {**columns, "spatial.sigma.0": [30.0, 20.0]}, ""))
     assert not alike.logarithmic and draw([alike]).axes[0].get_ylim()[0] == 0
+
+
+def test_every_curve_of_a_logarithmic_axis_is_between_two_ticks():
+    columns = {"step": [1.0, 2.0], "spatial.sigma.0": [1.0, 0.98], "bilateral.sigma.0": [40.0, 41.0]}
+    chart = draw_chart(parameter_curves(Training("run", 2, columns, ""))[0])
+    assert [tick.text for tick in chart.y_ticks] == ["0.5", "1", "2", "5", "10", "20", "50"]
+    assert (chart.y_ticks[0].place, chart.y_ticks[-1].place) == (0, 100) and chart.y_label == "pixels, log scale"
+    weights = draw_chart(parameter_curves(Training("run", 2, {"step": [1.0], "spatial.weight": [2.0]}, ""))[0])
+    assert weights.y_label == "weight"
 
 
 def test_unbounded_widths_do_not_hide_the_others():
@@ -86,19 +102,37 @@ def test_long_logs_are_thinned_on_the_page():
     assert len(line.points) == MAX_POINTS and (line.points[0][2], line.points[-1][2]) == ("0", "4999")
 
 
-@pytest.mark.parametrize("runs", [1, 9])
-def test_a_legend_is_below_the_axes_and_within_the_figure(runs):
+def boxes(figure, legends):
+    """The places of a figure's axes and legends, in pixels; 100 pixels are an inch."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    names = [f"a run with a rather long name {number}" for number in range(runs)]
-    lines = [
-        Curve(name, [(0.0, 1.0), (9.0, 2.0)], line, "x", n) for n, name in enumerate(names) for line in (SOLID, DASHED)
-    ]
-    figure = draw([Panel("one", "step", "IoU", lines), Panel("two", "step", "IoU", lines[:2])])
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw(renderer)
-    for axes in figure.axes:
-        box = axes.get_legend().get_window_extent(renderer)
-        assert box.y1 <= axes.get_window_extent(renderer).y0 and box.y0 >= 0
-        assert box.x0 >= 0 and box.x1 <= figure.bbox.width
-        assert axes.get_window_extent(renderer).height >= 150  # of 100 pixels to an inch
+    return [[each.get_window_extent(renderer) for each in group] for group in (figure.axes, legends)]
+
+
+@pytest.mark.parametrize("runs, count", [(1, 2), (9, 2), (9, 1)])
+def test_a_legend_is_below_the_axes_and_within_the_figure(runs, count):
+    names = [f"a run with a rather long name {number}" for number in range(runs)]
+    lines = [Curve(name, [(0.0, 1.0), (9.0, 2.0)], colour=number) for number, name in enumerate(names)]
+    figure = draw([Panel("one", "step", "IoU", lines), Panel("two", "step", "IoU", lines[:2])][:count])
+    for axes, legend in zip(*boxes(figure, [each.get_legend() for each in figure.axes]), strict=True):
+        assert legend.y1 <= axes.y0 and legend.y0 >= 0
+        assert legend.x0 >= 0 and legend.x1 <= figure.bbox.width
+        assert axes.height >= 150
+
+
+@pytest.mark.parametrize("runs", [1, 9])
+def test_a_training_figure_has_one_legend_with_each_run_once(runs):
+    logs = [
+        Training(f"a run with a long name {n}", n % 2 + 1, {"step": [1.0], "iou": [0.1 * n], "train_iou": [0.5]}, "")
+        for n in range(runs)
+    ]
+    figure = draw(training_curves(logs))
+    (legend,) = figure.legends
+    texts = [text.get_text() for text in legend.get_texts()]
+    parts = ["solid: validation", "dashed: training", "dotted: best of stage 1"][: 2 if runs == 1 else 3]
+    assert sorted(texts) == sorted([*(log.name for log in logs), *parts])
+    axes, (box,) = boxes(figure, [legend])
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.width and box.height < 130
+    assert all(box.y1 <= each.y0 and each.height >= 200 for each in axes)

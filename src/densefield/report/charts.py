@@ -87,7 +87,7 @@ def draw_chart(panel: Panel) -> Chart:
     across = Axis(low, high, [value for value in round_steps(low, high) if low <= value <= high])
     up = _logarithmic_axis(values) if panel.logarithmic else _linear_axis(values, panel.from_zero)
     lines = [_line(curve, each, across, up) for curve, each in zip(panel.curves, points, strict=True) if each]
-    return Chart(panel.title, panel.x_label, panel.y_label, lines, across.drawn(), up.drawn())
+    return Chart(panel.title, panel.x_label, panel.y_title, lines, across.drawn(), up.drawn())
 
 
 def _linear_axis(values: Sequence[float], from_zero: bool) -> Axis:
@@ -98,8 +98,8 @@ def _linear_axis(values: Sequence[float], from_zero: bool) -> Axis:
 def _logarithmic_axis(values: Sequence[float]) -> Axis:
     ticks = log_steps(min(values), max(values))
     if len(ticks) > 2 * TICKS:
-        ticks = [value for value in ticks if f"{value:e}".startswith("1")]  # the powers of ten
-    return Axis(min(values), max(values), ticks, logarithmic=True)
+        ticks = log_steps(min(values), max(values), (1,))
+    return Axis(ticks[0], ticks[-1], ticks, logarithmic=True)
 
 
 def _line(curve: Curve, points: list[Point], across: Axis, up: Axis) -> Line:
@@ -147,15 +147,17 @@ def round_steps(low: float, high: float) -> list[float]:
     return [float(f"{place * step:.12g}") for place in range(first, last + 1)]
 
 
-def log_steps(low: float, high: float) -> list[float]:
-    """1, 2 and 5 · 10ⁿ within an interval.
+def log_steps(low: float, high: float, factors: Sequence[int] = (1, 2, 5)) -> list[float]:
+    """1, 2 and 5 · 10ⁿ that enclose an interval.
 
-    >>> log_steps(0.7, 30)
-    [1.0, 2.0, 5.0, 10.0, 20.0]
+    >>> log_steps(0.7, 41), log_steps(0.7, 41, (1,))
+    ([0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0], [0.1, 1.0, 10.0, 100.0])
     """
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    values = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
-    return [value for value in values if low <= value <= high]
+    powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
+    values = [float(f"{factor * 10.0**power:.12g}") for power in powers for factor in factors]
+    first = max(place for place, value in enumerate(values) if value <= low * (1 + 1e-9))
+    last = min(place for place, value in enumerate(values) if value >= high * (1 - 1e-9))
+    return values[first : last + 1]
 
 
 def number(value: float) -> str:

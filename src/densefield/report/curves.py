@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from densefield.report.collecting import Evaluated, Training
+from densefield.report.collecting import METHODS, Evaluated, Training
 
 SOLID, DASHED, DOTTED = "solid", "dashed", "dotted"
 MAX_MARKERS = 20  # curves with at most this number of points have markers
+BEST = "best of stage 1"
 LOG_RATIO = 10  # of the largest and smallest value, from which on an axis is logarithmic
 
 Point = tuple[float, float]
@@ -42,6 +42,11 @@ class Panel:
     x_limits: Point | None = None
 
     @property
+    def y_title(self) -> str:
+        """The label of the axis of values, with its scale if it is not linear."""
+        return ", ".join(filter(None, (self.y_label, "log scale" if self.logarithmic else "")))
+
+    @property
     def logarithmic(self) -> bool:
         """Whether the axis of values is logarithmic.
 
@@ -63,20 +68,23 @@ def training_curves(trainings: Sequence[Training]) -> list[Panel]:
     The panel of stage 2 has the best validation IoU of each run of stage 1 as a line: the network alone.
     """
     panels = []
+    colours = {training.name: number for number, training in enumerate(trainings)}  # the same in both panels
     for stage in sorted({training.stage for training in trainings if training.curve("iou")[0]}):
         curves = []
-        for number, training in enumerate(each for each in trainings if each.stage == stage):
+        for training in (each for each in trainings if each.stage == stage):
             for column, line, part in (("iou", SOLID, "validation"), ("train_iou", DASHED, "training")):
                 points = [(step, 100 * value) for step, value in zip(*training.curve(column), strict=True)]
                 if points:
-                    curves.append(Curve(training.name, points, line, part, number))
+                    curves.append(Curve(training.name, points, line, part, colours[training.name]))
         if stage == 2:
             last = max(x for curve in curves for x, _ in curve.points)
+            drawn: set[float] = set()
             for training in (each for each in trainings if each.stage == 1):
                 best = max(training.curve("iou")[1], default=None)
-                if best is not None:
+                if best is not None and best not in drawn:  # copies of a run have the same line
+                    drawn.add(best)
                     ends = [(0.0, 100 * best), (last, 100 * best)]
-                    curves.append(Curve(training.name, ends, DOTTED, "best of stage 1"))
+                    curves.append(Curve(training.name, ends, DOTTED, BEST, colours[training.name]))
         title = "Stage 1: network alone" if stage == 1 else f"Stage {stage}: network and CRF"
         panels.append(Panel(title, "step", "mean IoU, %", curves))
     return panels
@@ -87,12 +95,14 @@ def parameter_curves(training: Training) -> list[Panel]:
     training = _averaged(training)
     names = [name for name in training.columns if "." in name]
     groups = {
-        "Weights": [name for name in names if ".weight" in name],
-        "Widths in pixels": [name for name in names if _is_pixel_width(name)],
-        "Widths in colours": [name for name in names if ".sigma" in name and not _is_pixel_width(name)],
+        ("Weights", "weight"): [name for name in names if ".weight" in name],
+        ("Widths in pixels", "pixels"): [name for name in names if _is_pixel_width(name)],
+        ("Widths in colours", "levels of 0…255"): [
+            name for name in names if ".sigma" in name and not _is_pixel_width(name)
+        ],
     }
     panels = []
-    for title, group in groups.items():
+    for (title, unit), group in groups.items():
         curves = [
             Curve(
                 parameter_title(name).replace(" weight", ""),
@@ -104,7 +114,7 @@ def parameter_curves(training: Training) -> list[Panel]:
             for n, name in enumerate(group)
         ]
         if any(curve.points for curve in curves):
-            panels.append(Panel(title, "step", "", curves, from_zero=True))
+            panels.append(Panel(title, "step", unit, curves, from_zero=True))
     return panels
 
 
@@ -136,9 +146,11 @@ def reliability_diagram(methods: Sequence[Evaluated]) -> Panel:
 def _of_method(method: Evaluated, methods: Sequence[Evaluated], points: list[Point]) -> Curve:
     """One colour for each run; the network alone is dashed if its run has a CRF."""
     names = list(dict.fromkeys(each.name for each in methods))
-    has_crf = any(other.name == method.name and other.method != "network" for other in methods)
-    line = DASHED if has_crf and method.method == "network" else SOLID
-    return Curve(method.title, points, line, "", names.index(method.name))
+    colour = names.index(method.name)
+    if {other.method for other in methods if other.name == method.name} == {"network"}:
+        return Curve(method.title, points, SOLID, "", colour)
+    line = DASHED if method.method == "network" else SOLID
+    return Curve(method.name, points, line, METHODS[method.method], colour)
 
 
 def _averaged(training: Training) -> Training:
