@@ -24,7 +24,8 @@ from densefield.evaluation.evaluation import evaluate
 from densefield.nn.dense_crf import DenseCRF
 from densefield.report.collecting import collect
 from densefield.report.page import write_report
-from densefield.report.tables import difference_table, effect_table, headline_table, iou_table
+from densefield.report.provenance import steps
+from densefield.report.tables import difference_table, effect_table, headline_table, iou_table, transposed
 from densefield.runs.scored_images import ScoredImage
 from densefield.tuning.search import TuningOptions
 from densefield.tuning.tune import tune_crf
@@ -108,9 +109,8 @@ def page(runs, tmp_path_factory):
 def test_every_part_is_on_the_page(page):
     out, _ = page
     title, *headings = Page(out.read_text(encoding="utf-8")).headings
-    assert re.fullmatch(
-        r"joint <b>, CRF raises mean IoU by \d+\.\d points \(\d+\.\d\s…\s\d+\.\d\) over separate, network\.", title
-    )
+    methods = "for joint <b> with its CRF than for separate alone"
+    assert re.fullmatch(rf"Mean IoU is \d+\.\d points higher \(\d+\.\d\s…\s\d+\.\d\) {methods}\.", title)
     assert headings == [
         "Results",
         "Images",
@@ -121,6 +121,14 @@ def test_every_part_is_on_the_page(page):
         "Separately tuned CRF",
         "How it was made",
     ]
+
+
+def test_every_section_has_a_link_at_the_top(page):
+    text = page[0].read_text(encoding="utf-8")
+    navigation = text[text.index("<nav") : text.index("</nav>")]
+    links = re.findall(r'href="#([\w-]+)"', navigation)
+    assert links == [*re.findall(r'<section id="([\w-]+)"', text)] and "parameters-0" in links
+    assert text[: text.index("<nav")].count("6 images") == 1
 
 
 def test_the_page_is_self_contained(page):
@@ -162,8 +170,10 @@ def test_the_table_of_results_has_gains_over_the_first_row(runs):
     titles = [title for title, _ in table.rows]
     assert titles == ["separate, network", "separate, CRF", "joint <b>, network", "joint <b>, CRF"]
     first, _, same, joint = (cells for _, cells in table.rows)
-    assert first[0].gain == "" and same[0].gain == "+0.00" and same[0].clear == ""
+    assert first[0].gain == "" and same[0].gain == "+0.0" and same[0].clear == ""
     assert joint[0].clear == "better" and joint[0].best and joint[0].gain.startswith("+")
+    digits = [[len(text.split(".")[1]) for text in (cell.text, cell.gain)] for cell in joint]
+    assert digits == [[1, 1], [1, 1], [1, 1], [3, 3], [3, 3]]
     assert not first[0].best and "–" in first[0].interval
 
 
@@ -206,7 +216,7 @@ def test_methods_are_paired_by_image_names_in_any_order(runs, tmp_path):
     result = json.loads(path.read_text())
     path.write_text(json.dumps({**result, "images": result["images"][::-1]}))
     cells = headline_table(collect([str(runs[0]), str(tmp_path)]).methods).rows[-1][1]
-    assert cells[0].gain == "+0.00"
+    assert cells[0].gain == "+0.0"
 
 
 @pytest.mark.parametrize("counts, lead", [([2, 2], "2 images, "), ([4, 1], "1 to 4 images, "), ([1], "1 image, ")])
@@ -223,7 +233,7 @@ def test_a_network_of_stage_1_is_listed_first_and_the_baseline_stays_the_first_r
     (tmp_path / "network" / "log.csv").write_text("step,stage,loss,iou\n1,1,0.9,0.5\n")
     methods = collect([str(runs[1]), f"stage 1={tmp_path / 'network'}"]).methods
     first, second, _ = headline_table(methods).rows
-    assert first[0] == "stage 1, network" and first[1][0].gain == "+0.00"
+    assert first[0] == "stage 1, network" and first[1][0].gain == "+0.0"
     assert second[0] == "joint <b>, network" and second[1][0].gain == ""
     assert iou_table(methods, ("ground", "disc")).columns[0] == difference_table(methods).columns[0] == first[0]
 
@@ -247,7 +257,9 @@ def test_the_effect_of_each_crf_is_that_of_the_evaluation(runs):
 def test_the_page_names_command_date_and_seconds_of_an_evaluation(page, runs):
     text = page[0].read_text(encoding="utf-8")
     result = json.loads((runs[1] / "eval" / "result.json").read_text())
-    assert escape(result["command"]) in text and result["date"] in text
+    assert escape(result["command"]) in text
+    minute = result["date"][:16].replace("T", "\xa0")
+    assert result["date"].endswith("+00:00") and f"<dt>date</dt><dd>{minute}\xa0UTC</dd>" in text
     assert re.search(r"<dt>seconds in the CRF</dt><dd>\d+\.\d for 6 images, \d+ ms for each</dd>", text)
 
 
@@ -274,6 +286,28 @@ def test_the_table_of_labels_ends_with_their_mean(runs):
     assert table.rows[2][1][1].text == f"{100 * result.mean_iou:.1f}" and table.rows[2][1][1].best
 
 
+def test_fingerprints_are_named(tmp_path):
+    about = {"split": "val", "weights": "00aa11bb22cc33dd"}
+    evaluate(ScoredScenes(2), None, tmp_path / "eval", ["network"], about=about)
+    (step,) = steps(collect([str(tmp_path / "eval")]))
+    assert step.facts["split"] == "val" and step.facts["fingerprint of weights"] == "00aa11bb22cc33dd"
+
+
+def test_many_methods_are_the_rows_of_the_table_of_classes(runs, tmp_path):
+    named = [f"run {number}={runs[0]}" for number in range(4)]
+    found = collect(named)
+    table, rows = (
+        iou_table(found.methods, found.classes),
+        dict(transposed(iou_table(found.methods, found.classes)).rows),
+    )
+    assert transposed(table).columns == ["mean", "ground", "disc"] and list(rows) == table.columns
+    assert [cell.text for cell in rows["run 0, CRF"]] == [table.rows[place][1][1].text for place in (2, 0, 1)]
+    name = 'role="region" aria-label="IoU of each class"'
+    for chosen, scrolled in ((named[:3], False), (named, True)):
+        write_report(chosen, tmp_path / "page.html")
+        assert (name in (tmp_path / "page.html").read_text(encoding="utf-8")) == scrolled
+
+
 def test_a_run_may_be_given_a_name(runs, tmp_path):
     found = collect([f"together={runs[1]}"])
     assert found.methods[0].title == "together, network"
@@ -285,7 +319,7 @@ def test_a_page_needs_only_a_log(tmp_path):
     write_report([str(tmp_path / "run")], tmp_path / "log.html")
     headings = Page((tmp_path / "log.html").read_text(encoding="utf-8")).headings
     parts = ["Training", "CRF parameters over time: run", "How it was made"]
-    assert headings == ["run reaches a validation mean IoU of 60.0%.", *parts]
+    assert headings == ["The best validation mean IoU is 60.0%, of run.", *parts]
 
 
 def test_logs_below_the_folder_have_their_curves_on_the_page(tmp_path):

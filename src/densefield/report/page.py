@@ -18,9 +18,10 @@ from densefield.report.charts import draw_chart
 from densefield.report.collecting import Findings, Runs, by_stage, collect
 from densefield.report.gallery import make_gallery
 from densefield.report.headline import headline
+from densefield.report.intervals import interval_chart
 from densefield.report.old_cases import case_pictures
 from densefield.report.provenance import environments, steps
-from densefield.report.tables import difference_table, effect_table, gain_cells, headline_table, iou_table
+from densefield.report.tables import difference_table, effect_table, gain_cells, headline_table, iou_table, transposed
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 PARTS = Path(__file__).with_name("page")  # templates, style and scripts
 STYLE = "style.css"
 SCRIPTS = ("tables.js", "charts.js", "pictures.js", "layers.js", "viewer.js")  # in the order of their use
+
+MAX_COLUMNS = 6  # of methods: more become rows of the table of classes
 
 
 def write_report(runs: Runs, out: Path) -> list[Path]:
@@ -62,6 +65,10 @@ def write_report(runs: Runs, out: Path) -> list[Path]:
 def _page(found: Findings, panels: dict[str, list[curves.Panel]]) -> str:
     script = "\n".join((PARTS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     methods, gallery = found.methods, make_gallery(found)
+    results = headline_table(methods) if methods else None
+    classes = iou_table(methods, found.classes) if methods else None
+    wide = len(methods) > MAX_COLUMNS
+    learnt = [f"parameters-{number}" for number in range(len(found.trainings)) if f"crf-{number}" in panels]
     return (
         _environment()
         .get_template("page.html")
@@ -74,12 +81,15 @@ def _page(found: Findings, panels: dict[str, list[curves.Panel]]) -> str:
             date=f"{datetime.now(timezone.utc):%Y-%m-%d}",
             images=_images(found),
             charts={name: [draw_chart(panel) for panel in group] for name, group in panels.items()},
-            headlines=headline_table(methods) if methods else None,
+            headlines=results,
+            intervals=interval_chart(results) if results else None,
             baseline=methods[0].title if len(methods) > 1 else None,
             effects=effect_table(methods) if methods else None,
             effects_columns=list(TITLES.values()),
             differences=difference_table(methods) if len(methods) > 2 else None,
-            classes=iou_table(methods, found.classes) if methods else None,
+            classes=transposed(classes) if classes and wide else classes,
+            wide=wide,
+            parameters=learnt[0] if learnt else None,
             gallery=gallery,
             cases=case_pictures(found) if methods and gallery is None else {},
             steps=steps(found),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from densefield.io.folders import path_inside
 from densefield.report.collecting import Findings, Training
 from densefield.runs.run_folder import SETTINGS
 from densefield.training.log import TABLE
+
+FINGERPRINT = re.compile(r"[0-9a-f]{16}")  # of weights, or of names, sizes and times of files
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ def _training(training: Training) -> Step:
 
 
 def _tuning_facts(result: Mapping[str, Any]) -> dict[str, str]:
-    return {"seconds": f"{result['seconds']:g}"} | {str(key): str(value) for key, value in _about(result).items()}
+    return {"seconds": f"{result['seconds']:g}"} | _about(result)
 
 
 def _evaluation(name: str, folder: Path, result: Mapping[str, Any]) -> Step:
@@ -74,13 +77,13 @@ def _evaluation(name: str, folder: Path, result: Mapping[str, Any]) -> Step:
     if result.get("left_out"):
         facts["images left out"] = str(len(result["left_out"]))
     if isinstance(result.get("date"), str):
-        facts["date"] = result["date"]
+        facts["date"] = _written(result["date"])
     facts["seconds of the last command"] = f"{result['seconds']:g}"
     seconds = _crf_seconds(folder, result["images"]) if "crf" in result["methods"] else []
     if seconds:
         mean = fmean(seconds)
         facts["seconds in the CRF"] = f"{sum(seconds):.1f} for {len(seconds)} images, {1000 * mean:.0f} ms for each"
-    facts |= {str(key): str(value) for key, value in _about(result).items()}
+    facts |= _about(result)
     return Step(name, "evaluation", _command(result), facts, result.get("crf") or "")
 
 
@@ -90,9 +93,11 @@ def _crf_seconds(folder: Path, images: Sequence[str]) -> list[float]:
     return [seconds for seconds in known if seconds is not None]
 
 
-def _about(result: Mapping[str, Any]) -> Mapping[str, Any]:
+def _about(result: Mapping[str, Any]) -> dict[str, str]:
+    """What was evaluated; hashes of files and weights are named fingerprints."""
     about = result.get("about", {})
-    return about if isinstance(about, dict) else {}
+    facts = {str(key): str(value) for key, value in about.items()} if isinstance(about, dict) else {}
+    return {f"fingerprint of {key}" if FINGERPRINT.fullmatch(value) else key: value for key, value in facts.items()}
 
 
 def _command(result: Mapping[str, Any]) -> str:
@@ -100,10 +105,22 @@ def _command(result: Mapping[str, Any]) -> str:
     return command if isinstance(command, str) else ""
 
 
-def _date(moment: datetime) -> str:
-    """A date to the minute.
+def _written(date: str) -> str:
+    """A date of ISO 8601 to the minute; other text as it is.
 
-    >>> _date(datetime(2026, 3, 1, 12, 30, 15, tzinfo=timezone.utc))
+    >>> _written("2026-11-19T20:06:04+01:00").replace("\\xa0", " "), _written("yesterday")
+    ('2026-11-19 19:06 UTC', 'yesterday')
+    """
+    try:
+        return _date(datetime.fromisoformat(date).astimezone(timezone.utc))
+    except (ValueError, OverflowError):
+        return date
+
+
+def _date(moment: datetime) -> str:
+    """A date to the minute, which is not broken into lines.
+
+    >>> _date(datetime(2026, 3, 1, 12, 30, 15, tzinfo=timezone.utc)).replace("\\xa0", " ")
     '2026-03-01 12:30 UTC'
     """
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
+    return f"{moment:%Y-%m-%d %H:%M} UTC".replace(" ", "\xa0")

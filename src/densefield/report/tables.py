@@ -106,6 +106,15 @@ def iou_table(methods: Sequence[Evaluated], classes: Sequence[str]) -> Table:
     return Table([method.title for method in methods], rows)
 
 
+def transposed(table: Table) -> Table:
+    """Columns as rows; the last row becomes the first column."""
+    rows = [table.rows[-1], *table.rows[:-1]]
+    return Table(
+        [title for title, _ in rows],
+        [(title, [cells[place] for _, cells in rows]) for place, title in enumerate(table.columns)],
+    )
+
+
 def _row(ious: Sequence[dict[str, Any]]) -> list[Cell]:
     best = _best([iou["value"] for iou in ious], "mean_iou")
     return [_cell("mean_iou", iou, best) for iou in ious]
@@ -120,7 +129,7 @@ def _cell(name: str, numbers: Mapping[str, Any], best: str | None, gain: Mapping
         numbers["value"],
         numbers["low"],
         numbers["high"],
-        gain="" if gain is None else format_difference(name, gain["difference"]),
+        gain="" if gain is None else _signed(name, gain["difference"]),
         clear="" if gain is None else _clear(name, gain),
     )
 
@@ -183,6 +192,16 @@ def _text(name: str, value: float | None) -> str:
     if value is None:
         return "–"
     return f"{100 * value:.1f}" if name in FRACTIONS else f"{value:.3f}"
+
+
+def _signed(name: str, value: float) -> str:
+    """A difference with the digits of the values; zero has no minus sign.
+
+    >>> _signed("mean_iou", -0.0364), _signed("negative_log_likelihood", 0.3722), _signed("mean_iou", -0.0004)
+    ('-3.6', '+0.372', '+0.0')
+    """
+    number, digits = (100 * value, 1) if name in FRACTIONS else (value, 3)
+    return f"{round(number, digits) + 0.0:+.{digits}f}"
 
 
 def _interval(name: str, numbers: Mapping[str, Any]) -> str:

@@ -1,5 +1,5 @@
 "use strict";
-// Tables: sorted by the buttons of their header, and shown as cards where they are wider than the page.
+// Tables: sorted by the buttons of their header, and shown as cards where they are wider than the page, unless they scroll.
 (() => {
   const value = (row, column) => {
     const cell = row.cells[column];
@@ -31,6 +31,7 @@
 
   function fit(box) {
     const table = box.firstElementChild;
+    if (box.classList.contains("scrolled")) return;
     table.classList.remove("cards");
     if (box.clientWidth > 0 && table.scrollWidth > box.clientWidth) table.classList.add("cards");
   }
