@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
 import pytest
 
 pytest.importorskip("torch", reason="what the page shows is computed with torch")
@@ -87,6 +91,20 @@ def test_nothing_is_wider_than_the_page(opened, width, scheme):
     assert width > 390 or page.evaluate(places)
 
 
+def test_a_table_of_many_methods_is_scrolled_beside_its_first_column(browser, address, tmp_path):
+    folder = Path(unquote(urlsplit(address).path)).parent / "first"
+    write_report([f"run {number} with a long name={folder}" for number in range(4)], tmp_path / "page.html")
+    page = browser.new_page(viewport={"width": 300, "height": 800})
+    page.goto((tmp_path / "page.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 300
+    box = "document.querySelector('#classes .scrolled')"
+    assert page.evaluate(f"{box}.scrollWidth > {box}.clientWidth && !{box}.querySelector('.cards')")
+    left = f"{box}.querySelector('tbody th').getBoundingClientRect().left - {box}.getBoundingClientRect().left"
+    page.evaluate(f"{box}.scrollLeft = 1000")
+    assert page.evaluate(left) == 0 < page.evaluate(f"{box}.scrollLeft")
+    page.close()
+
+
 def test_tables_are_sorted_by_their_columns(opened):
     page = opened(1400)
     header = page.locator("#results table.sortable").first.locator("thead th").nth(1)
@@ -124,6 +142,81 @@ def test_images_are_filtered_sorted_and_chosen_by_arrow_keys(opened):
     page.select_option("#class-filter", "1")
     assert len(page.evaluate(names)) == IMAGES  # every scene has a disc
     assert page.locator("#about").is_visible()
+
+
+def test_keys_are_for_the_viewer_while_its_picture_is_in_view_or_it_has_the_focus(opened):
+    page = opened(1400)
+    chosen = "document.querySelector('#list [aria-current] .id').textContent"
+    first = page.evaluate(chosen)
+    for section in ("header", "#boundaries"):
+        page.evaluate("selector => document.querySelector(selector).scrollIntoView({behavior: 'instant'})", section)
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("f")
+        assert page.evaluate(chosen) == first and page.get_attribute("#flip", "aria-pressed") == "false"
+    page.evaluate("document.querySelector('.swipe').scrollIntoView({behavior: 'instant', block: 'center'})")
+    page.keyboard.press("ArrowRight")
+    second = page.evaluate(chosen)
+    assert second != first
+    page.locator("#list [aria-current] button").focus()
+    page.evaluate("document.querySelector('#boundaries').scrollIntoView({behavior: 'instant'})")
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate(chosen) == first
+
+
+def test_numbers_say_their_class_and_what_a_gain_refers_to(opened):
+    page = opened(1400)
+    numbers = "[...document.querySelectorAll('#list .numbers')].map((each) => each.textContent)"
+    long = "second, with a rather long name"
+    assert page.inner_text("#gain-over") == f"gain over {long}, network"
+    page.select_option("#class-filter", "1")
+    assert all(text.startswith("disc IoU ") for text in page.evaluate(numbers))
+    page.wait_for_function("() => document.getElementById('about').textContent.includes('% disc IoU, ')")
+    page.select_option("#left", "truth")
+    assert page.inner_text("#gain-over") == f"gain over {long}, network"
+    page.select_option("#left", label="first, CRF")
+    assert page.inner_text("#gain-over") == "gain over first, CRF"
+    page.select_option("#right", label="first, CRF")
+    assert page.inner_text("#gain-over") == "" and not any("(" in text for text in page.evaluate(numbers))
+    assert not any("−0.0" in text for text in page.evaluate(numbers))
+
+
+def test_a_gain_that_rounds_to_zero_has_no_minus_sign(browser, address, tmp_path):
+    text = Path(unquote(urlsplit(address).path)).read_text(encoding="utf-8")
+    start = text.index('id="gallery">') + len('id="gallery">')
+    index, end = json.JSONDecoder().raw_decode(text[start:])
+    for image in index["images"]:
+        image["results"] = {number: {**each, "mean": 0.5} for number, each in image["results"].items()}
+    index["images"][0]["results"][str(index["after"])]["mean"] = 0.4997
+    (tmp_path / "page.html").write_text(text[:start] + json.dumps(index) + text[start + end :], encoding="utf-8")
+    page = browser.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    page.wait_for_function("() => document.getElementById('about').textContent !== ''")
+    numbers = "[...document.querySelectorAll('#list .numbers')].map((each) => each.textContent)"
+    assert set(page.evaluate(numbers)) == {"IoU 50.0 (+0.0)"}
+    page.close()
+
+
+def test_without_a_match_the_page_says_so(opened):
+    page = opened(1400)
+    assert page.locator("#no-match").is_hidden()
+    page.fill("#name-filter", "nothing")
+    assert page.inner_text("#no-match") == "No image has this name."
+    assert page.locator(".browser").bounding_box()["height"] < 250
+    page.select_option("#class-filter", "1")
+    assert page.inner_text("#no-match") == "No image with disc has this name."
+    page.fill("#name-filter", "")
+    assert page.locator("#no-match").is_hidden() and page.locator(".swipe").bounding_box()["height"] > 300
+
+
+def test_the_handle_of_the_divider_stays_within_the_picture(opened):
+    page = opened(800)
+    handle = "parseFloat(getComputedStyle(document.querySelector('.divider'), '::after').left)"
+    page.locator(".swipe").scroll_into_view_if_needed()
+    assert page.evaluate(handle) == pytest.approx(page.locator(".swipe").bounding_box()["width"] / 2, abs=1)
+    page.keyboard.press("f")
+    assert page.evaluate(handle) == 18  # half of it, and a margin
+    page.keyboard.press("f")
+    assert page.evaluate(handle) == pytest.approx(page.locator(".swipe").bounding_box()["width"] - 18, abs=1)
 
 
 def test_the_list_is_one_stop_of_the_tab_key_and_the_focus_follows_the_arrows(opened):

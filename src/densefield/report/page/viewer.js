@@ -44,7 +44,12 @@
     const [a, b] = [quality(image, before()), quality(image, after())];
     return a === null || b === null ? null : b - a;
   }
-  const signed = (value) => (value === null ? "–" : `${value < 0 ? "−" : "+"}${Math.abs(100 * value).toFixed(1)}`);
+  function signed(value) {
+    if (value === null) return "–";
+    const points = Math.round(1000 * value) / 10; // rounded first: zero has no minus sign
+    return `${points < 0 ? "−" : "+"}${Math.abs(points).toFixed(1)}`;
+  }
+  const measure = () => (chosenClass() === null ? "IoU" : `${index.classes[chosenClass()]} IoU`);
 
   // --- the list ----------------------------------------------------------------------------------------------------
   const ORDERS = {
@@ -89,11 +94,14 @@
     for (const number of shown) {
       const image = index.images[number];
       items[number].querySelector(".numbers").textContent =
-        before() === after() ? `IoU ${percent(quality(image, after()))}` : `IoU ${percent(quality(image, after()))} (${signed(gain(image))})`;
+        `${measure()} ${percent(quality(image, after()))}${before() === after() ? "" : ` (${signed(gain(image))})`}`;
     }
     list.replaceChildren(...shown.map((number) => items[number]));
     at("count").textContent = `${shown.length} of ${index.images.length} images`;
+    at("gain-over").textContent = before() === after() ? "" : `gain over ${title(before())}`;
     stage.parentElement.classList.toggle("empty", !shown.length);
+    at("no-match").hidden = Boolean(shown.length);
+    at("no-match").textContent = `No image${label === null ? "" : ` with ${index.classes[label]}`} has ${text ? "this name" : "this result"}.`;
     if (shown.length) select(keep && shown.includes(current) ? current : shown[0]);
   }
 
@@ -158,11 +166,17 @@
     at("about").replaceChildren(
       make("b", `${image.id} `),
       make("span", `(${shown.indexOf(current) + 1} of ${shown.length}) `, { class: "soft" }),
-      facts.map((method) => `${title(method)}: ${percent(image.results[method].mean)}% mean IoU, ${percent(image.results[method].accuracy)}% accuracy`).join("; "),
+      facts.map((method) => `${title(method)}: ${numbersOf(image, method).map(([value, name]) => `${percent(value)}% ${name}`).join(", ")}`).join("; "),
     );
     drawKey(drawn);
     drawOverview(strength);
     at("readout").textContent = "";
+  }
+
+  function numbersOf(image, method) { // in the caption: also that of the chosen class
+    const { mean, accuracy } = image.results[method];
+    const ofClass = chosenClass() === null ? [] : [[quality(image, method), measure()]];
+    return [...ofClass, [mean, "mean IoU"], [accuracy, "accuracy"]];
   }
 
   function drawKey(drawn) {
@@ -185,6 +199,11 @@
       const entry = make("li", ""), scale = make("span", "", { class: "scale" });
       scale.style.background = layers.scale();
       entry.append("confidence 0%", scale, "100%");
+      parts.push(entry);
+    }
+    if (picture.truth.includes(index.void)) { // in the truth and in maps of errors and changes
+      const entry = make("li", "");
+      entry.append(make("span", "", { class: "chip hatched" }), "no true label");
       parts.push(entry);
     }
     at("key").replaceChildren(...parts);
@@ -254,10 +273,15 @@
   at("previous").addEventListener("click", () => move(-1));
   at("next").addEventListener("click", () => move(1));
   at("flip").addEventListener("click", flip);
+  function inUse(target) { // keys of the document are for the viewer while its picture is in view, or it has the focus
+    const area = stage.getBoundingClientRect();
+    return at("images").contains(target) || (area.height > 0 && area.bottom > 0 && area.top < window.innerHeight);
+  }
   document.addEventListener("keydown", (event) => {
+    if (!inUse(event.target)) return;
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input[type=search]")) return;
     if (event.key === "f" || event.key === "F") flip();
-    if (event.target.closest("input, .plot, pre")) return; // their arrows
+    if (event.target.closest("input, .plot, pre, .scrolled")) return; // their arrows
     const change = { ArrowLeft: -1, ArrowRight: 1, ...(list.contains(event.target) && { ArrowUp: -1, ArrowDown: 1 }) }[event.key];
     if (!change) return;
     event.preventDefault();
