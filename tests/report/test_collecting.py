@@ -120,3 +120,9 @@ def test_an_evaluation_in_the_run_folder_has_the_name_of_the_run(judged, tmp_pat
     shutil.copytree(judged / "a" / "eval", tmp_path / "run")
     shutil.copytree(judged / "b" / "eval", tmp_path / "run" / "again")
     assert [name for name, _, _ in collect([str(tmp_path / "run")]).evaluations] == ["run", "run/again"]
+
+
+def test_a_run_that_is_named_after_its_method_has_a_short_title(judged):
+    found = collect([f"Network={judged / 'a'}", f"networks={judged / 'b'}"])
+    assert [method.title for method in found.methods] == ["Network", "networks, network"]
+    assert [method.phrase for method in found.methods] == ["Network alone", "networks alone"]

@@ -61,8 +61,9 @@ class Evaluated:
 
     @property
     def title(self) -> str:
-        """The title in tables and legends."""
-        return f"{self.name}, {METHODS[self.method]}"
+        """The title in tables and legends; a run that is named after its method is not "network, network"."""
+        method = METHODS[self.method]
+        return self.name if self.name.lower() == method.lower() else f"{self.name}, {method}"
 
     @property
     def phrase(self) -> str:
