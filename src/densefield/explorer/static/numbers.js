@@ -33,7 +33,7 @@ function show() {
   if (result.spread !== undefined) figures.push(figure("spread to", percent(result.spread)));
   else if (result.changed !== null) figures.push(figure("changed", percent(result.changed)));
   for (const [count, label] of largest.slice(0, figures.length > 2 ? 1 : 2)) figures.push(figure(`label ${label}`, percent(count / total)));
-  const size = `${(total / 1e6).toFixed(1)} megapixels: results take seconds, and 2 GB or more of memory.`;
+  const size = `${(total / 1e6).toFixed(1)} megapixels: results take seconds, and about ${((210 * total) / 1e9).toFixed(1)} GB of memory.`;
   const note = image.large ? element("p", { className: "note" }, `${size} Explore a smaller copy.`) : null;
   byId("numbers").replaceChildren(element("div", { className: "figures" }, ...figures), ...(note ? [note] : []));
 }
