@@ -189,7 +189,7 @@ def test_a_pixel_shows_its_marginals_and_whom_it_listens_to(page, served):
     heat = np.frombuffer(served.ask("images/0/row", json.dumps(body).encode())[2], np.uint8).reshape(SIZE)
     inside = object_of(0).astype(bool)
     assert heat[inside].mean() > 3 * heat[~inside].mean()  # it listens to its own object
-    page.wait_for_selector("#pixel tbody tr")
+    page.wait_for_function("() => document.querySelector('#pixel').textContent.includes(', kept')")
     assert "Column 54, row 36, kept" in page.inner_text("#pixel") and "bilateral" in page.inner_text("#pixel thead")
     page.focus("#picture")
     page.keyboard.press("Shift+ArrowLeft")
