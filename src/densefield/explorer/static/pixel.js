@@ -129,7 +129,7 @@ canvas.addEventListener("keydown", (event) => {
 function legend() {
   const { view } = state;
   byId("heat").hidden = view !== "entropy" && view !== "listens";
-  const words = { entropy: ["certain", "undecided"], listens: ["nothing", "most of all"] }[view] ?? ["", ""];
+  const words = { entropy: ["certain", "undecided"], listens: ["no weight", "largest weight"] }[view] ?? ["", ""];
   [byId("legend-low").textContent, byId("legend-high").textContent] = words;
   byId("rows").hidden = view !== "listens" || byId("rows").querySelectorAll("input").length < 2;
 }
