@@ -92,12 +92,12 @@ def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     yield from launched_chromium()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def context(browser: Any) -> Any:
     permissions = ["clipboard-read", "clipboard-write"]
     return browser.new_context(viewport={"width": 1100, "height": 700}, permissions=permissions)

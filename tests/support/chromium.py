@@ -21,7 +21,10 @@ OPTIONS = [
 
 
 def launched_chromium() -> Iterator[Any]:
-    """A headless browser of playwright; the test is skipped without playwright or Chromium."""
+    """A headless browser of playwright; the test is skipped without playwright or Chromium.
+
+    For fixtures of a module: while it is open, its event loop runs in the process, which allows no second one.
+    """
     playwright = pytest.importorskip("playwright.sync_api", reason="pages are tested by playwright")
     found = (shutil.which(name) for name in PROGRAMS)
     program = os.environ.get("DENSEFIELD_CHROMIUM") or next(filter(None, found), None)
