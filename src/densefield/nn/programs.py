@@ -63,7 +63,7 @@ def solve_programs(c: Tensor, own: Own, q: Tensor) -> Tensor:
 def program_slope(cotangent: Tensor, q: Tensor, own: Own) -> Tensor:
     """From ∂loss/∂log q to ∂loss/∂c, (N, L), for the solutions q of solve_programs()."""
     if not own:
-        return cotangent - q * cotangent.sum(1, keepdim=True)
+        return torch.addcmul(cotangent, q, cotangent.sum(1, keepdim=True), value=-1)
     if _is_diagonal(own):
         return _diagonal_slope(cotangent, q, _diagonals(own, q))
     return _matrix_slope(cotangent, q, *_matrices(own, q))

@@ -150,16 +150,18 @@ def back_track(
         for m, term in enumerate(terms)
     ]
     own = problem.programs(terms)
-    solved = _rows(log_q).exp()  # q^t
-    g = program_slope(_rows(cotangent), solved, own if states else ())  # 1. g^T
+    last = _rows(log_q).exp()
+    g = program_slope(_rows(cotangent), last, own if states else ())  # 1. g^T
+    solved = last if own else None  # q^t, which what a pixel would send to itself depends on
+    del last
     to_scores = g.clone()
     for step, q in enumerate(reversed(states), start=1):  # 2. from g^t to g^(t-1)
         h = torch.zeros_like(g)
         for each in sums:
-            each.add(g, q, h, solved if own else None)
+            each.add(g, q, h, solved)
         g = program_slope(h.mul_(q), q, own if step < len(states) else ())
         to_scores += g  # 3. ∂loss/∂f
-        solved = q
+        solved = q if own else None
     found: list[Tensor | None] = [_planes(to_scores, problem.scores)]
     for each, p, shape, want in zip(sums, problem.features, problem.shapes, wanted, strict=False):
         found.append(_to_features(each.to_features(), p, shape) if want else None)
