@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
@@ -143,7 +144,17 @@ def start_fabric(config: Config) -> Fabric:
             precision=config.training.precision,
         )
         fabric.launch()
+    if world > 1:
+        atexit.register(_close_connections)
     return fabric
+
+
+def _close_connections() -> None:
+    """Ends torch's connections before the interpreter does, whose order sometimes aborts a program at its end."""
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def total(fabric: Fabric, counts: Tensor) -> Tensor:
