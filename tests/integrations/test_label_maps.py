@@ -45,6 +45,23 @@ def test_labels_of_a_segformer_are_refined_like_by_refine():
     assert (refined == truth).float().mean() == 1 > (maps[0] == truth).float().mean()
 
 
+@pytest.mark.parametrize("kind", ["instance", "panoptic"])
+def test_maps_of_segments_are_refined(kind):
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("PIL", reason="image processors need it")
+    masks = torch.full((1, 2, *SIZE), -9.0)
+    masks[0, 0, :, :23] = masks[0, 1, :, 23:] = 9.0
+    classes = torch.tensor([[[0.0, 9, 0], [9, 0, 0]]])  # the last one is "nothing"
+    outputs = SimpleNamespace(class_queries_logits=classes, masks_queries_logits=masks)
+    processor = transformers.MaskFormerImageProcessor()
+    results = getattr(processor, f"post_process_{kind}_segmentation")(outputs, target_sizes=[SIZE])
+    given = results[0]["segmentation"]
+    assert given.unique().numel() == 2 and given[0].diff().nonzero().item() == 22
+    (refined,) = refine_label_maps([image()], [given])
+    assert refined.dtype == given.dtype and torch.equal(refined.unique(), given.unique())
+    assert refined[0].diff().nonzero().item() == 19
+
+
 @pytest.mark.parametrize(("left", "right"), [(-1, 7), (0, 255), (3, 200_000)])
 def test_every_value_is_a_label(left, right):
     (refined,) = refine_label_maps([image()], [rough(left=left, right=right)])
@@ -76,10 +93,16 @@ def test_options_are_those_of_refine():
 def test_other_input_raises():
     with pytest.raises(InputError, match="there are 1 images and 2 label maps"):
         refine_label_maps([image()], [rough()] * 2)
-    with pytest.raises(InputTypeError, match=r"a label map is torch.float32 \(32, 48\)"):
-        refine_label_maps([image()], [rough().float()])
-    with pytest.raises(InputTypeError, match="a label map is dict"):
-        refine_label_maps([image()], [{"segmentation": rough()}])
+    with pytest.raises(InputError, match="torch.float32 with values that are not whole"):
+        refine_label_maps([image()], [rough() / 2])
+    with pytest.raises(InputError, match="torch.float32 with values that are not whole"):
+        refine_label_maps([image()], [torch.full(SIZE, torch.nan)])
+    with pytest.raises(InputTypeError, match=r"a label map is torch.int64 \(1, 32, 48\)"):
+        refine_label_maps([image()], [rough()[None]])
+    with pytest.raises(InputTypeError, match=r'pass each\["segmentation"\]'):
+        refine_label_maps([image()], [{"segmentation": rough(), "segments_info": []}])
+    with pytest.raises(InputTypeError, match="a label map is of type list"):
+        refine_label_maps([image()], [[rough()]])
     for label_map in (rough(), torch.full(SIZE, 9)):
         with pytest.raises(InputError, match=r"labels have shape \(32, 48\), but the image has \(24, 48"):
             refine_label_maps([image()[:24]], [label_map])
