@@ -48,7 +48,9 @@ def tuned(run):
 def test_tune_prints_the_gain_and_where_the_crf_is(run, tuned):
     assert "2 held-out images" in tuned.stdout and "mean IoU" in tuned.stdout
     assert "The CRF" in tuned.stdout and str(run / "tune" / "crf.toml").split("/")[-1] in tuned.stdout
-    settings = json.loads((run / "tune" / "result.json").read_text())["settings"]
+    result = json.loads((run / "tune" / "result.json").read_text())
+    assert result["command"] and result["date"].endswith("+00:00")  # here the command line is that of pytest
+    settings = result["settings"]
     assert settings["criterion"] == "mean_iou" and settings["trials"] == 2 and settings["shrink"] == 4
 
 

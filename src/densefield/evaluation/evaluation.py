@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
@@ -28,7 +26,7 @@ from densefield.metrics.summary import summarise, summarise_comparison, verdict
 from densefield.nn.crf_objects import CRFLike, as_dense_crf
 from densefield.nn.dense_crf import DenseCRF
 from densefield.runs.distributed import gather, rank_and_world_size
-from densefield.runs.environment import describe_environment
+from densefield.runs.environment import command_line, describe_environment
 from densefield.runs.scored_arrays import Triples, is_source, numbered_images
 from densefield.runs.scored_images import ScoredImage, ScoreSource, identity
 
@@ -131,7 +129,7 @@ def evaluate(
         "cases": [],
         "seconds": round(time.monotonic() - started, 1),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "command": _command(),
+        "command": command_line(),
         "machine": describe_environment(),
     }
     if len(results) == 2 and len(images) > 1:
@@ -238,13 +236,6 @@ def _counts(
         write_view(path_inside(folder / CASES, f"{name}.npz"), view)
         write_atomically(path, image_counts_to_bytes(counts))
     return counts
-
-
-def _command() -> str:
-    """The command line of this process."""
-    program = Path(sys.argv[0])
-    name = program.parent.name if program.name == "__main__.py" else program.name
-    return shlex.join([name, *sys.argv[1:]])
 
 
 def _check(

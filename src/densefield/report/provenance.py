@@ -15,6 +15,7 @@ from densefield.evaluation.cases import CASES
 from densefield.evaluation.views import read_crf_seconds
 from densefield.io.folders import path_inside
 from densefield.report.collecting import Findings, Training
+from densefield.report.training_steps import seconds_of, start_of
 from densefield.runs.run_folder import SETTINGS
 from densefield.training.log import TABLE
 
@@ -55,8 +56,8 @@ def environments(found: Findings) -> list[dict[str, Any]]:
 def _training(training: Training) -> Step:
     settings = training.folder / SETTINGS
     words = ["densefield", "train", str(settings), "--run", f"{training.folder}-again"]
-    if training.stage == 2:
-        words += ["--from", "RUN_OF_STAGE_1"]
+    if (start := start_of(training)) is not None:
+        words += ["--from", start]
     facts = {"steps": f"{max((step for step in training.columns['step'] if step is not None), default=0):g}"}
     log = training.folder / TABLE
     if log.exists():
@@ -64,20 +65,22 @@ def _training(training: Training) -> Step:
     speeds = training.curve("images_per_second")[1]
     if speeds:
         facts["images per second"] = f"{fmean(speeds):.1f}"
+    seconds = seconds_of(training)
+    if seconds is not None:
+        facts["time of training steps"] = _duration(seconds)
     command = shlex.join(words) if training.settings else ""
     return Step(training.name, f"training, stage {training.stage}", command, facts, training.settings, repeats=True)
 
 
 def _tuning_facts(result: Mapping[str, Any]) -> dict[str, str]:
-    return {"seconds": f"{result['seconds']:g}"} | _about(result)
+    return _date_of(result) | {"seconds": f"{result['seconds']:g}"} | _about(result)
 
 
 def _evaluation(name: str, folder: Path, result: Mapping[str, Any]) -> Step:
     facts = {"images": str(len(result["images"]))}
     if result.get("left_out"):
         facts["images left out"] = str(len(result["left_out"]))
-    if isinstance(result.get("date"), str):
-        facts["date"] = _written(result["date"])
+    facts |= _date_of(result)
     facts["seconds of the last command"] = f"{result['seconds']:g}"
     seconds = _crf_seconds(folder, result["images"]) if "crf" in result["methods"] else []
     if seconds:
@@ -100,9 +103,29 @@ def _about(result: Mapping[str, Any]) -> dict[str, str]:
     return {f"fingerprint of {key}" if FINGERPRINT.fullmatch(value) else key: value for key, value in facts.items()}
 
 
+def _date_of(result: Mapping[str, Any]) -> dict[str, str]:
+    date = result.get("date")
+    return {"date": _written(date)} if isinstance(date, str) else {}
+
+
 def _command(result: Mapping[str, Any]) -> str:
     command = result.get("command", "")
     return command if isinstance(command, str) else ""
+
+
+def _duration(seconds: float) -> str:
+    """Seconds, or minutes and seconds, or hours and minutes, which are not broken into lines.
+
+    >>> [_duration(seconds).replace("\\xa0", " ") for seconds in (0.42, 59.96, 161.7, 40000)]
+    ['0.4 s', '1 min 0 s', '2 min 42 s', '11 h 6 min']
+    """
+    whole = round(seconds)
+    text = f"{seconds:.1f} s"
+    if whole >= 3600:
+        text = f"{whole // 3600} h {whole % 3600 // 60} min"
+    elif whole >= 60:
+        text = f"{whole // 60} min {whole % 60} s"
+    return text.replace(" ", "\xa0")
 
 
 def _written(date: str) -> str:

@@ -1,8 +1,9 @@
-"""The number of steps for which a network was trained, over both stages."""
+"""The steps for which a network was trained, over both stages, and the time they took."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from densefield.crf.crf_file import read_toml
@@ -35,14 +36,33 @@ def _steps(training: Training) -> float:
     return max((step for step in training.columns["step"] if step is not None), default=0.0)
 
 
-def _source(training: Training, known: Mapping[Path, Training]) -> Training | None:
-    """The run with whose weights a training started: `training.start_from` of its settings."""
+def start_of(training: Training) -> str | None:
+    """The run or checkpoint with whose weights a training started: `training.start_from` of its settings."""
+    start = _training_settings(training).get("start_from")
+    return start if isinstance(start, str) and "\0" not in start else None
+
+
+def seconds_of(training: Training) -> float | None:
+    """The seconds of all steps, without those of validation; None if the log or the settings do not tell."""
+    batch = _training_settings(training).get("batch")
+    speeds = dict(zip(*training.curve("images_per_second"), strict=True))
+    if type(batch) is not int or not speeds or min(speeds.values()) <= 0:
+        return None
+    return sum((step - before) * batch / speeds[step] for before, step in pairwise([0.0, *speeds]))
+
+
+def _training_settings(training: Training) -> Mapping[str, object]:
     try:
         table = read_toml(training.folder / SETTINGS, "the settings of a run").get("training")
     except InputError:
-        return None
-    start = table.get("start_from") if isinstance(table, Mapping) else None
-    if not isinstance(start, str) or "\0" in start:
+        return {}
+    return table if isinstance(table, Mapping) else {}
+
+
+def _source(training: Training, known: Mapping[Path, Training]) -> Training | None:
+    """The run with whose weights a training started."""
+    start = start_of(training)
+    if start is None:
         return None
     path = Path(start)
     return next((known[place] for place in (path, *list(path.parents)[:2]) if place in known), None)  # or a checkpoint

@@ -1,8 +1,10 @@
-"""The hardware and software that a result was computed with."""
+"""The command, hardware and software that a result was computed with."""
 
 from __future__ import annotations
 
 import platform
+import shlex
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -23,6 +25,13 @@ def describe_environment() -> dict[str, str | int]:
         "torch": _version("torch"),
         "densefield": _version("densefield"),
     }
+
+
+def command_line() -> str:
+    """The command line of this process."""
+    program = Path(sys.argv[0])
+    name = program.parent.name if program.name == "__main__.py" else program.name
+    return shlex.join([name, *sys.argv[1:]])
 
 
 def _processor() -> str:

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from datetime import datetime, timezone
 from functools import partial
 from hashlib import blake2b
 from os import PathLike
@@ -26,7 +27,7 @@ from densefield.io.progress import Progress, StageProgress
 from densefield.metrics.metrics import SegmentationResult
 from densefield.metrics.summary import summarise, summarise_comparison, verdict
 from densefield.nn.dense_crf import DenseCRF
-from densefield.runs.environment import describe_environment
+from densefield.runs.environment import command_line, describe_environment
 from densefield.runs.scored_arrays import Triples, as_score_source
 from densefield.runs.scored_images import Cached, ScoreSource, Shrunk, identity
 from densefield.tuning.lbfgs import Evaluation, flat_values, learn_crf
@@ -113,6 +114,8 @@ def tune_crf(
         "comparison": comparison,
         "verdict": verdict(comparison),
         "seconds": round(time.monotonic() - started, 1),
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "command": command_line(),
         "machine": describe_environment(),
     }
     if folder is not None:
