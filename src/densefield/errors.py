@@ -17,6 +17,10 @@ class InputError(DensefieldError, ValueError):
     """An argument has the wrong shape or a value that cannot be used."""
 
 
+class FeatureSpanError(InputError):
+    """Features are not finite, or span too many widths of their kernel for a lattice."""
+
+
 class InputTypeError(DensefieldError, TypeError):
     """An argument has the wrong type or dtype."""
 

@@ -189,9 +189,9 @@ def test_no_pixels_converge_at_once():
 @pytest.mark.parametrize(
     "kernel, message",
     [
-        (Spatial(2, normalization="after"), "kernel 2 of 2 is normalised on one side only.*'symmetric' or 'none'"),
-        (Spatial(2, normalization="before"), "normalised on one side only.*damping="),
-        (Spatial(2, weight=-1), "weight of kernel 2 of 2 is not.*damping="),
+        (Spatial(2, normalization="after"), "spatial kernel has normalization='after'.*'symmetric' or 'none'"),
+        (Spatial(2, normalization="before"), "has normalization='before'.*or parallel inference"),
+        (Spatial(2, weight=-1), "weight of kernel 2 of 2 is not.*or parallel inference"),
         (Spatial(2, weight=[1, -0.1]), "expects positive semi-definite weights"),
         (Spatial(2, weight=[[0, 1], [1, 0]]), "expects positive semi-definite weights"),
     ],
@@ -203,6 +203,25 @@ def test_kernels_without_the_guarantee_are_rejected_immediately(kernel, message)
     with pytest.raises(InputError, match=message):
         CRF([Spatial(1), kernel]).steps(scores, convergent=True)
     assert np.isfinite(CRF([Spatial(1), kernel]).solve(scores, damping=0.5).marginals).all()
+
+
+@pytest.mark.parametrize("normalization", ["after", "before"])
+def test_one_sided_kernels_and_convergent_inference_do_not_meet_in_one_crf(normalization, tmp_path):
+    kernels = [Spatial(1), Bilateral(60, 10, normalization=normalization)]
+    parallel = CRF(kernels)
+    says = f"the bilateral kernel has normalization='{normalization}'"
+    with pytest.raises(InputError, match=says):
+        CRF(kernels, inference="convergent")
+    with pytest.raises(InputError, match=says):
+        parallel.options = parallel.options.replace(inference="convergent")
+    assert parallel.options.inference == "parallel"
+    with pytest.raises(InputError, match=says):
+        CRF(inference="convergent").replace(kernels=kernels)
+    parallel.save(tmp_path / "crf.toml")
+    text = (tmp_path / "crf.toml").read_text(encoding="utf-8").replace('"parallel"', '"convergent"')
+    (tmp_path / "crf.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=rf"crf\.toml: inference: .*{says}"):
+        CRF.load(tmp_path / "crf.toml")
 
 
 def test_the_operator_of_pydensecrf_is_rejected_on_the_lattice():

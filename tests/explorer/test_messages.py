@@ -13,6 +13,7 @@ pytest.importorskip("starlette", reason="the explorer needs starlette")
 Image = pytest.importorskip("PIL.Image", reason="the explorer needs Pillow")
 
 import densefield.crf.convergent  # noqa: E402
+import densefield.crf.options  # noqa: E402
 import densefield.diagnose.inputs  # noqa: E402
 import densefield.diagnose.kernels  # noqa: E402
 import densefield.diagnose.masks  # noqa: E402
@@ -85,7 +86,7 @@ def test_paint_alone_spreads(tmp_path):
 
 def test_messages_that_the_page_words_anew_exist():
     sources = [inspect.getsource(getattr(densefield.diagnose, name)) for name in MODULES]
-    texts = "".join([*sources, inspect.getsource(densefield.crf.convergent)])
+    texts = "".join([*sources, *map(inspect.getsource, (densefield.crf.convergent, densefield.crf.options))])
     joined = "".join(line.strip().removeprefix('f"').strip('"') for line in texts.splitlines())
     for words in WORDS:
         assert words in joined, words
@@ -106,3 +107,9 @@ def test_numbers_of_cells_have_three_digits():
         in_page("20240512133045.jpg: 12345678901.500000 lattice cells") == "20240512133045.jpg: 1.23e+10 lattice cells"
     )
     assert in_page("sigma_xy is so large") == "The bilateral width is so large"
+
+
+def test_integers_of_many_digits_are_refused(served):
+    body = b'{"client": "a", "number": 1, "settings": {"model": "kernels", "iterations": 1' + b"0" * 400 + b"}}"
+    status, _, content = served.ask("images/0/solve", body)
+    assert status == 400 and b"a number has 401 digits" in content

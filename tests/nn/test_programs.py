@@ -88,8 +88,30 @@ def test_with_self_interaction_it_is_ordinary_mean_field() -> None:
 def test_a_weight_that_is_not_semidefinite_is_refused_with_a_cure(dtype: str) -> None:
     crf = DenseCRF(2, [Spatial(2, weight=np.array([[0.0, 1.0], [1.0, 0.0]]))], **OPTIONS)
     scores = torch.zeros(1, 2, 4, 4, dtype=getattr(torch, dtype))
-    with pytest.raises(InputError, match=r"positive semi-definite.*damping"):
+    with pytest.raises(InputError, match=r"^convergent inference expects positive semi-definite.*freeze it"):
         crf.to(scores.dtype)(scores)
+
+
+def test_one_sided_kernels_are_refused_when_the_module_is_made() -> None:
+    says = r"the spatial2 kernel has normalization='after'\. Use normalization='symmetric'"
+    kernels = [Spatial(2), Spatial(3, normalization="after")]
+    with pytest.raises(InputError, match=says):
+        DenseCRF(2, kernels, **OPTIONS)
+    crf = DenseCRF(2, kernels)
+    with pytest.raises(InputError, match=says):
+        crf.options = crf.options.replace(inference="convergent")
+    assert crf.options.inference == "parallel"
+
+
+def test_a_matrix_that_learning_has_moved_out_of_bounds_is_named_as_the_cause() -> None:
+    crf = DenseCRF(2, [Spatial(2, weight=np.eye(2))], **OPTIONS)
+    crf(torch.zeros(1, 2, 4, 4)).sum().backward()
+    assert crf.spatial.matrix.grad is not None
+    with torch.no_grad():
+        crf.spatial.matrix.sub_(2 * torch.eye(2))
+    with pytest.raises(InputError, match=r"^convergent inference .* A matrix that is learnt may become so: freeze it"):
+        crf(torch.zeros(1, 2, 4, 4))
+    assert crf.to_numpy().kernels[0].weight.tolist() == [[-1.0, 0.0], [0.0, -1.0]]
 
 
 def test_sequential_inference_has_no_gradients() -> None:

@@ -133,6 +133,30 @@ def test_kernels_that_cannot_be_learnt_are_rejected(write, kernels, says):
         read_config(write(f"[crf]\nkernels = {kernels}\n"))
 
 
+@pytest.mark.parametrize(
+    ("kernel", "says"),
+    [
+        ("normalization = 'after'", r'crf: inference is "convergent".* but kernels\.0 has normalization = "after"'),
+        ("normalization = 'before'", r'kernels\.0 has normalization = "before": use "symmetric"'),
+        (
+            "compatibility = 'matrix'",
+            r'spatial\.matrix is learnt .*"per_label".*crf\.freeze.*inference = "parallel"',
+        ),
+    ],
+)
+def test_convergent_inference_is_refused_for_kernels_that_cannot_have_it(write, kernel, says):
+    file = f"[crf]\ninference = 'convergent'\nkernels = [{{kind = 'spatial', {kernel}}}]\n"
+    with pytest.raises(InputError, match=says):
+        read_config(write(file))
+    assert read_config(write(file), ["crf.inference=parallel"]).crf.inference == "parallel"
+
+
+def test_convergent_inference_takes_a_matrix_that_is_not_learnt(write):
+    file = "[crf]\ninference = 'convergent'\nkernels = [{kind = 'spatial', compatibility = 'matrix'}]\n"
+    config = read_config(write(file), ['crf.freeze=["*.matrix"]'])
+    assert config.crf.inference == "convergent"
+
+
 TWO_KERNELS = """
 [[kernels]]
 kind = "spatial"

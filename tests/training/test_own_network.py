@@ -383,3 +383,10 @@ def test_wrong_settings_are_one_error_before_anything_is_written(tiny, tmp_path,
     with pytest.raises((InputError, InputTypeError), match=message):
         train_config(read_config(tiny, settings), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_convergent_inference_with_a_learnt_matrix_is_refused_before_training(tmp_path):
+    matrix = DenseCRF(3, [Spatial(3, weight=torch.eye(3).numpy())], inference="convergent", exclude_self=True)
+    with pytest.raises(InputError, match=r"spatial\.matrix is learnt .*\"per_label\".*crf\.freeze.*\"parallel\""):
+        train_pairs(tmp_path / "run", matrix, num_classes=3)
+    assert not (tmp_path / "run").exists()

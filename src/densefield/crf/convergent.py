@@ -81,20 +81,17 @@ def check_convergent(pairwise: Sequence[Pairwise[Array]]) -> None:
     """Raises unless all kernels are symmetric and all weights positive semi-definite."""
     for number, term in enumerate(pairwise, start=1):
         which = f"kernel {number} of {len(pairwise)}"
-        instead = (
-            "Or leave convergent inference out and use CRF.solve(damping=…), which calms oscillation but does not "
-            "promise descent."
-        )
         if not term.is_symmetric:
             raise InputError(
                 f"convergent inference expects symmetric kernel matrices, but {which} is normalised on one side only. "
-                f"Use normalization='symmetric' or 'none'. {instead}"
+                "Use normalization='symmetric' or 'none', or parallel inference."
             )
         if not is_positive_semidefinite(term.mu):
+            learnt = " A matrix that is learnt may become so: freeze it." if term.mu.ndim == 2 else ""
             raise InputError(
                 f"convergent inference expects positive semi-definite weights, but the weight of {which} is not: for "
-                f"some combination of labels, alike pixels repel each other. Use weights that are not negative, or a "
-                f"matrix w @ w.T. {instead}"
+                f"some combination of labels, alike pixels repel each other.{learnt} Use weights that are not "
+                "negative, or a matrix w @ w.T, or parallel inference."
             )
 
 

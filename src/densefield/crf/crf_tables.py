@@ -63,8 +63,7 @@ def crf_from_tables(tables: Table, num_classes: int | None = None, **options: An
     problems = crf_problems(tables, num_classes)
     if problems:
         raise InputError("\n".join(problems))
-    given = {name: tables[name] for name in OPTIONS if name in tables}
-    return CRF(kernels_from_tables(tables.get(KERNELS), num_classes), **{**given, **options})
+    return CRF(kernels_from_tables(tables.get(KERNELS), num_classes), **{**_options(tables), **options})
 
 
 def kernels_from_tables(tables: Sequence[Table] | None, num_classes: int | None = None) -> tuple[Kernel, ...]:
@@ -106,6 +105,8 @@ def crf_problems(tables: Table, num_classes: int | None = None, others: Collecti
             problems += _option_problems(name, tables[name])
     if KERNELS in tables:
         problems += kernel_problems(tables[KERNELS], num_classes)
+    if not problems:  # then kernels and options may still not fit together
+        problems += _raised("inference", lambda: CRF(kernels_from_tables(tables.get(KERNELS)), **_options(tables)))
     return problems
 
 
@@ -126,6 +127,10 @@ def unknown_key(place: str, name: str, known: Collection[str]) -> str:
     """
     near = difflib.get_close_matches(name, known, n=1)
     return f"{place}: unknown key" + (f"; did you mean {near[0]}?" if near else f", expected {', '.join(known)}.")
+
+
+def _options(tables: Table) -> dict[str, Any]:
+    return {name: tables[name] for name in OPTIONS if name in tables}
 
 
 def _option_problems(name: str, value: object) -> Iterator[str]:

@@ -16,10 +16,17 @@ import numpy.typing as npt
 from densefield.crf.arrays import checked_ignore, image_array
 from densefield.crf.convergent import check_convergent, convergent_steps
 from densefield.crf.image_range import warn_of_image
-from densefield.crf.kernels import Bilateral, Kernel, Spatial
+from densefield.crf.kernels import Bilateral, Kernel, Normalization, Spatial
 from densefield.crf.mean_field import Step, free_energy, mean_field_steps
 from densefield.crf.native import native_mean_field, new_array
-from densefield.crf.options import Inference, check_attribute, check_inference, checked_options
+from densefield.crf.options import (
+    CRFOptions,
+    Inference,
+    check_attribute,
+    check_inference,
+    check_normalizations,
+    checked_options,
+)
 from densefield.crf.problem import Problem, Solution, build_problem
 from densefield.crf.sequential import sequential_steps
 from densefield.crf.unary import warn_of_scores
@@ -66,6 +73,8 @@ class CRF:
 
     def __setattr__(self, name: str, value: object) -> None:
         check_attribute(name, value)
+        if isinstance(value, CRFOptions):
+            check_normalizations(value.inference, _normalizations(self.kernels))
         super().__setattr__(name, value)
 
     @classmethod
@@ -255,6 +264,7 @@ class CRF:
         if convergent and self.options.inference == "sequential":
             raise InputError("convergent is True, but inference is 'sequential': leave one of them out.")
         check_inference(inference, self.options)
+        check_normalizations(inference, _normalizations(self.kernels))
         return inference
 
     def _steps(
@@ -310,6 +320,10 @@ def checked_kernels(kernels: object) -> tuple[Kernel, ...]:
         if not isinstance(kernel, Kernel):
             raise InputError(f"a kernel is {kernel!r}, expected Spatial, Bilateral or Custom.")
     return found
+
+
+def _normalizations(kernels: Sequence[Kernel]) -> Iterator[tuple[str, Normalization]]:
+    return ((kernel.name, kernel.normalization) for kernel in kernels)
 
 
 def _is_number(value: object) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from operator import index
 from typing import Any, Literal, SupportsIndex, TypedDict, get_args
 
 from densefield.crf.arrays import checked_numbers
+from densefield.crf.kernels import Normalization
 from densefield.errors import InputError, InputTypeError
 from densefield.filters.lattice_design import Operator, check_lattice_options
 from densefield.filters.operator import Method
@@ -127,6 +128,16 @@ def check_inference(inference: Inference, options: CRFOptions) -> None:
             "sequential inference is for pixels that send nothing to themselves, but exclude_self is False. "
             "Use exclude_self=True."
         )
+
+
+def check_normalizations(inference: Inference, named: Iterable[tuple[str, Normalization]]) -> None:
+    """Raises if this inference does not allow the normalization of a kernel."""
+    for name, normalization in named:
+        if inference == "convergent" and normalization in ("after", "before"):
+            raise InputError(
+                f"convergent inference expects symmetric kernel matrices, but the {name} kernel has "
+                f"normalization={normalization!r}. Use normalization='symmetric' or 'none', or parallel inference."
+            )
 
 
 def checked_options(arguments: Any) -> CRFOptions:

@@ -12,6 +12,7 @@ WORDS = {
     "without one use kernels=[Spatial(3)]": "without one remove the bilateral kernel",
     "or take a sigma_rgb well below its range": "or take a width in colour well below its range",
     "pass num_classes= or void=": "start with --num-classes or --void",
+    "pass num_classes=": "start with --num-classes ",
     "For a binary mask pass labels=mask > 0": "For a binary mask write objects as 1",
     "pass labels=mask > 0": "write 1 instead",
     "Pass them as probabilities= of refine, or their logarithms as scores": "Start without --logits",
@@ -24,10 +25,10 @@ WORDS = {
     "or pass more confident scores": "or raise the confidence",
     "divide the scores by a temperature": "raise the temperature",
     "sigma_xy": "the bilateral width",
-    "Or leave convergent inference out and use CRF.solve(damping=…), which calms oscillation but does not promise "
-    "descent": "Or untick “Convergent”",
-    ", or a matrix w @ w.T": "",
-    "Use normalization='symmetric' or 'none'": "Choose the normalisation symmetric or none",
+    " A matrix that is learnt may become so: freeze it.": "",
+    ", or a matrix w @ w.T, or parallel inference": ", or untick “Convergent”",
+    "Use normalization='symmetric' or 'none', or parallel inference": "Choose the normalisation symmetric or none, or "
+    "untick “Convergent”",
 }
 CELLS = re.compile(r"\d+\.\d+(?= lattice cells)")
 

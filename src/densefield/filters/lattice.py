@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield import _core
-from densefield.errors import InputError
+from densefield.errors import FeatureSpanError
 from densefield.filters.lattice_design import Operator, design_lattice
 from densefield.filters.moments import gaussian_gradients
 from densefield.filters.operator import (
@@ -169,14 +169,14 @@ class LatticeFilter(GaussianFilter[Float32]):
 def _explained(error: OverflowError | ValueError, features: Array) -> Exception:
     """The error of native code in terms of the features."""
     if isinstance(error, OverflowError):
-        return InputError(
+        return FeatureSpanError(
             f"{error}. The kernel's widths are too small for the spread of these features: "
             f"they range over {np.ptp(features, axis=0).max():.3g} widths. Use larger widths."
         )
     check_finite(features)
     if "not finite" not in str(error):
         return error
-    return InputError(
+    return FeatureSpanError(
         f"features reach {np.abs(features).max():.3g}, which is too large to compute with. Use larger widths, or "
         "smaller numbers."
     )

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from densefield.errors import InputError
+from densefield.errors import FeatureSpanError
 
 _MAX_CELLS = {torch.float64: 2.0**29, torch.float32: 2.0**20}  # rounding to cells is exact up to here
 _MAX_CODE = 2**62
@@ -49,7 +49,7 @@ def round_to_lattice(elevated: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     down, up = scaled.floor(), scaled.ceil()
     cells = torch.where(up * corners - elevated < elevated - down * corners, up, down)
     if elevated.numel() and not bool((cells.abs() < _MAX_CELLS[elevated.dtype]).all()):
-        raise InputError(
+        raise FeatureSpanError(
             f"the features span {float(cells.abs().max()):.3g} lattice cells, more than lattice keys can hold. The "
             "kernel's widths are too small for the spread of these features. Use larger widths."
         )

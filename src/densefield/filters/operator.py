@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield import _core
-from densefield.errors import InputError, InputTypeError
+from densefield.errors import FeatureSpanError, InputError, InputTypeError
 from densefield.filters.lattice_design import MAX_DIMENSION
 
 A = TypeVar("A")  # numpy.ndarray or torch.Tensor
@@ -143,7 +143,7 @@ def check_finite(features: Array) -> None:
     finite = np.isfinite(features).all(axis=1)
     if not finite.all():
         point = int(np.argmin(finite))
-        raise InputError(
+        raise FeatureSpanError(
             f"features hold NaN or infinity at {int((~finite).sum())} of {len(features)} points, "
             f"first at point {point}: {features[point].tolist()}. Widths must be positive and images finite."
         )

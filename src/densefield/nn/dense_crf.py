@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from densefield.crf.kernels import Kernel
 from densefield.crf.model import CRF, PHOTO_KERNELS, checked_kernels
-from densefield.crf.options import CRFOptions, check_attribute, checked_options
+from densefield.crf.options import CRFOptions, check_attribute, check_normalizations, checked_options
 from densefield.crf.unary import warn_of_scores
 from densefield.diagnose.explain import explain_batch
 from densefield.diagnose.result import Finding
-from densefield.errors import InputError, InputTypeError
+from densefield.errors import FeatureSpanError, InputError, InputTypeError
 from densefield.filters.torch_modes import check_torch_mode
 from densefield.nn.backends import Backend, CheckedBatch, all_parts, infer_batch
 from densefield.nn.batch import KernelSpec, OpOptions
@@ -133,6 +133,7 @@ class DenseCRF(nn.Module):
                 "data_range is part of the parameters' units and cannot be changed: use "
                 "DenseCRF.from_numpy(crf.to_numpy().replace(data_range=…), num_classes)."
             )
+        check_normalizations(options.inference, ((name, spec.normalization) for name, spec in self._specs.items()))
         self._options = _with_gradients(options)
         names = tuple(name for name in self._dimensions if name != "position")
         self._settings = OpOptions(tuple(self._specs.values()), names, options)
@@ -294,7 +295,7 @@ class DenseCRF(nn.Module):
             batch = CheckedBatch(f.to(dtype), parts, present, spacing)
             try:
                 return infer_batch(batch, shapes, weights, self._settings, self._encoded, self.adjoint, self.backend)
-            except InputError as error:
+            except FeatureSpanError as error:
                 every = all_parts(batch, self.options) if "position" in self._dimensions else parts
                 names = {name: spec.parts for name, spec in self._specs.items()}
                 raise explained_failure(error, names, every, shapes) from None

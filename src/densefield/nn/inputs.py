@@ -10,7 +10,7 @@ from torch import Tensor
 
 from densefield import _core
 from densefield.crf.image_range import range_problem, warn_of_range
-from densefield.errors import InputError, InputTypeError
+from densefield.errors import FeatureSpanError, InputError, InputTypeError
 from densefield.filters.autograd import torch_threads
 from densefield.nn.kernel_parameters import KernelParameters
 from densefield.nn.shape_hints import pixels_hint, scores_hint
@@ -172,7 +172,7 @@ def _check_feature_names(needed: Iterable[str], features: Mapping[str, object]) 
 
 
 def explained_failure(
-    error: InputError,
+    error: FeatureSpanError,
     parts_of_kernels: Mapping[str, Sequence[str]],  # by the name of the kernel
     parts: Mapping[str, Tensor],  # (B, d, …) each, with positions
     shapes: Sequence[Tensor],  # per kernel (d,) or (d, d)

@@ -48,6 +48,25 @@ class CRFConfig(Section):
         return tuple(kernel_to_table(kernel, form) for kernel, form in zip(kernels, forms, strict=True))
 
     @model_validator(mode="after")
+    def _convergent_inference_is_possible(self) -> CRFConfig:
+        if self.inference != "convergent":
+            return self
+        for place, table in enumerate(self.kernels):
+            if table["normalization"] in ("after", "before"):
+                raise ValueError(
+                    f'inference is "convergent", which expects symmetric kernel matrices, but {KERNELS}.{place} has '
+                    f'normalization = "{table["normalization"]}": use "symmetric" or "none", or inference = "parallel"'
+                )
+        for name in parameter_names(self.kernels):
+            if name.endswith(".matrix") and not any(fnmatchcase(name, pattern) for pattern in self.freeze):
+                raise ValueError(
+                    f'inference is "convergent", which expects positive semi-definite weights, but {name} is learnt '
+                    'without such a bound: use compatibility = "per_label", a weight for each label, or add '
+                    f'"{name}" to crf.freeze, or use inference = "parallel"'
+                )
+        return self
+
+    @model_validator(mode="after")
     def _frozen_parameters_exist(self) -> CRFConfig:
         names = list(parameter_names(self.kernels))
         for pattern in self.freeze:
