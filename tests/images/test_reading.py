@@ -14,7 +14,7 @@ Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 from PIL import PngImagePlugin  # noqa: E402
 
 from densefield.errors import InputError  # noqa: E402
-from densefield.images.reading import IMAGE_SUFFIXES, read_image  # noqa: E402
+from densefield.images.reading import IMAGE_SUFFIXES, read_image, read_rgb  # noqa: E402
 
 ROWS, COLUMNS = 5, 7
 COLOURS = np.random.default_rng(33071).integers(0, 256, (ROWS, COLUMNS, 3)).astype(np.uint8)
@@ -63,16 +63,37 @@ def test_sixteen_bits_are_scaled_to_255_and_keep_their_fractions(tmp_path, suffi
     assert image == pytest.approx(np.array([[0, 1 / 257, 1, 255]]), rel=1e-6)  # float32
 
 
-def test_sixteen_bits_per_colour_are_read(tmp_path):
-    """Pillow cannot write such a file, so it is assembled here."""
+def test_a_small_part_of_sixteen_bits_becomes_0_to_255_with_a_warning(tmp_path):
+    deep = np.arange(1000, 2000, dtype=np.uint16).reshape(20, 50)
+    Image.fromarray(deep).save(tmp_path / "a.png")
+    with pytest.warns(UserWarning, match="less than a quarter"):
+        image = read_image(tmp_path / "a.png")
+    low, high = np.percentile(deep, (0.5, 99.5))
+    assert image == pytest.approx(np.clip((deep - low) / (high - low), 0, 1) * 255, abs=1e-4)
+    # Those of datasets have one scale.
+    assert np.array_equal(read_rgb(tmp_path / "a.png")[..., 0], np.rint(deep / 257).astype(np.uint8))
+
+
+def test_dark_pictures_with_sixteen_bits_per_colour_are_a_warning(tmp_path):
+    write_deep_colours(tmp_path / "a.png", COLOURS.astype(int) * 16)
+    with pytest.warns(UserWarning, match=r"a.png has 16 bits for each colour, of which the upper 8 are read"):
+        read_image(tmp_path / "a.png")
+
+
+def write_deep_colours(path, values):
+    """A PNG with 16 bits for each colour, which Pillow cannot write."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
-    rows = b"".join(b"\0" + (row.astype(">u2") * 257).tobytes() for row in COLOURS)
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
     header = struct.pack(">IIBBBBB", COLUMNS, ROWS, 16, 2, 0, 0, 0)
     content = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
-    (tmp_path / "a.png").write_bytes(content)
+    path.write_bytes(content)
+
+
+def test_sixteen_bits_per_colour_are_read(tmp_path):
+    write_deep_colours(tmp_path / "a.png", COLOURS.astype(int) * 257)
     assert np.array_equal(read_image(tmp_path / "a.png"), COLOURS)
 
 

@@ -276,15 +276,32 @@ def test_high_label_numbers_need_no_memory_for_unused_ones(tmp_path):
     assert "labels range from 0 to 40001, expected 0 to 299" in failure
 
 
-@pytest.mark.parametrize("brightest", [1, 255])
-def test_images_are_read_as_0_to_255_without_a_warning_about_their_range(tmp_path, brightest):
-    """Warnings are errors in tests: a float image with values up to 1 would raise."""
+def test_images_of_16_bits_are_read_as_0_to_255_without_a_warning_about_their_range(tmp_path):
     photo, mask = scene(6329)
-    deep = (photo[..., 0].astype(np.uint16) // 255 + 1) * 257 * brightest // 2
+    deep = (photo[..., 0].astype(np.uint16) // 255 + 1) * 257 * 255 // 2
     Image.fromarray(deep.astype(np.uint16)).save(tmp_path / "photo.tif")
     Image.fromarray(mask).save(tmp_path / "mask.png")
     settings = RefineSettings(CRF(KERNELS), explain=True)
     assert refine_files(tmp_path / "photo.tif", tmp_path / "mask.png", tmp_path / "out.png", settings).failures == []
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+def test_a_picture_of_12_bits_in_16_is_refined_as_one_of_8_bits(tmp_path, suffix):
+    rows, columns = np.indices((120, 140))
+    truth = np.hypot(rows - 60, columns - 70) < 35
+    rough = np.hypot(rows - 57, columns - 65) < 33
+    noise = np.random.default_rng(6330).standard_normal(truth.shape)
+    Image.fromarray(rough.astype(np.uint8)).save(tmp_path / "mask.png")
+
+    def wrong(values: np.ndarray, name: str) -> int:
+        Image.fromarray(values).save(tmp_path / name)
+        assert refine_files(tmp_path / name, tmp_path / "mask.png", tmp_path / "out.png").failures == []
+        return int((labels_in(tmp_path / "out.png") != truth).sum())
+
+    whole = wrong(np.clip(60 + 120 * truth + 5 * noise, 0, 255).astype(np.uint8), "photo8.png")
+    with pytest.warns(UserWarning, match=r"less than a quarter of 0…65535: the percentiles 0.5 and 99.5 of each"):
+        deep = wrong(np.clip(900 + 1900 * truth + 80 * noise, 0, 4095).astype(np.uint16), f"photo12.{suffix}")
+    assert int((rough != truth).sum()) > 500 and deep <= whole + 10 < 60
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, IndexError, TypeError, MemoryError, ZeroDivisionError, OSError])

@@ -67,6 +67,20 @@ def test_the_command_does_what_refine_clip_does(here):
     assert np.array_equal(results(here / "out"), np.array(expected) * 255)  # binary as the masks
 
 
+def test_frames_of_12_bits_in_16_have_one_scale(here):
+    grey = [frame[..., 0].astype(np.uint16) * 16 for frame in CLIP.frames]
+    grey[3] //= 2  # a darker frame stays darker
+    for t, frame in enumerate(grey):
+        Image.fromarray(frame).save(here / "frames" / f"f{t}.png")
+    with pytest.warns(UserWarning, match="the percentiles 0.5 and 99.5 of all frames become 0 and 255"):
+        refine_folder("frames", "masks", "out", threads=1)
+    ends = [np.percentile(frame, (0.5, 99.5)) for frame in grey]
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    levels = [np.clip((frame - low) / (high - low), 0, 1) * 255 for frame in grey]
+    expected = [q.argmax(0) for q in refine_clip(levels, labels=CLIP.rough, data_range=255)]
+    assert np.mean(results(here / "out") != np.array(expected) * 255) < 1e-3  # levels are rounded to float32
+
+
 def test_causal_does_what_refine_stream_does(here):
     assert command("--causal", "--format", "npy").exit_code == 0
     expected = refine_stream(zip(CLIP.frames, CLIP.rough, strict=True), data_range=255)

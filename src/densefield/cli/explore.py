@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from densefield.cli.messages import ending_on_errors, print_message, print_result
+from densefield.cli.messages import ending_on_errors, print_message, print_result, printing_warnings
 from densefield.cli.options import Threads
 from densefield.cli.refine_messages import FLAGS
 
@@ -62,6 +62,7 @@ def explore_verb(
         raise typer.Exit(2)
 
     from densefield.crf.model import CRF
+    from densefield.errors import InputError
     from densefield.explorer.app import Explorer
     from densefield.explorer.gallery import Reading, open_gallery
     from densefield.explorer.server import serve
@@ -69,9 +70,11 @@ def explore_verb(
     def ready(address: str) -> None:
         print_result(f"Explorer: {address}\nStop with Ctrl-C.")
 
-    with ending_on_errors(FLAGS):
+    with ending_on_errors(FLAGS), printing_warnings(FLAGS):
         reading = Reading(logits=logits, soft=soft, num_classes=num_classes, void="auto" if void is None else void)
         gallery = open_gallery(image, mask, truth, reading, mask_suffix)
+        if out.exists() and not out.is_dir():
+            raise InputError(f"{out} is a file, expected a folder for results: pass another --out.")
         for folder in (image, mask, truth):
             check_apart(out, folder)
         for line in gallery.skipped:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -37,12 +39,16 @@ IMAGE_SUFFIXES = {
     *(".ppm", ".pgm", ".pbm", ".pnm"),
 }
 SIXTEEN_BITS = ("I", "I;16", "I;16L", "I;16B", "I;16N")  # Pillow's modes
+FULL = 65535.0
+PERCENTILES = (0.5, 99.5)  # as in volumes and rasters
+SMALL = 1 / 4  # of the 16 bits: if most pixels lie in a smaller part, that part becomes 0…255
 
 
 def read_image(path: Path, size: tuple[int, int] | None = None) -> Pixels:
     """Read the colours 0…255 of an image, (H, W, 3), or (H, W) if it is grey.
 
-    16 bits are scaled to 0…255 and keep their fractions; alpha is dropped.
+    16 bits are scaled to 0…255 and keep their fractions; alpha is dropped. If most pixels use a small part of the 16
+    bits, such as the data of a camera with 12 bits, percentiles become 0 and 255, with a warning.
 
     Parameters
     ----------
@@ -58,16 +64,33 @@ def read_image(path: Path, size: tuple[int, int] | None = None) -> Pixels:
     ...     read_image(Path(folder, "a.png")).shape
     (4, 6, 3)
     """
+    pixels = stored_pixels(path, size)
+    if pixels.dtype != np.uint16:
+        _warn_of_lost_bits(path, pixels)
+        return pixels.astype(np.uint8, copy=False)
+    low, high = used_range([pixels])
+    if (low, high) != (0.0, FULL):
+        warn_of_small_range("of each such picture")
+    return levels(pixels, low, high)
+
+
+def stored_pixels(path: Path, size: tuple[int, int] | None = None) -> npt.NDArray[Any]:
+    """The pixels of an image as `read_image` describes, but 16 bits of grey as they are stored.
+
+    Parameters
+    ----------
+    path, size
+        Those of `read_image`.
+    """
     image = open_image(path)
     rotated = (image.width, image.height) == size  # size is (rows, columns): equal if the sides are swapped
     if rotated and (image.height, image.width) != size and _orientation(image) >= 5:
         image = ImageOps.exif_transpose(image)
     if image.mode in SIXTEEN_BITS:
         values = np.asarray(image)
-        if values.min() < 0 or values.max() > 65535:
+        if values.min() < 0 or values.max() > FULL:
             raise InputError(f"{path} has values from {values.min()} to {values.max()}, expected 8 or 16 bits.")
-        scaled: Pixels = (values / 257).astype(np.float32)  # 65535 becomes 255
-        return scaled
+        return values.astype(np.uint16)
     if image.mode == "F":
         raise InputError(f"{path} has floating point pixels, expected 8 or 16 bits per channel: convert it.")
     if image.mode in ("1", "L", "LA"):
@@ -77,8 +100,82 @@ def read_image(path: Path, size: tuple[int, int] | None = None) -> Pixels:
     return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
 
 
+def used_range(pictures: Iterable[npt.NDArray[Any]]) -> tuple[float, float]:
+    """The values of 16 bits that become 0 and 255: 0 and 65535, or percentiles if most pixels are in a small part.
+
+    Parameters
+    ----------
+    pictures
+        The values of each picture that has the same scale.
+
+    >>> used_range([np.arange(4096, dtype=np.uint16)]), used_range([np.arange(65536).astype(np.uint16)])
+    ((20.475, 4074.525), (0.0, 65535.0))
+    """
+    low, high = FULL, 0.0
+    for pixels in pictures:
+        least, most = (float(each) for each in np.percentile(pixels, PERCENTILES))
+        if least == most:  # such as a few objects in a large picture
+            least, most = float(pixels.min()), float(pixels.max())
+        low, high = min(low, least), max(high, most)
+    return (low, high) if 0 < high - low < SMALL * FULL else (0.0, FULL)
+
+
+def levels(pixels: npt.NDArray[Any], low: float, high: float) -> npt.NDArray[np.float32]:
+    """Values of 16 bits as levels 0…255; those beyond `low` and `high` are clipped.
+
+    Parameters
+    ----------
+    pixels
+        The values.
+    low, high
+        The values that become 0 and 255.
+    """
+    if (low, high) == (0.0, FULL):
+        return (pixels / 257).astype(np.float32)  # 65535 becomes 255
+    scaled: npt.NDArray[np.float32] = np.clip((pixels - low) * (255 / (high - low)), 0, 255).astype(np.float32)
+    return scaled
+
+
+def warn_of_small_range(whose: str) -> None:
+    """Warns that percentiles became 0 and 255. The message names no file, so that Python shows it once.
+
+    Parameters
+    ----------
+    whose
+        What the percentiles are those of.
+    """
+    warnings.warn(
+        "most pixels of a picture with 16 bits use less than a quarter of 0…65535: the percentiles 0.5 and 99.5 "
+        f"{whose} become 0 and 255.",
+        stacklevel=3,
+    )
+
+
+def _warn_of_lost_bits(path: Path, colours: npt.NDArray[Any]) -> None:
+    """Warns of a dark picture with 16 bits for each colour, of which Pillow reads the upper 8."""
+    if colours.ndim == 3 and colours.max(initial=0) < SMALL * 255 and _has_deep_colours(path):
+        warnings.warn(
+            f"{path} has 16 bits for each colour, of which the upper 8 are read, and these only reach "
+            f"{colours.max(initial=0)} of 255: scale its values to 0…65535, or save it with 8 bits.",
+            stacklevel=3,
+        )
+
+
+def _has_deep_colours(path: Path) -> bool:
+    """Whether a PNG or TIFF file has 16 bits for each of several colours."""
+    with path.open("rb") as file:
+        image = _identify(path, file)
+        if image.format == "PNG":
+            file.seek(0)
+            return bool(file.read(25)[24] == 16)
+        bits = getattr(image, "tag_v2", {}).get(258, (8,))
+        return bool(max(bits) == 16)
+
+
 def read_rgb(path: Path, size: tuple[int, ...] | None = None) -> npt.NDArray[np.uint8]:
     """Read an image as uint8 (H, W, 3), with three equal channels if it is grey; JPEG by the fastest decoder installed.
+
+    16 bits are divided by 257, whatever part of them is used, so that all images of a dataset have one scale.
 
     Parameters
     ----------
@@ -94,8 +191,8 @@ def read_rgb(path: Path, size: tuple[int, ...] | None = None) -> npt.NDArray[np.
     fast = fast_jpeg(path) if path.suffix.lower() in (".jpg", ".jpeg") else None
     if fast is not None and (size is None or fast.shape[:2] == size):
         return fast
-    pixels = read_image(path, None if size is None else (size[0], size[1]))
-    rounded = pixels if pixels.dtype == np.uint8 else np.rint(pixels)
+    pixels = stored_pixels(path, None if size is None else (size[0], size[1]))
+    rounded = np.rint(levels(pixels, 0.0, FULL)) if pixels.dtype == np.uint16 else pixels
     colours = rounded.astype(np.uint8)  # a copy, since Pillow's array is read-only
     return colours if colours.ndim == 3 else np.repeat(colours[..., None], 3, axis=2)
 

@@ -13,7 +13,15 @@ import numpy.typing as npt
 from densefield.errors import InputError
 from densefield.images.masks import ARRAYS, MAX_COLOURS, Mask, not_labels, read_mask
 from densefield.images.palette import voc_palette
-from densefield.images.reading import open_image, read_image
+from densefield.images.reading import (
+    FULL,
+    levels,
+    open_image,
+    read_image,
+    stored_pixels,
+    used_range,
+    warn_of_small_range,
+)
 from densefield.images.refining import RefineSettings
 from densefield.labels import binary_foreground
 from densefield.video.options import Kind
@@ -24,16 +32,29 @@ WEIGHTS = np.array([1 << 16, 1 << 8, 1])  # of r, g and b in one number
 
 
 class FrameFiles:
-    """The frames in files; `size` is the rows and columns of their masks."""
+    """The frames in files; `size` is the rows and columns of their masks. Frames of 16 bits have one scale."""
 
     def __init__(self, paths: Sequence[Path], size: tuple[int, int]) -> None:
         self._paths, self._size = paths, size
+        self._range: tuple[float, float] | None = None  # of frames with 16 bits
+        if stored_pixels(paths[0], size).dtype == np.uint16:
+            self._range = used_range(self._deep(path) for path in paths)
+            if self._range != (0.0, FULL):
+                warn_of_small_range("of all frames")
 
     def __len__(self) -> int:
         return len(self._paths)
 
     def __getitem__(self, index: int) -> npt.NDArray[Any]:
-        return read_image(self._paths[index], self._size)
+        if self._range is None:
+            return read_image(self._paths[index], self._size)
+        return levels(self._deep(self._paths[index]), *self._range)
+
+    def _deep(self, path: Path) -> npt.NDArray[Any]:
+        pixels = stored_pixels(path, self._size)
+        if pixels.dtype != np.uint16:
+            raise InputError(f"{path} has 8 bits, but {self._paths[0]} has 16: expected one kind of frames.")
+        return pixels
 
 
 class MaskFiles:
