@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import asdict
 
 import pytest
 
@@ -12,7 +13,7 @@ pytest.importorskip("torch", reason="tuning needs torch")
 from densefield.errors import InputError
 from densefield.evaluation.evaluation import evaluate_images
 from densefield.nn.dense_crf import DenseCRF
-from densefield.tuning.search import FAINT, Setting, Space, Trial, best, search
+from densefield.tuning.search import FAINT, Setting, Space, Trial, TuningOptions, best, search
 from tests.support.scored_scenes import ScoredScenes
 
 SMALL = Space((1.0, 2.0), (0.5,), (10.0,), (5.0, 20.0), (1.0,))
@@ -45,6 +46,28 @@ def test_random_settings_are_log_uniform_within_their_bounds():
 def test_random_settings_depend_only_on_the_seed():
     first, second, other = (list(itertools.islice(Space().random(seed), 5)) for seed in (8, 8, 9))
     assert first == second and first[:2] == other[:2] == [Setting(), FAINT] and first[2:] != other[2:]
+
+
+@pytest.mark.parametrize(
+    ("space", "first"),
+    [
+        (Space(spatial_weight=(3.0,), bilateral_weight=(5.0, 10.0)), [Setting()]),
+        (Space(spatial_weight=(0.001, 1.0), bilateral_weight=(0.01, 1.0)), [FAINT]),
+        (Space(bilateral_sigma_xy=(80.0, 160.0)), []),
+        (Space(bilateral_sigma_xy=(50.0, 70.0)), [Setting(), FAINT]),
+    ],
+)
+def test_random_settings_lie_in_the_ranges_that_are_given(space, first):
+    settings = list(itertools.islice(space.random(seed=5), 30))
+    assert settings[: len(first)] == first
+    for setting in settings[len(first) :]:
+        for name, values in asdict(space).items():
+            assert min(values) <= getattr(setting, name) <= max(values)
+
+
+def test_ranges_without_a_search_are_refused():
+    with pytest.raises(InputError, match=r"search is 'none', .* ranges are given too"):
+        TuningOptions(search="none", space=SMALL)
 
 
 def test_kernels_for_smaller_images_have_smaller_widths_in_pixels_but_not_in_colours():

@@ -78,20 +78,30 @@ class Space:
         return (Setting(*values) for values in itertools.product(*astuple(self)))
 
     def random(self, seed: int) -> Iterator[Setting]:
-        """An endless stream of settings, log-uniform; the first two are the default and FAINT.
+        """An endless stream of settings, log-uniform; the default and FAINT first, if the given ranges hold them.
 
-        Setting number n depends on the `seed` and n only.
+        Random setting number n depends on the `seed` and n only.
 
         >>> settings = list(itertools.islice(Space().random(seed=31), 3))
         >>> settings[0] == Setting(), 1 <= settings[2].spatial_sigma <= 9
         (True, True)
         """
-        yield Setting()
-        yield FAINT
+        yield from (setting for setting in (Setting(), FAINT) if self._holds(setting))
         ends = np.log([(min(values), max(values)) for values in astuple(self)])
         for number in itertools.count(2):
             values = np.exp(np.random.default_rng([seed, number]).uniform(ends[:, 0], ends[:, 1]))
             yield Setting(*(float(f"{value:.4g}") for value in values))
+
+    def _holds(self, setting: Setting) -> bool:
+        """Whether a setting lies within all ranges that are not the default ones."""
+        return all(
+            min(values) <= value <= max(values)
+            for values, value, default in zip(astuple(self), astuple(setting), astuple(_DEFAULT_SPACE), strict=True)
+            if values != default
+        )
+
+
+_DEFAULT_SPACE = Space()
 
 
 @dataclass(frozen=True)
@@ -143,6 +153,11 @@ class TuningOptions:
         for name, lowest in least.items():
             if getattr(self, name) < lowest:
                 raise InputError(f"{name} is {getattr(self, name)}, expected {lowest} or more.")
+        if self.search == "none" and self.space != _DEFAULT_SPACE:
+            raise InputError(
+                "search is 'none', which tries the default setting alone, but ranges are given too: leave one of them "
+                "out."
+            )
 
     def settings(self) -> list[Setting]:
         """The settings to try."""
