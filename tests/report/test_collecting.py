@@ -125,4 +125,4 @@ def test_an_evaluation_in_the_run_folder_has_the_name_of_the_run(judged, tmp_pat
 def test_a_run_that_is_named_after_its_method_has_a_short_title(judged):
     found = collect([f"Network={judged / 'a'}", f"networks={judged / 'b'}"])
     assert [method.title for method in found.methods] == ["Network", "networks, network"]
-    assert [method.phrase for method in found.methods] == ["Network alone", "networks alone"]
+    assert [method.phrase for method in found.methods] == ["the network alone", "the network alone (networks)"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ pytest.importorskip("torch", reason="what it says is computed with torch")
 from densefield.crf.crf_file import crf_to_toml
 from densefield.crf.kernels import Spatial
 from densefield.evaluation.evaluation import evaluate
+from densefield.labels import VOID
 from densefield.metrics.bootstrap import Comparison
 from densefield.nn.dense_crf import DenseCRF
 from densefield.report.collecting import Training, collect
@@ -19,6 +21,14 @@ from densefield.report.training_steps import steps_of
 from tests.support.scored_scenes import ScoredScenes
 
 UNCLEAR = "No clear change in mean IoU:"
+
+
+class Unlabelled(ScoredScenes):
+    """Images of which no pixel has a true label."""
+
+    def __getitem__(self, index):
+        scored = super().__getitem__(index)
+        return replace(scored, labels=scored.labels.new_full(scored.labels.shape, VOID))
 
 
 def text_of(told) -> str:
@@ -36,7 +46,7 @@ def text_of(told) -> str:
         ),
         (
             (-0.012, -0.02, -0.004),
-            "A lowers mean IoU by 1.2 points (0.4 … 2.0) over B.",
+            "A lowers mean IoU by 1.2 points (0.4 … 2.0) compared with B.",
             "Mean IoU is 1.2 points lower (0.4 … 2.0) for A than for B.",
             "worse",
         ),
@@ -47,15 +57,27 @@ def text_of(told) -> str:
             "",
         ),
         (
-            (0.0004, 0.0001, 0.0006),
-            f"{UNCLEAR} 0.0 points (0.0 … 0.1), a against B.",
-            f"{UNCLEAR} 0.0 points (0.0 … 0.1), A against B.",
+            (-0.0005, -0.0009, -0.0002),
+            "A lowers mean IoU by 0.05 points (0.02 … 0.09) compared with B.",
+            "Mean IoU is 0.05 points lower (0.02 … 0.09) for A than for B.",
+            "worse",
+        ),
+        (
+            (0.003, 0.0004, 0.006),
+            "A raises mean IoU by 0.30 points (0.04 … 0.60) over B.",
+            "Mean IoU is 0.30 points higher (0.04 … 0.60) for A than for B.",
+            "better",
+        ),
+        (
+            (0.0004, 0.00001, 0.0006),  # clear only in digits that are not shown
+            f"{UNCLEAR} +0.04 points (0.00 … 0.06), a against B.",
+            f"{UNCLEAR} +0.04 points (0.00 … 0.06), A against B.",
             "",
         ),
         (
-            (-0.0003, -0.0004, 0.004),
-            f"{UNCLEAR} 0.0 points (0.0 … 0.4), a against B.",
-            f"{UNCLEAR} 0.0 points (0.0 … 0.4), A against B.",
+            (-0.00001, -0.0004, 0.004),
+            f"{UNCLEAR} 0.00 points (−0.04 … 0.40), a against B.",
+            f"{UNCLEAR} 0.00 points (−0.04 … 0.40), A against B.",
             "",
         ),
     ],
@@ -73,7 +95,7 @@ def test_the_last_crf_is_compared_with_the_first_method(tmp_path):
     told = headline(found)
     gain = 100 * (found.methods[2].result.mean_iou - found.methods[0].result.mean_iou)
     assert text_of(told).startswith(f"Mean IoU is {gain:.1f} points higher (")
-    assert text_of(told).endswith(") for joint with its CRF than for first alone.")
+    assert text_of(told).endswith(") for the CRF of joint than for the network alone (first).")
     alone = text_of(headline(collect([str(tmp_path / "joint")])))
     assert alone.startswith("The CRF raises mean IoU by ") and alone.endswith(" over its network alone.")
 
@@ -112,8 +134,8 @@ def test_training_together_is_credited_with_a_gain_after_the_same_steps(tmp_path
     runs = [str(tmp_path / name) for name in ("separate", "joint", "start")]
     told = headline(collect(runs))
     assert text_of(told).startswith("Training network and CRF together raises mean IoU by ")
-    assert text_of(told).endswith(" over separate alone.") and "Steps" not in told.note
-    assert told.note.startswith("Against separate with its CRF: +")
+    assert text_of(told).endswith(" over the network alone (separate).") and "Steps" not in told.note
+    assert told.note.startswith("Against the CRF of separate: +")
     found = collect(runs[:2])
     assert [steps_of(each, found.trainings) for each in found.trainings] == ["20 in stage 2"] * 2
 
@@ -123,7 +145,7 @@ def test_the_note_does_not_repeat_the_sentence(tmp_path):
     evaluate(ScoredScenes(6), DenseCRF(2, [Spatial(2, weight=1)]), tmp_path / "b")
     told = headline(collect([str(tmp_path / "a"), str(tmp_path / "b")]))  # two CRFs for one network
     assert told.amount.split()[0] not in told.note and "own network" not in told.note
-    assert told.note.startswith("Against a with its CRF: +")
+    assert told.note.startswith("Against the CRF of a: +")
 
 
 def test_a_crf_without_a_clear_gain_is_not_credited(tmp_path):
@@ -132,7 +154,7 @@ def test_a_crf_without_a_clear_gain_is_not_credited(tmp_path):
     trained(tmp_path / "joint", 2, 20, crf="1,1,1e-6")
     told = headline(collect([str(tmp_path / "network"), str(tmp_path / "joint")]))
     assert text_of(told).startswith("Mean IoU is ") and told.effect == "better"
-    assert "changes mean IoU by +0.0 points (0.0 … 0.0)." in told.note
+    assert "changes mean IoU by 0.00 points (0.00 … 0.00)." in told.note
 
 
 def test_a_crf_that_was_trained_with_its_network_goes_before_later_ones(tmp_path):
@@ -149,8 +171,13 @@ def test_methods_on_other_images_are_not_compared(tmp_path):
     evaluate(ScoredScenes(6), None, tmp_path / "a", ["network"])
     evaluate(ScoredScenes(4), None, tmp_path / "b", ["network"])
     told = headline(collect([str(tmp_path / "a"), str(tmp_path / "b")]))
-    assert text_of(told).startswith("Mean IoU is ") and text_of(told).endswith(" on 4 images, b alone.")
+    assert text_of(told).startswith("Mean IoU is ") and text_of(told).endswith(" on 4 images, the network alone (b).")
     assert told.note == "Nothing else was evaluated on the same images."
+
+
+def test_images_without_true_labels_have_no_gain(tmp_path):
+    evaluate(Unlabelled(2), DenseCRF(2, [Spatial(2, weight=1)]), tmp_path / "a")
+    assert text_of(headline(collect([str(tmp_path / "a")]))) == "Mean IoU is – on 2 images, the CRF of a."
 
 
 def test_network_and_crf_are_together_if_the_log_shows_it(tmp_path):

@@ -109,7 +109,7 @@ def page(runs, tmp_path_factory):
 def test_every_part_is_on_the_page(page):
     out, _ = page
     title, *headings = Page(out.read_text(encoding="utf-8")).headings
-    methods = "for joint <b> with its CRF than for separate alone"
+    methods = r"for the CRF of joint <b> than for the network alone \(separate\)"
     assert re.fullmatch(rf"Mean IoU is \d+\.\d points higher \(\d+\.\d\s…\s\d+\.\d\) {methods}\.", title)
     assert headings == [
         "Results",
@@ -170,11 +170,21 @@ def test_the_table_of_results_has_gains_over_the_first_row(runs):
     titles = [title for title, _ in table.rows]
     assert titles == ["separate, network", "separate, CRF", "joint <b>, network", "joint <b>, CRF"]
     first, _, same, joint = (cells for _, cells in table.rows)
-    assert first[0].gain == "" and same[0].gain == "+0.0" and same[0].clear == ""
+    assert first[0].gain == "" and same[0].gain == "0.00" and same[0].clear == ""
     assert joint[0].clear == "better" and joint[0].best and joint[0].gain.startswith("+")
     digits = [[len(text.split(".")[1]) for text in (cell.text, cell.gain)] for cell in joint]
-    assert digits == [[1, 1], [1, 1], [1, 1], [3, 3], [3, 3]]
-    assert not first[0].best and "–" in first[0].interval
+    assert digits == [[1, 2], [1, 2], [1, 2], [3, 4], [3, 4]]
+    assert not first[0].best and " … " in first[0].interval
+
+
+def test_gains_of_all_tables_have_the_same_sign_and_mark(runs, tmp_path):
+    evaluate(ScoredScenes(6), DenseCRF(2, [Spatial(1, weight=0.02)]), tmp_path / "weak")
+    evaluate(ScoredScenes(6), DenseCRF(2, [Spatial(1, weight=1e-7)]), tmp_path / "nothing")
+    for run in ("weak", "nothing"):
+        methods = collect([str(tmp_path / run)]).methods
+        (_, (_, cells)), ((_, effects),) = headline_table(methods).rows, effect_table(methods).rows
+        assert [(cell.gain, cell.clear) for cell in cells] == [(cell.text, cell.clear) for cell in effects]
+        assert all(not cell.clear and cell.gain[0] == "0" for cell in cells) == (run == "nothing")
 
 
 def test_every_method_is_compared_with_those_before_it_on_the_same_images(runs, tmp_path):
@@ -216,7 +226,7 @@ def test_methods_are_paired_by_image_names_in_any_order(runs, tmp_path):
     result = json.loads(path.read_text())
     path.write_text(json.dumps({**result, "images": result["images"][::-1]}))
     cells = headline_table(collect([str(runs[0]), str(tmp_path)]).methods).rows[-1][1]
-    assert cells[0].gain == "+0.0"
+    assert cells[0].gain == "0.00"
 
 
 @pytest.mark.parametrize("counts, lead", [([2, 2], "2 images, "), ([4, 1], "1 to 4 images, "), ([1], "1 image, ")])
@@ -233,7 +243,7 @@ def test_a_network_of_stage_1_is_listed_first_and_the_baseline_stays_the_first_r
     (tmp_path / "network" / "log.csv").write_text("step,stage,loss,iou\n1,1,0.9,0.5\n")
     methods = collect([str(runs[1]), f"stage 1={tmp_path / 'network'}"]).methods
     first, second, _ = headline_table(methods).rows
-    assert first[0] == "stage 1, network" and first[1][0].gain == "+0.0"
+    assert first[0] == "stage 1, network" and first[1][0].gain == "0.00"
     assert second[0] == "joint <b>, network" and second[1][0].gain == ""
     assert iou_table(methods, ("ground", "disc")).columns[0] == difference_table(methods).columns[0] == first[0]
 

@@ -28,6 +28,15 @@ Runs = Sequence[Folder] | Mapping[str, Folder | EvaluationResult]
 T = TypeVar("T")
 
 
+def titled(name: str, part: str) -> str:
+    """A run and a part of it, such as one of its methods; a run that is named after the part is not "network, network".
+
+    >>> titled("joint", "CRF"), titled("Network", "network"), titled("joint", "")
+    ('joint, CRF', 'Network', 'joint')
+    """
+    return name if name.lower() == part.lower() or not part else f"{name}, {part}"
+
+
 @dataclass(frozen=True)
 class Training:
     """The log of a run, each column a list with None for blank cells."""
@@ -61,14 +70,16 @@ class Evaluated:
 
     @property
     def title(self) -> str:
-        """The title in tables and legends; a run that is named after its method is not "network, network"."""
-        method = METHODS[self.method]
-        return self.name if self.name.lower() == method.lower() else f"{self.name}, {method}"
+        """The title in tables and legends."""
+        return titled(self.name, METHODS[self.method])
 
     @property
     def phrase(self) -> str:
         """The method in a sentence."""
-        return f"{self.name} alone" if self.method == "network" else f"{self.name} with its CRF"
+        named = titled(self.name, METHODS[self.method]) != self.name
+        if self.method == "network":
+            return f"the network alone ({self.name})" if named else "the network alone"
+        return f"the CRF of {self.name}" if named else "the CRF"
 
 
 @dataclass(frozen=True)

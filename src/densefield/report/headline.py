@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from densefield.crf.crf_file import read_toml
@@ -16,7 +17,7 @@ from densefield.report.tables import same_images
 from densefield.report.training_steps import steps_of
 from densefield.runs.run_folder import SETTINGS
 
-_EVEN = 0.05  # points: smaller gains are shown as 0.0
+_FINE = 0.1  # points: smaller numbers are shown with two digits
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,11 @@ def headline(found: Findings) -> Headline:
     last_first = [each for each in reversed(found.methods) if each.method == "crf"]
     joint = (each for each in last_first if learnt_together(each.training, crfs.get(each.name)))
     method = next(joint, last_first[0] if last_first else found.methods[-1])
-    for other in (first, _of_run(found, method.name, "network")):
+    value = method.summary["mean_iou"]
+    others = () if value["value"] is None else (first, _of_run(found, method.name, "network"))
+    for other in others:
         if other is not None and other is not method and same_images(method, other):
             return _compared(found, method, other, learnt_together(method.training, crfs.get(method.name)))
-    value = method.summary["mean_iou"]
     interval = _interval(value["low"], value["high"])
     number = "–" if value["value"] is None else f"{100 * value['value']:.1f}%"
     images = method.summary["images"]
@@ -86,35 +88,32 @@ INTERVALS = "Intervals are those of 95% of 1000 bootstrap resamples of the image
 
 
 def sentence(compared: Comparison, subject: str, over: str, note: str = "", *, causes: bool) -> Headline:
-    """The gain in words; a change whose interval contains 0 is not called a gain.
+    """The gain in words; a change whose interval contains 0, as it is shown, is not called a gain.
 
     >>> told = sentence(Comparison(0.538, 0.5, 0.038, 0.031, 0.045, 1.0), "The CRF", "its network alone", causes=True)
     >>> told.start + told.amount + told.end
     'The CRF raises mean IoU by 3.8 points (3.1 … 4.5) over its network alone.'
-    >>> told = sentence(Comparison(0.538, 0.5, 0.038, 0.031, 0.045, 1.0), "b with its CRF", "a alone", causes=False)
+    >>> told = sentence(Comparison(0.538, 0.5, 0.038, 0.031, 0.045, 1.0), "the CRF of b", "that of a", causes=False)
     >>> told.start + told.amount + told.end
-    'Mean IoU is 3.8 points higher (3.1 … 4.5) for b with its CRF than for a alone.'
-    >>> told = sentence(Comparison(0.503, 0.5, 0.003, -0.002, 0.008, 0.8), "b with its CRF", "a alone", causes=False)
+    'Mean IoU is 3.8 points higher (3.1 … 4.5) for the CRF of b than for that of a.'
+    >>> told = sentence(Comparison(0.503, 0.5, 0.003, -0.002, 0.008, 0.8), "the CRF of b", "that of a", causes=False)
     >>> told.start + told.amount + told.end
-    'No clear change in mean IoU: +0.3 points (−0.2 … 0.8), b with its CRF against a alone.'
+    'No clear change in mean IoU: +0.3 points (−0.2 … 0.8), the CRF of b against that of a.'
     """
-    gain, low, high = (100 * float(getattr(compared, part)) for part in ("difference", "low", "high"))
-    raises, lowers = low > 0 and gain >= _EVEN, high < 0 and gain <= -_EVEN
+    gain, low, high = _in_points(compared)
+    raises, lowers = low > 0 and gain > 0, high < 0 and gain < 0
     if not (raises or lowers):
-        amount = "0.0 points" if abs(gain) < _EVEN else f"{_number(gain, '+')} points"
         against = f"{subject[0].lower()}{subject[1:]}" if causes else subject
-        return Headline(
-            "No clear change in mean IoU: ", amount, f"{_ends(low, high)}, {against} against {over}.", note=note
-        )
+        end = f"{_ends(low, high)}, {against} against {over}."
+        return Headline("No clear change in mean IoU: ", f"{_number(gain, '+')} points", end, note=note)
     if lowers:
         gain, low, high = -gain, -high, -low
-    effect, amount, ends = "better" if raises else "worse", f"{gain:.1f} points", _ends(low, high)
+    changed, amount, ends = "better" if raises else "worse", f"{_number(gain)} points", _ends(low, high)
     if causes:
-        return Headline(
-            f"{subject} {'raises' if raises else 'lowers'} mean IoU by ", amount, f"{ends} over {over}.", effect, note
-        )
+        verb, than = ("raises", "over") if raises else ("lowers", "compared with")
+        return Headline(f"{subject} {verb} mean IoU by ", amount, f"{ends} {than} {over}.", changed, note)
     direction = "higher" if raises else "lower"
-    return Headline("Mean IoU is ", f"{amount} {direction}", f"{ends} for {subject} than for {over}.", effect, note)
+    return Headline("Mean IoU is ", f"{amount} {direction}", f"{ends} for {subject} than for {over}.", changed, note)
 
 
 def learnt_together(training: Training | None, crf: object) -> bool:
@@ -156,21 +155,29 @@ def _of_training(trainings: Sequence[Training]) -> Headline:
 
 
 def _points(compared: Comparison) -> str:
-    gain, low, high = (100 * float(getattr(compared, part)) for part in ("difference", "low", "high"))
+    gain, low, high = _in_points(compared)
     return f"{_number(gain, '+')} points{_ends(low, high)}"
 
 
-def _ends(low: float, high: float) -> str:
+def _in_points(compared: Comparison) -> tuple[Decimal, Decimal, Decimal]:
+    """The difference and its interval in points, rounded as they are shown: all to two digits if one needs them."""
+    points = [100 * float(getattr(compared, part)) for part in ("difference", "low", "high")]
+    digits = 2 if min(map(abs, points)) < _FINE else 1
+    gain, low, high = (Decimal(f"{each:.{digits}f}") for each in points)
+    return gain, low, high
+
+
+def _ends(low: Decimal, high: Decimal) -> str:
     return f" ({_number(low)} … {_number(high)})"
 
 
-def _number(value: float, sign: str = "-") -> str:
-    """A number with one digit; zero has no minus sign.
+def _number(value: Decimal, sign: str = "-") -> str:
+    """A rounded number; zero has no sign.
 
-    >>> _number(-0.04), _number(-0.06), _number(0.06, "+")
-    ('0.0', '−0.1', '+0.1')
+    >>> _number(Decimal("-0.00")), _number(Decimal("-0.06")), _number(Decimal("3.0"), "+"), _number(Decimal("0.0"), "+")
+    ('0.00', '−0.06', '+3.0', '0.0')
     """
-    return f"{round(value, 1) + 0.0:{sign}.1f}".replace("-", "−")
+    return f"{value:{sign}}".replace("-", "−") if value else f"{abs(value)}"
 
 
 def _interval(low: Any, high: Any) -> str:

@@ -13,11 +13,11 @@ from densefield.metrics.summary import (
     FRACTIONS,
     HEADLINES,
     TITLES,
-    format_difference,
     lower_is_better,
     summarise_comparison,
 )
 from densefield.report.collecting import Evaluated, by_stage
+from densefield.report.differences import difference_text, effect, interval_text
 
 PARTS = ("value", "low", "high")
 
@@ -33,7 +33,7 @@ class Cell:
     low: float | None = None
     high: float | None = None
     gain: str = ""  # over the first row
-    clear: str = ""  # "better" or "worse" if the interval of the gain does not include 0
+    clear: str = ""  # "better" or "worse" if the interval of the gain, as it is shown, does not include 0
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,15 @@ def gain_cells(compared: Mapping[str, Any]) -> list[Cell]:
         if None in (gain.get("difference"), gain.get("low"), gain.get("high")):
             cells.append(Cell("–"))
             continue
-        low, high = (format_difference(name, gain[end]) for end in ("low", "high"))
-        text = format_difference(name, gain["difference"])
-        cells.append(Cell(text, f"{low} … {high}", clear=_clear(name, gain), value=gain["difference"]))
+        cells.append(_gain_cell(name, gain))
     return cells
+
+
+def _gain_cell(name: str, gain: Mapping[str, Any]) -> Cell:
+    difference = gain["difference"]
+    return Cell(
+        difference_text(name, difference), interval_text(name, gain), clear=effect(name, gain), value=difference
+    )
 
 
 def difference_table(methods: Sequence[Evaluated]) -> Table:
@@ -129,8 +134,8 @@ def _cell(name: str, numbers: Mapping[str, Any], best: str | None, gain: Mapping
         numbers["value"],
         numbers["low"],
         numbers["high"],
-        gain="" if gain is None else _signed(name, gain["difference"]),
-        clear="" if gain is None else _clear(name, gain),
+        gain="" if gain is None else difference_text(name, gain["difference"]),
+        clear="" if gain is None else effect(name, gain),
     )
 
 
@@ -159,20 +164,7 @@ def _difference(method: Evaluated, other: Evaluated) -> Cell:
     if not same_images(method, other):
         return Cell("")
     compared = compare_methods(method.result, other.result)
-    gain = {"low": float(compared.low), "high": float(compared.high)}
-    low, high = (format_difference("mean_iou", gain[end]) for end in ("low", "high"))
-    return Cell(
-        format_difference("mean_iou", float(compared.difference)),
-        f"{low} … {high}",
-        value=float(compared.difference),
-        clear=_clear("mean_iou", gain),
-    )
-
-
-def _clear(name: str, gain: Mapping[str, Any]) -> str:
-    if gain["low"] <= 0 <= gain["high"]:
-        return ""
-    return "better" if (gain["high"] < 0) == lower_is_better(name) else "worse"
+    return _gain_cell("mean_iou", {part: float(getattr(compared, part)) for part in ("difference", "low", "high")})
 
 
 def _best(values: Sequence[float | None], name: str) -> str | None:
@@ -194,18 +186,8 @@ def _text(name: str, value: float | None) -> str:
     return f"{100 * value:.1f}" if name in FRACTIONS else f"{value:.3f}"
 
 
-def _signed(name: str, value: float) -> str:
-    """A difference with the digits of the values; zero has no minus sign.
-
-    >>> _signed("mean_iou", -0.0364), _signed("negative_log_likelihood", 0.3722), _signed("mean_iou", -0.0004)
-    ('-3.6', '+0.372', '+0.0')
-    """
-    number, digits = (100 * value, 1) if name in FRACTIONS else (value, 3)
-    return f"{round(number, digits) + 0.0:+.{digits}f}"
-
-
 def _interval(name: str, numbers: Mapping[str, Any]) -> str:
     low, high = numbers["low"], numbers["high"]
     if low is None or high is None or low == high:
         return ""
-    return f"{_text(name, low)} – {_text(name, high)}"
+    return f"{_text(name, low)} … {_text(name, high)}"
