@@ -33,6 +33,7 @@ def test_wrong_files_are_named(folder, tmp_path):
     scores = np.zeros((2, 4, 5), np.float32)
     scores[1, 2, 3] = np.nan
     np.save(tmp_path / "nan.npy", scores)
+    np.save(tmp_path / "raw.npy", np.stack([np.full((4, 5), -7.0), np.full((4, 5), 7.0)]))
     for arguments, message in (
         ((folder / "photos" / "b.png",), "b.png is not an image"),
         ((tmp_path / "none.png",), "does not exist"),
@@ -43,7 +44,10 @@ def test_wrong_files_are_named(folder, tmp_path):
         ((folder / "photos", tmp_path / "empty"), "no image in"),
         ((photo, tmp_path / "large.npy", "--logits"), "expected the same size"),
         ((photo, tmp_path / "nan.npy", "--logits"), "NaN or infinity at 1 of 40 places, first at (1, 2, 3)"),
+        ((photo, tmp_path / "raw.npy"), "holds numbers from -7 to 7, expected probabilities from 0 to 1"),
+        ((photo, tmp_path / "raw.npy"), "start with --logits"),
         ((photo, mask, "--out", folder / "masks"), "pass --out"),
+        ((photo, mask, "--out", mask), "is a file, expected a folder for results"),
         ((photo, mask, "--crf", mask), "is not TOML"),
     ):
         answer = command(*arguments)

@@ -18,6 +18,7 @@ from densefield.explorer.inference import Inference, Result
 from densefield.explorer.inputs import unary_of
 from densefield.explorer.settings import Settings, settings_from_json
 from densefield.images.masks import Mask
+from densefield.refinement.mask_input import mask_input, mask_roughness
 from tests.explorer.test_settings import packed
 from tests.support.explored_photos import SIZE, object_of, photo_of, rough_of
 
@@ -135,7 +136,43 @@ def test_scribbles_over_a_mask_replace_its_scores(form):
 def test_scribbles_over_a_mask_are_labels_for_the_learnt_model():
     result = solved(MASKS["labels"], source="both", scribbles=packed(LAYER))
     labels = np.where(LAYER != 255, LAYER, ROUGH).astype(np.uint8)
-    assert np.array_equal(result.marginals, refine(PHOTO, labels=labels)[result.numbers])
+    roughness = result.given.arguments["roughness"]
+    assert np.array_equal(result.marginals, refine(PHOTO, labels=labels, roughness=roughness)[result.numbers])
+
+
+def test_scribbles_leave_the_roughness_of_the_mask_as_it_is():
+    blocks = rough_of(1)[::12, ::12].repeat(12, axis=0).repeat(12, axis=1)[: SIZE[0], : SIZE[1]]
+    mask = Mask("labels", blocks)
+    layer = np.full(SIZE, 255, np.uint8)
+    layer[2:12, 2:30] = 2
+    alone = solved(mask)
+    painted = solved(mask, source="both", scribbles=packed(layer))
+    assert alone.facts["roughness"] == painted.facts["roughness"] == 6
+    assert refined_roughness(np.where(layer == 255, blocks, layer)) != 6  # what the painted mask alone would give
+    given = solved(mask, source="both", scribbles=packed(layer), roughness=2.5)
+    assert given.given.arguments["roughness"] == 2.5
+
+
+def refined_roughness(labels: np.ndarray) -> float | None:
+    photo, mask = mask_input(PHOTO, labels, None, "auto", None)
+    return mask_roughness(photo, mask, 255, 1)
+
+
+def test_scribbles_over_a_mask_with_gaps_in_its_labels_have_a_row_for_every_label():
+    mask = Mask("labels", 17 * rough_of(1))
+    given = {"model": "kernels", "crf": TABLES, "source": "both", "scribbles": packed(np.where(LAYER == 3, 5, LAYER))}
+    result = solved(mask, **given)
+    assert result.numbers.tolist() == list(range(18))
+    assert set(np.unique(result.rows)) <= {0, 5, 17}
+    per_label = {**TABLES["kernels"][0], "weight": np.linspace(1, 2, 18).tolist()}
+    assert set(np.unique(solved(mask, **{**given, "crf": {"kernels": [per_label]}}).rows)) <= {0, 5, 17}
+
+
+def test_scores_that_would_not_fit_into_memory_are_refused(monkeypatch):
+    monkeypatch.setattr("densefield.explorer.inputs.MOST_SCORES", 100_000)
+    mask = Mask("labels", 17 * rough_of(1))
+    with pytest.raises(InputError, match=r"scores of 18 labels .* without gaps"):
+        solved(mask, model="kernels", crf=TABLES, source="both", scribbles=packed(LAYER))
 
 
 def test_too_few_scribbles_are_refused():

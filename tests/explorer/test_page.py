@@ -159,8 +159,14 @@ def test_a_wrong_value_is_refused_in_words(page):
     choose(page, "Dense CRF")
     page.get_by_role("spinbutton", name="Confidence of the mask").fill("0.2")
     page.keyboard.press("Enter")
+    page.wait_for_selector("input[aria-invalid=true]")
+    assert page.evaluate("() => document.activeElement.validationMessage").startswith("Expected a number from 0.501 to")
+    page.get_by_role("spinbutton", name="Weight").first.fill("-3")
+    page.keyboard.press("Enter")
+    page.click("summary:text-is('Inference')")
+    page.check("label:has-text('Convergent') input")
     page.wait_for_selector("#refused:not([hidden])")
-    assert "confidence is 0.2, expected more than 0.5" in page.inner_text("#refused")
+    assert "or untick “Convergent”" in page.inner_text("#refused")
 
 
 def test_iterations_are_shown_one_by_one(page):

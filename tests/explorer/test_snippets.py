@@ -52,6 +52,7 @@ CASES: dict[str, tuple[str, Reading, dict[str, Any]]] = {
     "paint": ("", Reading(), {"model": "kernels", "crf": PLAIN, "source": "scribbles", **PAINT}),
     "learnt paint": ("indexed.png", Reading(), {"model": "learnt", "source": "both", **PAINT}),
     "paint over labels": ("indexed.png", Reading(), {"model": "kernels", "crf": PLAIN, "source": "both", **PAINT}),
+    "paint over gaps": ("sparse.png", Reading(), {"model": "kernels", "crf": PLAIN, "source": "both", **PAINT}),
     "paint over logits": ("logits.npy", Reading(logits=True), {"model": "learnt", "source": "both", **PAINT}),
 }
 
@@ -75,6 +76,7 @@ def files(tmp_path: Path) -> Path:
     """A photo, whose name needs quotes, and masks of several forms."""
     Image.fromarray(photo_of(1)).save(tmp_path / "a photo's.png")
     write_mask(tmp_path / "indexed.png", rough_of(1))
+    write_mask(tmp_path / "sparse.png", 17 * rough_of(1))
     Image.fromarray(rough_of(1) * np.uint8(255)).save(tmp_path / "binary.png")
     Image.fromarray((200 * rough_of(1) + 20).astype(np.uint8)).save(tmp_path / "soft.png")
     np.save(tmp_path / "logits.npy", LOGITS)
@@ -96,9 +98,8 @@ def test_the_copied_python_gives_the_same_marginals(files, case):
     here = shown(files, case)
     names: dict[str, Any] = {}
     exec(here.text("python"), names)
-    rows = here.result.numbers if here.result.given.numbers is None else slice(None)
     found = names["probabilities"]
-    rows = slice(None) if len(found) == len(here.result.marginals) else rows
+    rows = slice(None) if len(found) == len(here.result.marginals) else here.result.numbers
     assert np.array_equal(found[rows], here.result.marginals)
     assert np.array_equal(names["labels"], here.result.numbers[here.result.marginals.argmax(0)])
 

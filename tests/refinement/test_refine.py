@@ -270,13 +270,21 @@ HALF = np.full((2, 2, 3), 0.5)
             InputError,
             "num_classes is True, expected an integer",
         ),
-        ({"labels": np.zeros((2, 3), int), "confidence": 1.0}, InputError, "confidence is 1.0, expected more than 0.5"),
+        (
+            {"labels": np.zeros((2, 3), int), "confidence": 1.0},
+            InputError,
+            "confidence is 1.0, expected a number above 0.5",
+        ),
         (
             {"labels": np.zeros((2, 3), int), "confidence": 0.5},
             InputError,
-            "which says nothing about 2 labels, and less than 1",
+            "at which 2 labels are equally probable, and below 1",
         ),
-        ({"labels": np.zeros((2, 3), int), "confidence": np.nan}, InputError, "confidence is nan, expected more than"),
+        (
+            {"labels": np.zeros((2, 3), int), "confidence": np.nan},
+            InputError,
+            "confidence is nan, expected a number above",
+        ),
         (
             {"labels": np.zeros((2, 3), int), "confidence": "high"},
             InputTypeError,
@@ -285,7 +293,7 @@ HALF = np.full((2, 2, 3), 0.5)
         (
             {"labels": np.zeros((2, 3), int), "confidence": np.array([0.7, 0.8])},
             InputError,
-            "confidence is .*expected more than 0.5",
+            "confidence is .*expected a number above 0.5",
         ),
         (
             {"labels": np.zeros((2, 3), int), "kernels": [Custom("depth")]},

@@ -171,8 +171,8 @@ def scores_of_mask(mask: LabelMask, confidence: float) -> Unary:
     probability = checked_numbers(confidence, "confidence", "a number")
     if probability.ndim or not 1 / max(rows, 2) < probability < 1:
         raise InputError(
-            f"confidence is {confidence}, expected more than {1 / max(rows, 2):.3g}, which says "
-            f"nothing about {max(rows, 2)} labels, and less than 1."
+            f"confidence is {confidence}, expected a number above {1 / max(rows, 2):.3g}, at which {max(rows, 2)} labels "
+            "are equally probable, and below 1."
         )
     scores = new_array(rows, *mask.rows.shape)
     if rows == 1:

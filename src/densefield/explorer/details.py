@@ -98,8 +98,6 @@ def findings(picture: Picture, settings: Settings, result: Result) -> list[dict[
         arguments["crf"] = settings.crf
     else:
         arguments["iterations"] = settings.iterations
-        if "labels" in arguments:
-            arguments["roughness"] = settings.roughness
     found = explain(picture.pixels, **arguments)
     if result.given.only_paint and found[-1].severity == "note":  # which compares with the mask
         found[-1] = Finding("note", f"Paint spread to {percent(spread(result))} of the pixels.")

@@ -199,7 +199,7 @@ def read_picture(entry: Entry, reading: Reading) -> Picture:
             num_classes=reading.num_classes,
             void=reading.void,
         )
-        _check_finite(entry.mask, mask.values)
+        _check_scores(entry.mask, mask)
     pixels = read_image(entry.image, None if mask is None else mask.size)
     size, resized = (pixels.shape[0], pixels.shape[1]), False
     if mask is not None and mask.size != size:
@@ -237,13 +237,20 @@ def resized_scores(scores: npt.NDArray[np.generic], size: tuple[int, int]) -> np
     return np.stack(planes)
 
 
-def _check_finite(path: Path, values: npt.NDArray[np.generic]) -> None:
+def _check_scores(path: Path, mask: Mask) -> None:
+    """Raises unless all values are finite, and probabilities are from 0 to 1."""
+    values = mask.values
     finite = np.isfinite(values)
     if not finite.all():
         place = tuple(int(each) for each in np.argwhere(~finite)[0])
         raise InputError(
             f"{path} holds NaN or infinity at {np.count_nonzero(~finite)} of {finite.size} places, first at {place}: "
             "expected finite scores; for a label that is ruled out use a large negative logit such as -1e4."
+        )
+    if mask.form == "probabilities" and (values.min() < -1e-4 or values.max() > 1 + 1e-4):
+        raise InputError(
+            f"{path} holds numbers from {values.min():.4g} to {values.max():.4g}, expected probabilities from 0 to 1. "
+            "For raw scores start with --logits."
         )
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from densefield.crf.compatibility import checked_weight
 from densefield.crf.crf_tables import kernel_to_table
 from densefield.crf.kernels import Kernel
+from densefield.crf.label_mask import LabelMask
 from densefield.crf.model import CRF
 from densefield.crf.pairwise import Pairwise
 from densefield.crf.problem import Problem
@@ -24,7 +25,7 @@ from densefield.explorer.gallery import Picture
 from densefield.explorer.inputs import Given, given_input, unary_of
 from densefield.explorer.settings import DATA_RANGE, Settings, canonical
 from densefield.filters.threads import check_threads
-from densefield.refinement.mask_input import mask_input, refined_mask, without_edges
+from densefield.refinement.mask_input import mask_input, mask_roughness, refined_mask, without_edges
 from densefield.refinement.refine import for_present_labels
 from densefield.refinement.scores import possible_labels, score_kernels, with_colours
 
@@ -185,6 +186,7 @@ class Inference:
         self._terms: Recent[Pairwise[Any]] = Recent(MOST_LATTICES)
         self._index: int | None = None  # of the image whose results and lattices are in memory
         self._size = 0  # of the last result
+        self._roughness: dict[int, float | None] = {}  # of the mask's file, by image
 
     def result(self, index: int, picture: Picture, settings: Settings, key: str, check: Check) -> Result:
         """The result for settings, whose canonical text is `key`; `check` raises if it is no longer wanted."""
@@ -200,7 +202,7 @@ class Inference:
             if settings.model == "kernels":
                 found = self._by_kernels(index, picture, settings, given, check)
             elif "labels" in given.arguments:
-                found = self._by_mask(picture, settings, given)
+                found = self._by_mask(picture, settings, self._with_roughness(index, picture, settings, given))
             else:
                 found = self._by_scores(picture, settings, given)
             self._size = found.size
@@ -237,13 +239,21 @@ class Inference:
             self._terms.put(key, term, term_size(term), keep)
         return term
 
+    def _with_roughness(self, index: int, picture: Picture, settings: Settings, given: Given) -> Given:
+        """The input with the roughness of the settings, or that of the mask's file where labels are painted over it."""
+        roughness = settings.roughness
+        if roughness is None and given.unpainted is not None:
+            if index not in self._roughness:
+                photo, mask = _checked_mask(picture, given.unpainted)
+                self._roughness[index] = mask_roughness(photo, mask, DATA_RANGE, self.threads)
+            roughness = self._roughness[index]
+        return given if roughness is None else replace(given, arguments={**given.arguments, "roughness": roughness})
+
     def _by_mask(self, picture: Picture, settings: Settings, given: Given) -> Result:
         """`refine(image, labels=…)` by the learnt model."""
-        arguments = given.arguments
-        photo, mask = mask_input(
-            picture.pixels, arguments["labels"], arguments.get("num_classes"), arguments["void"], None
-        )
-        found = refined_mask(photo, mask, settings.roughness, settings.iterations, None, DATA_RANGE, self.threads)
+        photo, mask = _checked_mask(picture, given.arguments)
+        roughness = given.arguments.get("roughness")
+        found = refined_mask(photo, mask, roughness, settings.iterations, None, DATA_RANGE, self.threads)
         scores = np.zeros((len(mask.labels), *mask.rows.shape), np.float32)
         np.put_along_axis(scores, mask.rows[None].astype(np.intp), 1, axis=0)
         if mask.known is not None:
@@ -273,6 +283,11 @@ class Inference:
         return replace(_result(given, unary, crf, problem, crf.marginals_of(problem)), facts=facts)
 
 
+def _checked_mask(picture: Picture, arguments: dict[str, Any]) -> tuple[npt.NDArray[Any], LabelMask]:
+    """Photo and mask of the arguments of `refine`."""
+    return mask_input(picture.pixels, arguments["labels"], arguments.get("num_classes"), arguments["void"], None)
+
+
 def _term_key(index: int, crf: CRF, kernel: Kernel) -> Hashable:
     """What a lattice depends on: everything but the weight."""
     table = {name: value for name, value in kernel_to_table(kernel).items() if name != "weight"}
@@ -282,5 +297,4 @@ def _term_key(index: int, crf: CRF, kernel: Kernel) -> Hashable:
 
 def _result(given: Given, unary: Unary, crf: CRF, problem: Problem, marginals: npt.NDArray[np.float32]) -> Result:
     rows = np.arange(len(marginals)) if unary.labels is None else unary.labels
-    numbers = rows if given.numbers is None else given.numbers[rows]
-    return Result(given, marginals, numbers, unary.scores, crf, problem)
+    return Result(given, marginals, rows, unary.scores, crf, problem)

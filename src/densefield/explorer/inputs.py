@@ -17,6 +17,9 @@ from densefield.refinement.refine import inputs
 
 Kind = Literal["file", "labels", "scores"]
 
+RULED_OUT = -1e4  # score of labels that neither mask nor paint has
+MOST_SCORES = 1 << 28  # numbers, 1 GB
+
 
 @dataclass(frozen=True)
 class Given:
@@ -28,16 +31,16 @@ class Given:
         "file" if the mask's file says it all, "labels" for labels with scribbles, "scores" for scores with scribbles.
     arguments
         The arguments of `refine`: one of labels, probabilities and logits, and what belongs to it.
-    numbers
-        The label of each row of `arguments`' scores; None if rows are labels.
     only_paint
         Labels are painted alone, and all other pixels are unknown.
+    unpainted
+        The mask of the file, if labels are painted over it: its roughness is that of the whole.
     """
 
     kind: Kind
     arguments: dict[str, Any]
-    numbers: npt.NDArray[np.intp] | None = None
     only_paint: bool = False
+    unpainted: dict[str, Any] | None = None
 
 
 def given_input(picture: Picture, settings: Settings) -> Given:
@@ -88,27 +91,31 @@ def _painted_over(picture: Picture, settings: Settings, given: Given) -> Given:
         if known.max() >= VOID:
             raise InputError(f"the mask has label {known.max()}, expected labels below {VOID} to paint over them.")
         labels = np.where(there, painted, np.where(known < 0, VOID, known)).astype(np.uint8)
-        return Given("labels", _labels(labels))
-    unary = unary_of(picture, given)
+        return Given("labels", _labels(labels), unpainted=given.arguments)
+    return Given("scores", {"logits": _painted_scores(unary_of(picture, given), painted, settings.scribble_confidence)})
+
+
+def _painted_scores(unary: Unary, painted: npt.NDArray[np.uint8], confidence: float) -> npt.NDArray[np.float32]:
+    """Scores (L, H, W) of all labels 0 to L - 1, with those of painted pixels replaced.
+
+    Painted labels that the mask does not have are elsewhere as improbable as its least probable label.
+    """
+    there = painted != VOID
     numbers = np.arange(len(unary.scores)) if unary.labels is None else unary.labels
-    numbers, scores = _with_labels(numbers, np.array(unary.scores, np.float32), np.unique(painted[there]))
+    every = np.union1d(numbers, painted[there]).astype(np.intp)
+    count = max(int(every[-1]) + 1, unary.num_classes or 0)
+    if count * painted.size > MOST_SCORES:
+        raise InputError(
+            f"painting over this mask needs scores of {count} labels at {painted.size / 1e6:.1f} megapixels, "
+            f"{4e-9 * count * painted.size:.1f} GB: number its labels from 0 without gaps, or explore a smaller copy."
+        )
+    scores = np.full((count, *painted.shape), RULED_OUT, np.float32)
+    scores[every] = unary.scores.min(axis=0)
+    scores[numbers] = unary.scores
     rows, columns = np.nonzero(there)
-    scores[:, rows, columns] = np.log((1 - settings.scribble_confidence) / max(len(numbers) - 1, 1))
-    scores[np.searchsorted(numbers, painted[there]), rows, columns] = np.log(settings.scribble_confidence)
-    return Given("scores", {"logits": scores}, numbers)
-
-
-def _with_labels(
-    numbers: npt.NDArray[np.intp], scores: npt.NDArray[np.float32], painted: npt.NDArray[np.uint8]
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float32]]:
-    """Scores with further rows for painted labels that the mask does not have, as improbable as its least probable."""
-    every = np.union1d(numbers, painted).astype(np.intp)
-    if len(every) == len(numbers):
-        return numbers, scores
-    more = np.empty((len(every), *scores.shape[1:]), np.float32)
-    more[:] = scores.min(axis=0)
-    more[np.searchsorted(every, numbers)] = scores
-    return every, more
+    scores[every[:, None], rows, columns] = np.log((1 - confidence) / max(len(every) - 1, 1))
+    scores[painted[there], rows, columns] = np.log(confidence)
+    return scores
 
 
 def _labels(labels: npt.NDArray[np.uint8]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from densefield.explorer.inference import Result, is_large
 from densefield.labels import VOID
 
 MOST_BYTES = 32 << 20  # of a body: scribbles of the largest images, compressed
+MOST_DIGITS = 18  # of an integer
 QUALITY = 95  # of the photo that the page shows
 
 
@@ -67,7 +68,7 @@ async def asked(request: Request) -> Asked:
         if len(content) > MOST_BYTES:
             raise TooLargeError(f"The body is larger than {MOST_BYTES} bytes.")
     try:
-        body = json.loads(bytes(content), parse_constant=_no_constant)
+        body = json.loads(bytes(content), parse_constant=_no_constant, parse_int=_integer)
     except (ValueError, RecursionError) as error:
         raise InputError(f"The body is not JSON: {str(error)[:100]}.") from error
     if not isinstance(body, dict):
@@ -82,6 +83,12 @@ async def asked(request: Request) -> Asked:
 
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is not a number of JSON")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a number has {len(digits)} digits, expected {MOST_DIGITS} or fewer")
+    return int(digits)
 
 
 def packed(header: Mapping[str, Any], *planes: npt.NDArray[np.uint8]) -> Response:

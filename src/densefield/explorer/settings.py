@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -138,7 +137,7 @@ def _number(given: Mapping[str, Any], name: str, default: float, low: float, hig
     value = given.get(name, default)
     kind = "an integer" if whole else "a number"
     right = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-    if not right or not math.isfinite(value) or not low <= value <= high:
+    if not right or not low <= value <= high:  # false for NaN too
         raise InputError(f"{name} is {_short(value)}, expected {kind} from {low:g} to {high:g}.")
     return float(value)
 

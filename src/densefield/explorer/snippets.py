@@ -65,7 +65,7 @@ def python_text(picture: Picture, settings: Settings, result: Result, reading: R
     call = ", ".join(f"{key}={value}" for key, value in arguments.items())
 
     image = repr(str(picture.entry.image.absolute()))
-    numpy = ["import numpy as np", ""] if given.numbers is not None or not source.is_mask else []
+    numpy = ["import numpy as np", ""] if not source.is_mask else []
     readers = "read_image, read_mask" if source.is_mask else "read_image"
     lines = ["from pathlib import Path", "", *numpy, "import densefield"]
     lines += [] if settings.crf is None else [f"from densefield import {', '.join(_classes(settings.crf))}"]
@@ -79,8 +79,7 @@ def python_text(picture: Picture, settings: Settings, result: Result, reading: R
         lines.append(f"image = read_image(Path({image}))")
     lines += [] if settings.crf is None else _crf_lines(settings.crf)
     lines.append(f"probabilities = densefield.refine(image, {call})")
-    rows = "probabilities.argmax(axis=0)"
-    lines.append(f"labels = {rows if given.numbers is None else f'np.array({given.numbers.tolist()})[{rows}]'}")
+    lines.append("labels = probabilities.argmax(axis=0)")
     return "\n".join(lines) + "\n"
 
 
@@ -104,12 +103,9 @@ def command_words(
 
 def _numbers(settings: Settings, arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments of `refine` that are single numbers."""
-    found = {name: value for name, value in arguments.items() if name in ("num_classes", "confidence", "temperature")}
-    if settings.model == "learnt":
-        found["iterations"] = settings.iterations
-        if "labels" in arguments and settings.roughness is not None:
-            found["roughness"] = settings.roughness
-    return found
+    names = ("num_classes", "confidence", "temperature", "roughness")
+    found = {name: value for name, value in arguments.items() if name in names}
+    return {**found, "iterations": settings.iterations} if settings.model == "learnt" else found
 
 
 def _changed(reading: Reading) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from densefield.filters.threads import check_threads
 from densefield.labels import Void
 from densefield.refinement.colour_model import TYPICAL_WIDTH, image_colours
 from densefield.refinement.parameters import learnt
-from densefield.refinement.rough_mask import Model, RefinedMask, refine_mask
+from densefield.refinement.rough_mask import Model, RefinedMask, mask_edges, refine_mask
+from densefield.refinement.roughness import estimate_roughness
 
 Ignore = npt.NDArray[np.bool_] | None
 
@@ -39,10 +40,34 @@ def refined_mask(
     steps = checked_spacing(spacing, mask.rows.ndim)
     parameters = learnt().mask
     channels = image_colours(image, mask.rows.shape, mask.ignore, options.data_range)
-    if len(mask.labels) == 1 or not mask.rows.size or (mask.known is not None and not mask.known.any()):
+    if _is_uniform(mask):
         return None
     model = Model(parameters, options.iterations)
     return refine_mask(mask, channels, model, spacing=steps, roughness=given, threads=check_threads(options.threads))
+
+
+def mask_roughness(
+    image: npt.NDArray[Any], mask: LabelMask, data_range: float | Sequence[float] | None, threads: int | None
+) -> float | None:
+    """The `roughness` of refine() that a mask (H, W) needs; None if mask or image have no edges.
+
+    It is the estimated distance from the true edges, or the length of a displacement if that is larger, with a margin
+    for rounding.
+    """
+    options = CRFOptions(data_range=data_range, threads=threads)
+    if _is_uniform(mask):
+        return None
+    channels = image_colours(image, mask.rows.shape, mask.ignore, options.data_range)
+    edges = mask_edges(mask, channels, checked_spacing(None, mask.rows.ndim), check_threads(options.threads))
+    found = estimate_roughness(edges)
+    if found is None:
+        return None
+    return max([found.width, *(1.001 * float(np.abs(move).sum()) for move in found.moves(edges.unit))])
+
+
+def _is_uniform(mask: LabelMask) -> bool:
+    """Whether a mask has no edges."""
+    return len(mask.labels) == 1 or not mask.rows.size or (mask.known is not None and not mask.known.any())
 
 
 def without_edges(mask: LabelMask) -> npt.NDArray[np.float32]:

@@ -60,9 +60,13 @@ function clear() {
 }
 
 function begin(event) {
-  const at = imagePoint(event);
-  stroke = { before: labels.slice(), last: at, left: Infinity, top: Infinity, right: -1, bottom: -1 };
+  if (stroke) return; // a second finger
+  startStroke(imagePoint(event), event.pointerId);
   canvas.setPointerCapture(event.pointerId);
+}
+
+function startStroke(at, pointer) {
+  stroke = { pointer, before: labels.slice(), last: at, left: Infinity, top: Infinity, right: -1, bottom: -1 };
   lineTo(at);
 }
 
@@ -115,7 +119,9 @@ function end() {
   changed();
 }
 
+/** Reverts the last stroke; one that is being painted ends first. */
 export function undo() {
+  if (stroke) end();
   const last = strokes.pop();
   if (!last) return;
   for (let row = 0; row < last.height; row++) {
@@ -125,13 +131,21 @@ export function undo() {
 }
 
 const painting = (event) => state.tool !== "look" && state.image && event.button === 0;
+const continues = (event) => stroke !== null && event.pointerId === stroke.pointer;
 
 canvas.addEventListener("pointerdown", (event) => painting(event) && begin(event));
 canvas.addEventListener("pointermove", (event) => {
-  if (!stroke) return;
+  if (!continues(event)) return;
   for (const each of event.getCoalescedEvents?.() ?? [event]) lineTo(imagePoint(each));
 });
-for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, () => stroke && end());
+for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => continues(event) && end());
+canvas.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || state.tool === "look" || !state.image || state.pixel === null || stroke) return;
+  event.preventDefault();
+  const { columns } = state.image;
+  startStroke([(state.pixel % columns) + 0.5, Math.floor(state.pixel / columns) + 0.5], null);
+  end();
+});
 byId("undo").addEventListener("click", undo);
 byId("clear").addEventListener("click", clear);
 byId("brush").addEventListener("input", (event) => update({ brush: Number(event.target.value) }));

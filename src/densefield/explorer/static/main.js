@@ -40,15 +40,19 @@ addEventListener("keydown", (event) => {
   }
 });
 
-/** The theme of the system, until the button chooses another. */
+/** The theme of the system, until the button chooses another, which reloading the page keeps. */
 const dark = matchMedia("(prefers-color-scheme: dark)");
+const chosen = () => sessionStorage.getItem("theme");
 function theme(isDark) {
   document.documentElement.dataset.theme = isDark ? "dark" : "light";
   byId("theme").setAttribute("aria-pressed", String(isDark));
 }
-theme(dark.matches);
-dark.addEventListener("change", () => theme(dark.matches));
-byId("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme !== "dark"));
+theme(chosen() ? chosen() === "dark" : dark.matches);
+dark.addEventListener("change", () => chosen() ?? theme(dark.matches));
+byId("theme").addEventListener("click", () => {
+  theme(document.documentElement.dataset.theme !== "dark");
+  sessionStorage.setItem("theme", document.documentElement.dataset.theme);
+});
 
 byId("picture").addEventListener("painted", () => {
   if (!state.image) return;

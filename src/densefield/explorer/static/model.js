@@ -46,10 +46,11 @@ export function drawSliders() {
   const change = (name) => (value) => set({ [name]: value }, state.preset && name.includes("scribble") ? state.preset : "");
   const labels = image.mask && !hasScores(image);
   if (source !== "scribbles" && labels && settings.model === "kernels") {
-    rows.push(slider({ label: "Confidence of the mask", value: settings.confidence, low: 0.05, high: 0.9999, least: 0.001, most: 0.999999, scale: "logit", changed: change("confidence") }));
+    const even = Number((1 / Math.max(image.numbers.length, 2)).toFixed(3)); // the confidence that prefers no label
+    rows.push(slider({ label: "Confidence of the mask", value: settings.confidence, low: even + 0.01, high: 0.9999, least: even + 0.001, most: 0.999999, scale: "logit", changed: change("confidence") }));
   }
   if (source !== "mask" && settings.model === "kernels") {
-    rows.push(slider({ label: "Confidence of the paint", value: settings.scribble_confidence, low: 0.5, high: 0.99999, least: 0.001, most: 0.999999, scale: "logit", changed: change("scribble_confidence") }));
+    rows.push(slider({ label: "Confidence of the paint", value: settings.scribble_confidence, low: 0.51, high: 0.99999, least: 0.501, most: 0.999999, scale: "logit", changed: change("scribble_confidence") }));
   }
   if (source !== "scribbles" && image.mask && !labels) {
     rows.push(slider({ label: "Temperature", value: settings.temperature, low: 0.2, high: 10, least: 0.001, most: 1e6, scale: "log", changed: change("temperature") }));

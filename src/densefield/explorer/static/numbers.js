@@ -3,6 +3,7 @@
 import { byId, element, on, percent, state } from "./state.js";
 
 let truth = null; // {before, after}: against the true mask
+let outdated = false; // whether they are those of the result before
 
 function figure(name, value, change = "") {
   return element("div", { className: "figure" }, element("b", {}, value, change), element("span", {}, name));
@@ -14,8 +15,8 @@ function compared(name, key) {
   if (after === undefined) return figure(name, "–");
   const before = truth.before?.[key];
   if (before === undefined) return figure(name, (100 * after).toFixed(1));
-  const change = 100 * (after - before);
-  const mark = element("i", { className: change >= 0 ? "up" : "down" }, `${change >= 0 ? "+" : "−"}${Math.abs(change).toFixed(1)}`);
+  const change = Number((100 * (after - before)).toFixed(1));
+  const mark = change === 0 ? "" : element("i", { className: change > 0 ? "up" : "down" }, `${change > 0 ? "+" : "−"}${Math.abs(change).toFixed(1)}`);
   return figure(`${name}, was ${(100 * before).toFixed(1)}`, (100 * after).toFixed(1), mark);
 }
 
@@ -29,7 +30,11 @@ function show() {
   const largest = result.pixels.map((count, row) => [count, result.numbers[row]]).filter(([, label]) => label !== 0);
   largest.sort((a, b) => b[0] - a[0]);
   const figures = [];
-  if (image.truth) figures.push(compared("mean IoU", "mean_iou"), compared("edge accuracy", "edge_accuracy"));
+  if (image.truth) {
+    const against = [compared("mean IoU", "mean_iou"), compared("edge accuracy", "edge_accuracy")];
+    for (const each of against) each.classList.toggle("outdated", outdated);
+    figures.push(...against);
+  }
   if (result.spread !== undefined) figures.push(figure("spread to", percent(result.spread)));
   else if (result.changed !== null) figures.push(figure("changed", percent(result.changed)));
   for (const [count, label] of largest.slice(0, figures.length > 2 ? 1 : 2)) figures.push(figure(`label ${label}`, percent(count / total)));
@@ -40,6 +45,7 @@ function show() {
 
 addEventListener("numbers", ({ detail }) => {
   truth = detail.truth ?? null;
+  outdated = false;
   show();
 });
 addEventListener("findings", ({ detail }) => {
@@ -56,7 +62,10 @@ addEventListener("findings", ({ detail }) => {
   );
   byId("findings").replaceChildren(...items);
 });
-on("result", show);
+on("result", () => {
+  outdated = true;
+  show();
+});
 on("image", () => {
   truth = null;
   byId("findings").replaceChildren();

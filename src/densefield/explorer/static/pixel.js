@@ -62,7 +62,7 @@ function show(facts, pixel) {
   const reached = facts.messages.map((each) => `about ${reach(each.pixels)} pixels (${names[each.kernel] ?? each.kernel})`);
   const note = facts.coupled
     ? `It listens to ${reached.join(" and ")}. The columns of kernels are the scores that those pixels add.`
-    : "This pixel is far from every edge of the mask: it keeps its label, and listens to nobody.";
+    : "This pixel is far from every edge of the mask: it keeps its label, and listens to no other.";
   byId("pixel").replaceChildren(
     element("p", { className: "note" }, title),
     table,

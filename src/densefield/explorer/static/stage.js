@@ -50,6 +50,7 @@ export function layout() {
   canvas.height = Math.round(rows * zoom * devicePixelRatio);
   scale = canvas.width / columns;
   swipe.style.setProperty("--height", `${Math.round(rows * zoom)}px`);
+  document.documentElement.style.setProperty("--picture", `${Math.round(rows * zoom)}px`);
   small = columns * zoom < 200 || rows * zoom < 60;
   describe();
   draw();

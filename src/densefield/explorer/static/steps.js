@@ -63,15 +63,17 @@ function drawChart() {
   }
   const width = box.clientWidth || 300;
   const [low, high] = [Math.min(...energies), Math.max(...energies)];
-  const x = (step) => 8 + (step / (energies.length - 1)) * (width - 16);
+  const last = energies.length - 1;
+  const x = (step) => 8 + (step / last) * (width - 16);
   const y = (level) => 52 - ((level - low) / Math.max(high - low, 1e-9)) * 32;
   const svg = made("svg", { viewBox: `0 0 ${width} 64`, role: "img" });
-  const fall = (energies[0] - energies[energies.length - 1]).toPrecision(4);
-  svg.setAttribute("aria-label", `Free energy in ${energies.length - 1} iterations; it falls by ${fall}`);
-  svg.append(made("text", { x: 8, y: 11, class: "axis" }, "Free energy"));
+  const fall = (energies[0] - energies[last]).toPrecision(4);
+  const some = last < state.settings.iterations;
+  svg.setAttribute("aria-label", `Free energy in ${some ? "the first " : ""}${last} iterations; it falls by ${fall}`);
+  svg.append(made("text", { x: 8, y: 11, class: "axis" }, some ? `Free energy, first ${last} iterations` : "Free energy"));
   svg.append(made("text", { x: width - 8, y: 11, class: "axis", "text-anchor": "end" }, `${format(energies[0])} → ${format(energies.at(-1))}`));
   svg.append(made("polyline", { points: energies.map((level, step) => `${x(step)},${y(level)}`).join(" "), class: "line" }));
-  const shown = Math.min(state.step ?? state.settings.iterations, energies.length - 1);
+  const shown = state.step ?? state.settings.iterations;
   energies.forEach((level, step) => {
     const point = made("circle", { cx: x(step), cy: y(level), r: step === shown ? 5 : 3, class: step === shown ? "point now" : "point" });
     point.append(made("title", {}, `Iteration ${step}: ${level.toPrecision(7)}`));
