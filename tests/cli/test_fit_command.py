@@ -115,9 +115,16 @@ def test_images_that_cannot_be_read_are_left_out(folder, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--foreground", "unicorn"), "expected some, but not all, of the classes"),
-        (("--foreground", "ground,object,other"), "expected some, but not all"),
-        (("--features", "smell"), "expected different ones of colour, texture, position"),
+        (("--foreground", "unicorn"), "--foreground has 'unicorn', but there is no such class; expected one or more"),
+        (("--foreground", "ground,object,other"), "--foreground has every class; expected one or more, but not all"),
+        (("--foreground", "ground,ground"), "--foreground has 'ground' twice"),
+        (("--foreground", "ground,"), "--foreground is 'ground,', expected names with a comma between each two"),
+        (
+            ("--features", "smell"),
+            "--features has unknown 'smell'; expected different ones of colour, texture",
+        ),
+        (("--features", "colour,colour,foo"), "--features has unknown 'foo' and 'colour' twice"),
+        (("--longest-side", 1), "--longest-side is 1, expected 32 or more, or 0 for no limit"),
         (("--features", "none"), "there are no features"),
         (("--split", "train"), "has no split lists"),
         (("--arrays", "nowhere"), "there is no folder nowhere"),
@@ -126,6 +133,24 @@ def test_images_that_cannot_be_read_are_left_out(folder, tmp_path):
 def test_wrong_arguments_end_with_status_2_and_write_nothing(folder, tmp_path, arguments, says):
     answer = command("fit", folder, "-o", tmp_path / "out", *QUICK, *arguments)
     assert answer.exit_code == 2 and says in " ".join(answer.stderr.split()), answer.output
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("splits", "says"),
+    [
+        (("--split", "val"), "the splits val to learn from and val to compare on share 2 images"),
+        (
+            ("--split", "train", "--test-split", "train"),
+            "train to learn from and train to compare on share 3",
+        ),
+        (("--split", "trainval"), "the splits trainval to learn from and val to compare on share 2 images"),
+    ],
+)
+def test_splits_that_share_images_are_refused(tmp_path, splits, says):
+    write_voc(tmp_path)
+    answer = command("fit", tmp_path, "-o", tmp_path / "out", *QUICK, *splits)
+    assert answer.exit_code == 2 and says in " ".join(answer.stderr.split()), answer.stderr
     assert not (tmp_path / "out").exists()
 
 

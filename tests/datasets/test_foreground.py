@@ -29,7 +29,16 @@ def test_chosen_classes_are_one_label_and_void_stays():
     assert dataset[1].labels is None
 
 
-@pytest.mark.parametrize("names", [[], ["horse"], ["ground", "cat", "dog"], "dog"])
-def test_other_names_are_rejected(names):
-    with pytest.raises(InputError, match="expected some, but not all, of the classes ground, cat, dog"):
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ([], "has no class; expected one or more, but not all, of ground, cat, dog"),
+        (["dog", "horse"], "has 'horse', but there is no such class; expected one or more"),
+        (["ground", "cat", "dog"], "has every class; expected one or more, but not all"),
+        (["dog", "dog"], "has 'dog' twice"),
+        ("dog", "is 'dog', expected a list of names"),
+    ],
+)
+def test_other_names_are_rejected(names, says):
+    with pytest.raises(InputError, match=f"foreground= {says}"):
         ForegroundDataset(Three(), names)

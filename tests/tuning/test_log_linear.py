@@ -199,7 +199,7 @@ def test_a_saved_model_is_loaded_unchanged(tmp_path, compatibility):
         ({"weight": None}, "weight"),
         ({"weight": [[0.0]]}, r"weight has shape \(1, 1\)"),
         ({"scale": [0.0] * 9}, "scale has numbers that are not above 0"),
-        ({"features": ["smell"]}, "features are"),
+        ({"features": ["smell"]}, "features= has unknown 'smell'"),
         ({"classes": ["one"]}, "expected two names"),
         ({"bias": [float("nan")] * 2}, "expected finite numbers"),
         ({"longest_side": -1}, "longest_side is -1"),

@@ -11,6 +11,13 @@ from densefield.cli.messages import FLAGS, ending_on_errors, print_left_out, pri
 from densefield.cli.options import Out
 from densefield.cli.progress import Stages
 
+FIT_FLAGS = {
+    **FLAGS,
+    "features=": "--features ",
+    "foreground=": "--foreground ",
+}
+MIN_SIDE = 32  # pixels: less shows no object
+
 
 def fit_verb(
     data: Annotated[
@@ -62,7 +69,7 @@ def fit_verb(
     ] = 30,
     iterations: Annotated[int, typer.Option(min=1, max=1 << 20, help="Number of mean-field iterations.")] = 5,
     longest_side: Annotated[
-        int, typer.Option(min=0, help="Shrink larger images to this side in pixels; 0 for no limit.")
+        int, typer.Option(min=0, help="Shrink larger images to this side in pixels, 32 or more; 0 for no limit.")
     ] = 200,
     images: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of learning images, evenly spread; all by default.")
@@ -77,7 +84,7 @@ def fit_verb(
     gets the model, unary.json and crf.toml, which `densefield predict OUT` uses, and result.json. Images that cannot be
     read are left out. Exit status: 0 when done, 1 if an image was left out, 2 if nothing could be started.
     """
-    with ending_on_errors(FLAGS, needs="fitting"):
+    with ending_on_errors(FIT_FLAGS, needs="fitting"):
         from densefield.datasets.folder import find_layout, list_split, split_names
         from densefield.errors import InputError
         from densefield.runs.distributed import rank_and_world_size
@@ -91,8 +98,15 @@ def fit_verb(
         if unlisted and (split is not None or test_split is not None):
             raise InputError(f"{data} has no split lists: leave the splits out, or write splits/NAME.txt.")
         names = [None] if unlisted else [split or "train", test_split or "val"]
-        for name in names:
-            list_split(data, name)
+        listed = [{entry.id for entry in list_split(data, name).entries} for name in names]
+        shared = len(listed[0] & listed[1]) if len(listed) == 2 else 0
+        if shared:
+            raise InputError(
+                f"the splits {names[0]} to learn from and {names[1]} to compare on share {shared} images, so that the "
+                "comparison would be with images of learning: name another one with --split or --test-split."
+            )
+        if 0 < longest_side < MIN_SIDE:
+            raise InputError(f"--longest-side is {longest_side}, expected {MIN_SIDE} or more, or 0 for no limit.")
         if arrays is not None:
             find_score_files(arrays)
         check_result_folder(out)
@@ -105,11 +119,11 @@ def fit_verb(
 
         if (out / UNARY).exists():
             raise InputError(f"{out} holds a model, which would be lost: choose another folder, or remove this one.")
-        kinds: Any = _names(features) if features != "none" else []
+        kinds: Any = _names(features, "features") if features != "none" else []
         PixelFeatures(kinds, int(arrays is not None))  # checks them
+        chosen = None if foreground is None else _names(foreground, "foreground")
         options = FitOptions(kinds, l2, compatibility, evaluations, iterations, longest_side)
         with printing_warnings(FLAGS), Stages() as stages:
-            chosen = None if foreground is None else _names(foreground)
             learning, test, left_out = _open(data, names, chosen, [images, test_images], stages)
             read = None if arrays is None else arrays_in(arrays, [*learning.ids, *test.ids])
             about = {"data": str(data.resolve()), "splits": names, "foreground": chosen}
@@ -150,5 +164,10 @@ def _open(
     return found[0], found[1], left_out
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+def _names(text: str, option: str) -> list[str]:
+    from densefield.errors import InputError
+
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise InputError(f"--{option} is {text!r}, expected names with a comma between each two.")
+    return names

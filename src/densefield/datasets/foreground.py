@@ -33,12 +33,16 @@ class ForegroundDataset:
     """
 
     def __init__(self, dataset: Dataset, foreground: Sequence[str]) -> None:
-        unknown = [name for name in foreground if name not in dataset.classes]
-        if isinstance(foreground, str) or unknown or not foreground or len(set(foreground)) == len(dataset.classes):
-            raise InputError(
-                f"the foreground is {foreground!r}, expected some, but not all, of the classes "
-                f"{first_names(list(dataset.classes), 25)}."
-            )
+        expected = f"expected one or more, but not all, of {first_names(list(dataset.classes), 25)}."
+        if isinstance(foreground, str):
+            raise InputError(f"foreground= is {foreground!r}, expected a list of names of classes.")
+        for name in foreground:
+            if name not in dataset.classes:
+                raise InputError(f"foreground= has {name!r}, but there is no such class; {expected}")
+            if list(foreground).count(name) > 1:
+                raise InputError(f"foreground= has {name!r} twice; {expected}")
+        if len(foreground) in (0, len(dataset.classes)):
+            raise InputError(f"foreground= has {'every class' if foreground else 'no class'}; {expected}")
         self._dataset = dataset
         self._is_foreground = np.isin(np.arange(VOID + 1), [dataset.classes.index(name) for name in foreground])
         self.classes = (REST, "+".join(foreground))

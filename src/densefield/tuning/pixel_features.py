@@ -44,8 +44,12 @@ class PixelFeatures:
     def __post_init__(self) -> None:
         """Checks both."""
         kinds = self.kinds
-        if isinstance(kinds, str) or not set(kinds) <= set(KINDS) or len(set(kinds)) < len(kinds):
-            raise InputError(f"features are {kinds!r}, expected different ones of {', '.join(KINDS)}.")
+        if isinstance(kinds, str):
+            raise InputError(f"features= is {kinds!r}, expected a list of some of {', '.join(KINDS)}.")
+        wrong = [f"unknown {kind!r}" for kind in dict.fromkeys(kinds) if kind not in KINDS]
+        wrong += [f"{kind!r} twice" for kind in KINDS if list(kinds).count(kind) > 1]
+        if wrong:
+            raise InputError(f"features= has {' and '.join(wrong)}; expected different ones of {', '.join(KINDS)}.")
         if isinstance(self.arrays, bool) or not isinstance(self.arrays, int) or self.arrays < 0:
             raise InputError(f"arrays is {self.arrays!r}, expected a number of channels.")
         if not kinds and not self.arrays:
