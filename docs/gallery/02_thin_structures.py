@@ -2,8 +2,9 @@
 Thin structures
 ===============
 
-Vessels two to six pixels wide, drawn on a noisy background: synthetic, so the truth is known exactly. A network that
-works at a quarter of the resolution sees them as broad bands. A narrow spatial kernel and dark pixels bring them back.
+Vessels two to six pixels wide, drawn on a noisy background: synthetic, so the truth is
+known exactly. A network that works at a quarter of the resolution sees them as broad
+bands. A narrow spatial kernel and dark pixels bring them back.
 """
 
 import matplotlib.pyplot as plt
@@ -34,15 +35,18 @@ background = 150 + 600 * gaussian_filter(rng.normal(size=truth.shape), 20)
 image = gaussian_filter(background - 75.0 * truth, 0.6) + rng.normal(0, 9, truth.shape)
 
 # %%
-# The network's probability: the share of vessel in blocks of 4 × 4 pixels, enlarged smoothly.
+# The network's probability: the share of vessel in blocks of 4 × 4 pixels, enlarged
+# smoothly.
 share = truth.reshape(64, 4, 64, 4).mean(axis=(1, 3))
 probability = np.clip(resize(share, truth.shape, order=1) * 1.6, 0.02, 0.98)
 rough = probability > 0.5
 
 # %%
-# Kernels for thin things: one pixel of smoothing, and a colour width above the noise but below the contrast.
+# Kernels for thin things: one pixel of smoothing, and a colour width above the noise
+# but below the contrast.
 kernels = [Spatial(1, weight=0.5), Bilateral(8, 20, weight=6)]
-refined = densefield.refine(image, probabilities=probability, kernels=kernels).argmax(axis=0)
+marginals = densefield.refine(image, probabilities=probability, kernels=kernels)
+refined = marginals.argmax(axis=0)
 
 
 def iou(mask):
@@ -52,8 +56,14 @@ def iou(mask):
 print(f"IoU of the vessels: {iou(rough):.1f} % rough, {iou(refined):.1f} % refined")
 
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.35), layout="constrained")
-titles = ["image", "truth", f"rough, IoU {iou(rough):.1f} %", f"refined, {iou(refined):.1f} %"]
-for ax, picture, title in zip(axes, (image, 1 - truth, ~rough, 1 - refined), titles, strict=True):
+titles = [
+    "image",
+    "truth",
+    f"rough, IoU {iou(rough):.1f} %",
+    f"refined, {iou(refined):.1f} %",
+]
+pictures = (image, 1 - truth, ~rough, 1 - refined)
+for ax, picture, title in zip(axes, pictures, titles, strict=True):
     ax.imshow(picture, cmap="gray")
     ax.set_title(title)
     ax.set_axis_off()

@@ -2,8 +2,9 @@
 Thirteen bands
 ==============
 
-Land cover in an image with 13 bands, as Sentinel-2 has them. The scene is synthetic: five classes with made-up spectra,
-noise in every band, and a coarse map with one class for every 10 × 10 pixels, as an older land-cover product has it.
+Land cover in an image with 13 bands, as Sentinel-2 has them. The scene is synthetic:
+five classes with made-up spectra, noise in every band, and a coarse map with one class
+for every 10 × 10 pixels, as an older land-cover product has it.
 """
 
 import matplotlib.pyplot as plt
@@ -16,9 +17,10 @@ rng = np.random.default_rng(13)
 size, classes, bands = 160, 5, 13
 fields = gaussian_filter(rng.normal(size=(classes, size, size)), (0, 9, 9))
 truth = fields.argmax(axis=0).astype(np.uint8)
-spectra = gaussian_filter(rng.uniform(300, 5000, (classes, bands)), (0, 1.5))  # reflectance × 10000
+# Spectra are reflectance × 10000; a pixel sees some of its neighbours' ground.
+spectra = gaussian_filter(rng.uniform(300, 5000, (classes, bands)), (0, 1.5))
 pure = spectra[truth].astype(np.float32)
-mixed = gaussian_filter(pure, (0.7, 0.7, 0))  # a pixel sees some of its neighbours' ground
+mixed = gaussian_filter(pure, (0.7, 0.7, 0))
 image = mixed + rng.normal(0, 250, mixed.shape)
 
 side = 10
@@ -35,13 +37,17 @@ def accuracy(mask):
     return 100 * np.mean(mask == truth)
 
 
-print(f"correct pixels: {accuracy(rough):.1f} % rough, {accuracy(refined):.1f} % refined")
+print(f"correct: {accuracy(rough):.1f} % rough, {accuracy(refined):.1f} % refined")
 
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.35), layout="constrained")
 shown = image[..., [3, 2, 1]]
 axes[0].imshow(np.clip((shown - shown.min()) / np.ptp(shown), 0, 1))
 axes[0].set_title("bands 4, 3, 2")
-titles = ["truth", f"coarse map, {accuracy(rough):.1f} % correct", f"refined, {accuracy(refined):.1f} %"]
+titles = [
+    "truth",
+    f"coarse map, {accuracy(rough):.1f} % correct",
+    f"refined, {accuracy(refined):.1f} %",
+]
 for ax, mask, title in zip(axes[1:], (truth, rough, refined), titles, strict=True):
     ax.imshow(mask, cmap="Set2", interpolation="nearest", vmin=0, vmax=7)
     ax.set_title(title)

@@ -2,8 +2,9 @@
 A volume
 ========
 
-A synthetic scan of 32 × 80 × 80 voxels that are 2.5 times as thick as wide: two noisy organs, and a segmentation with
-shaky edges. `spacing` tells the CRF the size of a voxel.
+A synthetic scan of 32 × 80 × 80 voxels that are 2.5 times as thick as wide: two noisy
+organs, and a segmentation with shaky edges. `spacing` tells the CRF the size of a
+voxel.
 """
 
 import matplotlib.pyplot as plt
@@ -21,10 +22,12 @@ truth[((z - 36) / 20) ** 2 + ((y - 45) / 14) ** 2 + ((x - 60) / 13) ** 2 < 1] = 
 volume = np.array([40.0, 120.0, 190.0])[truth] + rng.normal(0, 20, truth.shape)
 
 wobble = [gaussian_filter(rng.normal(size=truth.shape), 3) for _ in range(3)]
-moved = [
-    axis + 3.5 * w / w.std() / step for axis, w, step in zip(np.indices(truth.shape), wobble, (2.5, 1, 1), strict=True)
-]
-rough = truth[tuple(np.clip(np.rint(axis), 0, n - 1).astype(int) for axis, n in zip(moved, truth.shape, strict=True))]
+steps = (2.5, 1, 1)  # voxels are thick along z: displacements are 3.5 wide voxels
+where = np.indices(truth.shape)
+for axis, wave, step in zip(where, wobble, steps, strict=True):
+    axis += np.rint(3.5 * wave / wave.std() / step).astype(int)
+limits = [np.clip(axis, 0, n - 1) for axis, n in zip(where, truth.shape, strict=True)]
+rough = truth[tuple(limits)]
 
 # %%
 # Everything is as for images, with one axis more.
@@ -32,18 +35,24 @@ refined = densefield.refine(volume, labels=rough, spacing=spacing).argmax(axis=0
 
 
 def dice(mask):
-    each = [2 * np.sum((mask == c) & (truth == c)) / (np.sum(mask == c) + np.sum(truth == c)) for c in (1, 2)]
-    return 100 * np.mean(each)
+    pairs = [(mask == c, truth == c) for c in (1, 2)]
+    return 100 * np.mean([2 * np.sum(a & b) / (a.sum() + b.sum()) for a, b in pairs])
 
 
-print(f"mean Dice score of the organs: {dice(rough):.1f} % rough, {dice(refined):.1f} % refined")
+print(f"mean Dice score: {dice(rough):.1f} % rough, {dice(refined):.1f} % refined")
 
-figure, axes = plt.subplots(2, 4, figsize=(12, 5), layout="constrained", height_ratios=[1, 1])
-titles = ["scan", "truth", f"rough, Dice {dice(rough):.1f} %", f"refined, {dice(refined):.1f} %"]
-for column, (array, title) in enumerate(zip((volume, truth, rough, refined), titles, strict=True)):
-    looks = {"cmap": "gray"} if column == 0 else {"cmap": "viridis", "vmin": 0, "vmax": 2}
+figure, axes = plt.subplots(2, 4, figsize=(12, 5), layout="constrained")
+titles = [
+    "scan",
+    "truth",
+    f"rough, Dice {dice(rough):.1f} %",
+    f"refined, {dice(refined):.1f} %",
+]
+grey, classes = {"cmap": "gray"}, {"cmap": "viridis", "vmin": 0, "vmax": 2}
+for column, array in enumerate((volume, truth, rough, refined)):
+    looks = classes if column else grey
     axes[0, column].imshow(array[15], **looks)
     axes[1, column].imshow(array[:, 42], **looks, aspect=2.5)
-    axes[0, column].set_title(title)
+    axes[0, column].set_title(titles[column])
 for ax in axes.flat:
     ax.set_axis_off()

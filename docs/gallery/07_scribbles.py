@@ -2,8 +2,9 @@
 Scribbles
 =========
 
-Three strokes are enough to cut out a cup: ``propagate`` gives every pixel the label of the scribbles that it resembles.
-The photo is from scikit-image; its outline was drawn by hand.
+Three strokes are enough to cut out a cup: ``propagate`` gives every pixel the label of
+the scribbles that it resembles. The photo is from scikit-image; its outline was drawn
+by hand.
 """
 
 from itertools import pairwise
@@ -18,13 +19,22 @@ import densefield
 
 photo = coffee()  # (400, 600, 3)
 truth = np.zeros(photo.shape[:2], np.uint8)
-saucer_x = [181, 145, 106, 83, 77, 87, 114, 158, 216, 280, 344, 398, 440, 468, 479, 473, 448, 422, 300]
-saucer_y = [70, 88, 120, 160, 210, 262, 312, 354, 381, 389, 381, 361, 327, 281, 228, 178, 132, 106, 60]
+# fmt: off
+saucer_x = [
+    181, 145, 106, 83, 77, 87, 114, 158, 216, 280, 344, 398, 440, 468, 479, 473,
+    448, 422, 300,
+]
+saucer_y = [
+    70, 88, 120, 160, 210, 262, 312, 354, 381, 389, 381, 361, 327, 281, 228, 178,
+    132, 106, 60,
+]
+# fmt: on
 truth[polygon(saucer_y, saucer_x)] = 1
 truth[ellipse(112, 291, 95, 118)] = 1
 
 # %%
-# Scribbles are an image of labels: 0 where there is none, 1 for the background, 2 for the cup.
+# Scribbles are an image of labels: 0 where there is none, 1 for the background, 2 for
+# the cup.
 strokes = np.zeros_like(truth)
 for label, corners in (
     (1, [(15, 170), (30, 60), (380, 40), (385, 560), (20, 540), (15, 440)]),
@@ -45,14 +55,20 @@ def iou(mask):
 
 
 share = 100 * np.mean(scribbles > 0)
-print(f"{share:.1f} % of the pixels are scribbled; IoU with the outline drawn by hand: {iou(refined):.1f} %")
+print(f"scribbles on {share:.1f} % of the pixels; IoU {iou(refined):.1f} %")
 
 figure, axes = plt.subplots(1, 3, figsize=(12, 3), layout="constrained")
 painted = photo // 2 + 60
 painted[scribbles == 1], painted[scribbles == 2] = (40, 110, 230), (40, 220, 110)
-pictures = [painted, *(np.where(mask[..., None] == 1, photo, photo // 5 + 12) for mask in (refined, truth))]
-titles = [f"scribbles on {share:.1f} % of the pixels", f"propagated, IoU {iou(refined):.1f} %", "drawn by hand"]
-for ax, picture, title in zip(axes, pictures, titles, strict=True):
+cut_out = [
+    np.where(m[..., None] == 1, photo, photo // 5 + 12) for m in (refined, truth)
+]
+titles = [
+    f"scribbles on {share:.1f} % of the pixels",
+    f"propagated, IoU {iou(refined):.1f} %",
+    "drawn by hand",
+]
+for ax, picture, title in zip(axes, [painted, *cut_out], titles, strict=True):
     ax.imshow(picture)
     ax.set_title(title)
     ax.set_axis_off()
