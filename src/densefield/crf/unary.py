@@ -169,10 +169,11 @@ def scores_of_mask(mask: LabelMask, confidence: float) -> Unary:
     """Scores of the labels that occur: log of the confidence, and of an equal share of the rest."""
     rows = len(mask.labels)
     probability = checked_numbers(confidence, "confidence", "a number")
-    if probability.ndim or not 1 / max(rows, 2) < probability < 1:
+    count = max(rows, 2)
+    if probability.ndim or not 1 / count < probability < 1:
         raise InputError(
-            f"confidence is {confidence}, expected a number above {1 / max(rows, 2):.3g}, at which {max(rows, 2)} labels "
-            "are equally probable, and below 1."
+            f"confidence is {confidence}, expected a number above {1 / count:.3g}, at which {count} labels are equally "
+            "probable, and below 1."
         )
     scores = new_array(rows, *mask.rows.shape)
     if rows == 1:
