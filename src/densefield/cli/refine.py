@@ -278,13 +278,22 @@ def refine_verb(
                     failed=failed,
                 )
     except KeyboardInterrupt:
-        print_message(f"interrupted after {bar.done} of {bar.total} pairs. To resume, add --skip-existing.")
+        print_message(_interrupted(bar, in_tiles=is_volume, is_folder=image.is_dir() and not is_volume))
         raise typer.Exit(INTERRUPTED) from None
     if explain:
         print_findings(refined, flags)
     print_summary(refined, log, flags)
     if refined.failures:
         raise typer.Exit(1)
+
+
+def _interrupted(bar: Bar, *, in_tiles: bool, is_folder: bool) -> str:
+    """What Ctrl-C left, and how to resume."""
+    if is_folder:
+        return f"interrupted after {bar.done} of {bar.total} pairs. To resume, add --skip-existing."
+    if in_tiles and bar.total > 1:
+        return f"interrupted after {bar.done} of {bar.total} tiles. To resume, run the same command."
+    return "interrupted: nothing was written."
 
 
 def _crf(given: dict[str, float], iterations: int) -> Any:

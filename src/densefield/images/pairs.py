@@ -73,13 +73,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class Pairing:
-    """The pairs of two folders in the order of their names, and files without a partner."""
+    """The pairs of two folders in the order of their names, and files without a partner; or one pair."""
 
     pairs: tuple[Pair, ...]
     images_alone: tuple[Path, ...] = ()
     masks_alone: tuple[Path, ...] = ()
     ambiguous: tuple[str, ...] = ()  # names of several files in one folder
     skipped: tuple[str, ...] = ()  # a line for each kind of skipped file
+    is_volume: bool = False  # one pair, of a volume or raster
 
 
 def pair_up(
@@ -114,7 +115,7 @@ def pair_up(
     if preview is not None and preview.suffix.lower() != ".png":
         raise InputError(f"the preview {preview} ends in {preview.suffix or 'nothing'!r}, expected .png.")
     _check_distinct({"image": image, "mask": mask, "output": out, "preview": preview})
-    return Pairing((Pair(image, mask, out, preview),))
+    return Pairing((Pair(image, mask, out, preview),), is_volume=volumes)
 
 
 def _pair_folders(

@@ -177,7 +177,7 @@ def refine_files(
     if progress is not None:
         progress(0, len(todo))
     outcomes: list[Outcome] = []
-    of_tiles = progress if len(todo) == 1 and todo[0].is_volume else None
+    of_tiles = progress if todo and pairing.is_volume else None
     for outcome in _refine_pairs(todo, settings, count, of_tiles):
         outcomes.append(outcome)
         if failed is not None and outcome.error is not None:

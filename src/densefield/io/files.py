@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -93,6 +94,31 @@ def replaced(path: Path) -> Iterator[Path]:
                 shutil.rmtree(left, ignore_errors=True)
             else:
                 left.unlink(missing_ok=True)
+
+
+def remove_left_behind(path: Path) -> None:
+    """Removes what `replaced` left beside `path` when a process was killed; an earlier result gets its name back.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Path(folder, ".0123abcd.part.a.txt").touch()
+    ...     remove_left_behind(Path(folder, "a.txt"))
+    ...     list(Path(folder).iterdir())
+    []
+    """
+    if not path.parent.is_dir():
+        return
+    left = re.compile(rf"\.[0-9a-f]{{8}}\.(part|before)\.{re.escape(path.name)}")
+    for name in [entry.name for entry in os.scandir(path.parent)]:
+        found, each = left.fullmatch(name), path.with_name(name)
+        if found is None:
+            continue
+        if found[1] == "before" and not path.exists():
+            os.replace(each, path)
+        elif each.is_dir():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            each.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

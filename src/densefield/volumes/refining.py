@@ -9,19 +9,22 @@ from typing import Any, Literal
 
 import numpy as np
 
+from densefield.crf.crf_file import crf_to_toml
 from densefield.crf.features import checked_spacing
 from densefield.crf.model import CRF
 from densefield.errors import InputError
 from densefield.filters.threads import check_threads
+from densefield.io.files import remove_left_behind
 from densefield.io.progress import Progress
 from densefield.labels import Void
+from densefield.volumes.finished import FinishedTiles, fingerprint
 from densefield.volumes.formats import check_output, open_pair, open_writer
-from densefield.volumes.grid import Grid, check_same_place, inside
+from densefield.volumes.grid import Array, Grid, check_same_place, inside
 from densefield.volumes.label_plan import LabelPlan
 from densefield.volumes.planning import VolumeOptions, make_plan
 from densefield.volumes.sample import read_both
 from densefield.volumes.score_plan import ScorePlan
-from densefield.volumes.tiles import even_sides, tile_count, tiles
+from densefield.volumes.tiles import Tile, box_shape, even_sides, tiles
 
 LABEL_SIDE = {2: 2048, 3: 256}  # pixels of a tile along each axis, without its halo
 SCORE_SIDE = {2: 1024, 3: 128}
@@ -80,7 +83,8 @@ def refine_file(
     """Refine the mask of a volume or raster in a file, and write the result at the place of the mask.
 
     Formats are NIfTI, DICOM series (a folder), GeoTIFF, TIFF and Zarr. A mask of labels gives labels, and one of
-    probabilities probabilities. Large files are computed in tiles.
+    probabilities probabilities. Large files are computed in tiles; after an interruption, the same call resumes with
+    those that are not finished.
 
     Parameters
     ----------
@@ -137,38 +141,69 @@ def refine_file(
     check_same_place(opened, rough)
     if spacing is not None:
         opened = replace(opened, spacing=checked_spacing(spacing, len(opened.shape)))
-    plan = make_plan(opened, rough, options, count)
-    return _run(opened, rough, Path(out), plan, tile, progress)
+    return _run(opened, rough, Path(out), options, count, tile, progress)
 
 
 def _run(
-    image: Grid, mask: Grid, out: Path, plan: LabelPlan | ScorePlan, tile: int | None, progress: Progress | None
+    image: Grid,
+    mask: Grid,
+    out: Path,
+    options: VolumeOptions,
+    threads: int,
+    tile: int | None,
+    progress: Progress | None,
 ) -> RefinedFile:
-    """Refines all tiles and writes the file."""
+    """Refines all tiles, keeps them if there are several, and then writes the file."""
+    plan = make_plan(image, mask, options, threads)
     soft = plan.code is None
     single = mask.channels in (None, 1)  # the probability of label 1 alone
     classes = (None if mask.channels is None else 1) if single else mask.channels
     dtype = np.dtype(np.float32) if soft else _label_dtype(mask, plan)
     sides = even_sides(image.shape, _side(image, plan, classes or 2) if tile is None else tile)
-    total, done = tile_count(image.shape, sides), 0
-    with open_writer(out, image, mask, dtype, classes if soft else mask.channels) as write:
+    parts = list(enumerate(tiles(image.shape, sides, plan.halo)))
+    channels = classes if soft else mask.channels
+
+    def refined(part: Tile) -> Array:
+        sample = read_both(image, mask, part.outer)
+        if isinstance(plan, ScorePlan) and soft:
+            result = plan.marginals(sample)
+            result = result[1:] if single else result
+            result = result[0] if classes is None else result
+        else:
+            result = plan.labels(sample)
+            result = result if mask.channels is None else result[None]
+        inner: Array = result[inside(part.inner)].astype(dtype, copy=False)
+        return inner
+
+    remove_left_behind(out)
+    layout = (sides, plan.halo, channels, dtype.str)
+    kept = FinishedTiles(out, _key(image, mask, out, options, layout), dtype) if len(parts) > 1 else None
+    only: Array | None = None
+    if progress is not None:
+        progress(0, len(parts))
+    for number, part in parts:
+        if kept is None:
+            only = refined(part)
+        elif number not in kept:
+            kept.write(number, refined(part))
         if progress is not None:
-            progress(0, total)
-        for part in tiles(image.shape, sides, plan.halo):
-            sample = read_both(image, mask, part.outer)
-            if isinstance(plan, ScorePlan) and soft:
-                result = plan.marginals(sample)
-                result = result[1:] if single else result
-                result = result[0] if classes is None else result
-            else:
-                result = plan.labels(sample)
-                result = result if mask.channels is None else result[None]
-            write(part.core, result[inside(part.inner)].astype(dtype, copy=False))
-            done += 1
-            if progress is not None:
-                progress(done, total)
+            progress(number + 1, len(parts))
+    with open_writer(out, image, mask, dtype, channels) as write:
+        for number, part in parts:
+            shape = (*(() if channels is None else (channels,)), *box_shape(part.core))
+            values = only if kept is None else kept.read(number, shape)
+            write(part.core, refined(part) if values is None else values)
+    if kept is not None:
+        kept.remove()
     low, high = (tuple(each.tolist()) for each in (plan.levels.low, plan.levels.high))
-    return RefinedFile(out, image.shape, "probabilities" if soft else "labels", _width(image, plan), low, high, total)
+    form: Literal["labels", "probabilities"] = "probabilities" if soft else "labels"
+    return RefinedFile(out, image.shape, form, _width(image, plan), low, high, len(parts))
+
+
+def _key(image: Grid, mask: Grid, out: Path, options: VolumeOptions, layout: object) -> str:
+    """The fingerprint of a run. Results do not depend on the number of threads."""
+    crf = None if options.crf is None else (crf_to_toml(options.crf), options.crf.options)
+    return fingerprint(out, (image.path, mask.path), (replace(options, crf=None), crf, image.spacing, layout))
 
 
 def _side(image: Grid, plan: LabelPlan | ScorePlan, classes: int) -> int:

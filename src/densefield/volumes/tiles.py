@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
@@ -46,15 +45,6 @@ def tiles(shape: Sequence[int], side: int | Sequence[int], halo: int | Sequence[
             outer.append(slice(first, min(end + margin, size)))
             inner.append(slice(at - first, end - first))
         yield Tile(tuple(core), tuple(outer), tuple(inner))
-
-
-def tile_count(shape: Sequence[int], side: int | Sequence[int]) -> int:
-    """The number of tiles.
-
-    >>> tile_count((10, 21), 10)
-    3
-    """
-    return math.prod(-(-size // step) for size, step in zip(shape, per_axis(side, len(shape)), strict=True))
 
 
 def even_sides(shape: Sequence[int], most: int) -> tuple[int, ...]:

@@ -1,0 +1,151 @@
+"""Interrupted runs resume with the tiles that are not finished, and give the result of a run without interruption."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from densefield import CRF, Spatial
+from densefield.io.files import remove_left_behind
+from densefield.volumes import refine_file
+from densefield.volumes.finished import FinishedTiles, fingerprint, tiles_folder
+from densefield.volumes.label_plan import LabelPlan
+from tests.support.volume_files import land_raster, read_geotiff, write_geotiff
+
+pytest.importorskip("rasterio", reason="GeoTIFF needs rasterio")
+CASE = land_raster(3)
+SIDE = 50  # 12 tiles
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    write_geotiff(tmp_path / "image.tif", CASE.image)
+    write_geotiff(tmp_path / "mask.tif", CASE.rough)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class Counter:
+    """Counts the tiles that are computed, and interrupts the run after some."""
+
+    def __init__(self, monkeypatch):
+        self.count, self.most = 0, 99
+        real = LabelPlan.labels
+
+        def labels(plan, sample):
+            if self.count == self.most:
+                raise KeyboardInterrupt
+            self.count += 1
+            return real(plan, sample)
+
+        monkeypatch.setattr(LabelPlan, "labels", labels)
+
+    def run(self, most=99, out="out.tif", **options):
+        self.count, self.most = 0, most
+        if most == 99:
+            refine_file("image.tif", "mask.tif", out, **{"tile": SIDE} | options)
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                refine_file("image.tif", "mask.tif", out, **{"tile": SIDE} | options)
+        return self.count
+
+
+@pytest.fixture
+def counter(monkeypatch):
+    return Counter(monkeypatch)
+
+
+def test_an_interrupted_run_resumes_with_the_same_result(here, counter):
+    assert counter.run(out="whole.tif") == 12
+    counter.run(5)
+    assert tiles_folder(here / "out.tif").is_dir() and not (here / "out.tif").exists()
+    seen = []
+    assert counter.run(progress=lambda done, total: seen.append((done, total)), threads=1) == 7
+    assert seen[-1] == (12, 12)
+    assert np.array_equal(read_geotiff("out.tif"), read_geotiff("whole.tif"))
+    assert sorted(path.name for path in here.iterdir()) == ["image.tif", "mask.tif", "out.tif", "whole.tif"]
+
+
+@pytest.mark.parametrize("options", [{"roughness": 3.0}, {"tile": 60}, {"window": (0, 3000)}, {"spacing": (1, 2)}])
+def test_other_options_start_anew(here, counter, options):
+    counter.run(11)
+    assert counter.run(**options) > 8
+
+
+def test_another_crf_starts_anew(here, tmp_path):
+    one, other = (CRF([Spatial(2, weight=weight)]) for weight in (1, 1.5))
+    keys = [fingerprint(tmp_path / "out.tif", (), crf) for crf in (one, other, CRF([Spatial(2, weight=1)]))]
+    assert keys[0] == keys[2] != keys[1]
+
+
+def test_another_input_starts_anew(here, counter):
+    counter.run(11)
+    write_geotiff(here / "image.tif", CASE.image // 2)
+    assert counter.run() == 12
+
+
+def test_a_damaged_tile_is_computed_again(here, counter):
+    counter.run(out="whole.tif")
+    counter.run(5)
+    (tiles_folder(here / "out.tif") / "2.z").write_bytes(b"no tile")
+    assert counter.run() == 8
+    assert np.array_equal(read_geotiff("out.tif"), read_geotiff("whole.tif"))
+
+
+def test_a_zarr_result_inside_its_image_does_not_change_the_fingerprint(tmp_path):
+    (tmp_path / "image.zarr" / "labels").mkdir(parents=True)
+    (tmp_path / "image.zarr" / "0").write_bytes(b"chunk")
+    out = tmp_path / "image.zarr" / "labels" / "cells"
+    before = fingerprint(out, (tmp_path / "image.zarr",), None)
+    FinishedTiles(out, "key", np.dtype(np.uint8)).write(0, np.zeros(3, np.uint8))
+    assert fingerprint(out, (tmp_path / "image.zarr",), None) == before
+    (tmp_path / "image.zarr" / "0").write_bytes(b"another")
+    assert fingerprint(out, (tmp_path / "image.zarr",), None) != before
+
+
+def test_files_that_a_killed_process_left_are_removed(here, counter):
+    (here / ".0123abcd.part.out.tif").write_bytes(b"half")
+    (here / ".0123abcd.part.other.tif").write_bytes(b"of another run")
+    counter.run()
+    assert not (here / ".0123abcd.part.out.tif").exists() and (here / ".0123abcd.part.other.tif").exists()
+    (here / "out.tif").rename(here / ".0123abcd.before.out.tif")  # killed between two renames
+    remove_left_behind(here / "out.tif")
+    assert (here / "out.tif").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals differ on Windows")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_the_command_resumes_after_a_signal(here, number):
+    for module in ("typer", "rich", "PIL"):
+        pytest.importorskip(module, reason="the command line needs it")
+    large = land_raster(1, (900, 900))
+    write_geotiff(here / "image.tif", large.image)
+    write_geotiff(here / "mask.tif", large.rough)
+    command = [sys.executable, "-m", "densefield", "refine", "image.tif", "mask.tif", "--tile", "40", "--threads", "1"]
+    run = subprocess.Popen([*command, "-o", "out.tif"], stderr=subprocess.PIPE, text=True)
+    kept = tiles_folder(here / "out.tif")
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not (kept / "3.z").exists():
+        time.sleep(0.005)
+    run.send_signal(number)
+    _, messages = run.communicate(timeout=60)
+    assert run.returncode == (130 if number == signal.SIGINT else -number)
+    if number == signal.SIGINT:
+        assert "of 529 tiles. To resume, run the same command." in messages
+    first = (kept / "0.z").stat().st_mtime_ns
+    refine_file("image.tif", "mask.tif", "whole.tif", tile=40)
+    seen = []
+
+    def progress(done, total):
+        seen.append((kept / "0.z").stat().st_mtime_ns)
+
+    refine_file("image.tif", "mask.tif", "out.tif", iterations=5, tile=40, progress=progress)
+    assert set(seen) == {first}
+    assert np.array_equal(read_geotiff("out.tif"), read_geotiff("whole.tif"))
+    assert {path.name for path in here.iterdir()} == {"image.tif", "mask.tif", "out.tif", "whole.tif"}
