@@ -15,6 +15,7 @@ from densefield.crf.crf_file import parse_toml_value, problem_text, read_crf_tab
 from densefield.crf.crf_tables import KERNELS, unknown_key
 from densefield.errors import InputError
 from densefield.runs.config import Config
+from densefield.runs.references import OBJECT, is_own
 
 STAGE2 = "stage2"
 CRF_FILE = "file"  # in [crf]: a CRF to start from, whose keys the others of [crf] override
@@ -78,14 +79,18 @@ def config_from(tables: Mapping[str, Any]) -> Config:
 
 
 def to_toml(config: Config) -> str:
-    """All settings as TOML that read_config() reads.
+    """All settings as TOML that read_config() reads, without those that have no effect.
 
     >>> print(to_toml(Config()).splitlines()[1])
     kind = "voc2012"
     """
     import tomli_w
 
-    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
+    unused = {
+        "data": {"root", "sbd", "scenes"} if is_own(config.data.kind) else set(),
+        "network": {"pretrained"} if config.network.name == OBJECT else set(),
+    }
+    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True, exclude=unused))
 
 
 def differences(one: Config, two: Config) -> list[str]:
