@@ -98,8 +98,14 @@ def ends_with(places: Path, command: str) -> str:
         ("predict {p}/run {p}/data/images -o {p}/out --crf {p}/crf.toml", "kernels.0.sigm: unknown key"),
         ("train {p}/none.toml --run {p}/out", "there is no file {p}/none.toml, expected a file of settings"),
         ("train {p}/broken.toml --run {p}/out", "{p}/broken.toml is not TOML"),
-        ("train {config} --run {p}/out --set training.stepz=3", "training.stepz: unknown key; did you mean steps?"),
-        ("train {config} --run {p}/out --set training.steps=no", 'training.steps: is "no"; should be a valid integer'),
+        (
+            "train {config} --run {p}/out --set training.stepz=3",
+            "--set training.stepz=3: unknown key; did you mean steps?",
+        ),
+        (
+            "train {config} --run {p}/out --set training.steps=no",
+            '--set training.steps=no: is "no"; should be a valid integer',
+        ),
         ("train {config} --run {p}/out --set crf.file={p}/crf.toml", "kernels.0.sigm: unknown key"),
         ("train {config} --run {p}/out --set data.root={p}/none", "there is no folder {p}/none"),
         ("train {config} --run {p}/out --set data.root={p}/data", "has no split lists, so validation would use"),

@@ -76,15 +76,36 @@ def test_all_errors_are_listed_together(write):
         "optimizer.lr_rest: is -1; should be greater than 0",
         "training.steps: is 0; should be greater than or equal to 1",
         "extra: unknown key, expected data, network, crf, optimizer, training",
-        'data.kind: is "coco", expected voc2012, folder, scenes, or a function that returns the dataset',
-        "training.batch: is true; should be a valid integer",
-        "'nonsense': expected section.key=value",
-        "crf.halo: is 9; should be less than or equal to 8",
+        '--set data.kind=coco: is "coco", expected voc2012, folder, scenes, or a function that returns the dataset',
+        "--set training.batch=true: is true; should be a valid integer",
+        "--set nonsense: expected section.key=value",
+        "--set crf.halo=9: is 9; should be less than or equal to 8",
         "crf.kernels.0.sigma: sigma is [1.0, -2.0], expected finite numbers above 0",
         "crf.kernels.0.wieght: unknown key; did you mean weight?",
         "crf.kernels.1.kind: is 'round', expected one of spatial, bilateral, custom",
     ):
         assert any(part in line for line in lines), part
+
+
+def test_a_wrong_value_of_the_command_line_is_not_blamed_on_the_file(write):
+    path = write("[training]\nsteps = 0\n[optimizer]\nlr_rest = -1\n")
+    with pytest.raises(InputError) as caught:
+        read_config(path, ["training.steps=5", "crf.inference=sequential", "data.scales=[2.0, 1.0]"])
+    of_file, scales, inference = str(caught.value).splitlines()
+    assert of_file.startswith(f"{path}: optimizer.lr_rest: is -1")
+    assert inference.startswith('--set crf.inference=sequential: is "sequential"; should be')
+    assert scales.startswith("--set data.scales=[2.0, 1.0]: data: scales are [2.0, 1.0], expected the smaller first")
+
+
+def test_a_problem_of_a_section_names_the_setting_of_that_section(write):
+    path = write('[network]\nname = "small_network"\npretrained = false\n[network.options]\nnorm = "group"\n')
+    with pytest.raises(InputError, match=r"^--set network\.pretrained=true: network: pretrained is true, but"):
+        read_config(path, ["network.pretrained=true", "training.steps=5"])
+
+
+def test_an_unknown_key_of_the_crf_lists_the_file(write):
+    with pytest.raises(InputError, match=r"crf\.zzz: unknown key, expected .*kernels, file"):
+        read_config(write("[crf]\nzzz = 1\n"))
 
 
 @pytest.mark.parametrize(
@@ -193,11 +214,11 @@ def test_the_command_line_changes_one_kernel_of_the_list(write):
 @pytest.mark.parametrize(
     ("text", "setting", "says"),
     [
-        ("", "crf.kernels.0.weight=2", r"crf\.kernels\.0\.weight: no kernels are listed, expected some under"),
+        ("", "crf.kernels.0.weight=2", r"--set crf\.kernels\.0\.weight=2: no kernels are listed, expected some under"),
         (TWO_KERNELS, "crf.kernels.2.weight=2", "kernels has 2 items, expected a number below 2 after it"),
         (TWO_KERNELS, "crf.kernels.first.weight=2", "kernels has 2 items, expected a number below 2 after it"),
-        (TWO_KERNELS, "crf.kernels.0.wight=2", r"crf\.kernels\.0\.wight: unknown key; did you mean weight\?"),
-        ("", "training.steps.now=2", r"training\.steps\.now: steps is not a section"),
+        (TWO_KERNELS, "crf.kernels.0.wight=2", r"--set crf\.kernels\.0\.wight=2: unknown key; did you mean weight\?"),
+        ("", "training.steps.now=2", r"--set training\.steps\.now=2: steps is not a section"),
     ],
 )
 def test_a_setting_of_a_kernel_that_is_not_listed_is_rejected(write, text, setting, says):

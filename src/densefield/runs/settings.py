@@ -15,6 +15,7 @@ from densefield.crf.crf_file import parse_toml_value, problem_text, read_crf_tab
 from densefield.crf.crf_tables import KERNELS, unknown_key
 from densefield.errors import InputError
 from densefield.runs.config import Config
+from densefield.runs.crf_config import CRFConfig
 from densefield.runs.references import OBJECT, is_own
 
 STAGE2 = "stage2"
@@ -27,7 +28,7 @@ Tables = dict[str, Any]
 def read_config(path: str | PathLike[str], settings: Sequence[str] = ()) -> Config:
     """The settings in a TOML file, with overrides such as ``"optimizer.lr_top=0.02"``.
 
-    All unknown keys and invalid values are listed in one error.
+    All unknown keys and invalid values, of the file and of the overrides, are listed in one error.
 
     Parameters
     ----------
@@ -47,27 +48,48 @@ def read_config(path: str | PathLike[str], settings: Sequence[str] = ()) -> Conf
 def _read_config(path: str | PathLike[str], settings: Sequence[str]) -> Config:
     tables = read_toml(path, "a file of settings such as those in configs/")
     second = tables.pop(STAGE2, {})
-    problems: list[str] = []
+    unread: list[str] = []
     if not isinstance(second, dict):
-        problems.append(f"{STAGE2}: is {second!r}, expected a table such as [{STAGE2}.training]")
+        unread.append(f"{STAGE2}: is {second!r}, expected a table such as [{STAGE2}.training]")
         second = {}
     for part in (tables, second):
-        _read_crf_file(part, Path(path).parent, problems)
+        _read_crf_file(part, Path(path).parent, unread)
+    of_file = _problems(tables, _joint(tables, second))
+    of_settings: list[str] = []
     ordered = sorted(settings, key=lambda setting: setting.partition("=")[0].strip() != f"crf.{CRF_FILE}")
     for setting in ordered:
-        _set(tables, setting, problems)
-    joint = copy.deepcopy(tables)
-    _merge(joint, second)
+        _set(tables, setting, of_settings)
+    joint = _joint(tables, second)
     for setting in ordered:  # the command line overrides both stages
         _set(joint, setting, [])
     training = tables.get("training")
     is_second = isinstance(training, dict) and training.get("stage") == 2
     chosen, other = (joint, tables) if is_second else (tables, joint)
-    problems += _problems(chosen)
-    problems += [line for line in _problems(other) if line not in problems]
-    if problems:
-        raise InputError(problem_text(path, problems))
+    found = _problems(chosen, other)
+    of_settings += [line for line in found if line not in of_file]
+    remaining = unread + [line for line in of_file if line in found]  # those that the command line does not cure
+    if remaining or of_settings:
+        lines = [problem_text(path, remaining)] if remaining else []
+        raise InputError("\n".join([*lines, *(_naming_setting(line, ordered) for line in of_settings)]))
     return _validated(chosen)
+
+
+def _joint(tables: Tables, second: Tables) -> Tables:
+    """The tables of stage 2."""
+    joint = copy.deepcopy(tables)
+    _merge(joint, second)
+    return joint
+
+
+def _naming_setting(problem: str, settings: Sequence[str]) -> str:
+    """A problem of the command line, with the setting that it comes from; with all if there is no telling."""
+    keys = {setting: setting.partition("=")[0].strip() for setting in settings}
+    place, _, what = problem.partition(": ")
+    for setting, key in keys.items():
+        if key == place:
+            return f"--set {setting}: {what}"
+    near = [each for each, key in keys.items() if key.startswith(f"{place}.") or place.startswith(f"{key}.")]
+    return f"{' '.join(f'--set {setting}' for setting in near or settings)}: {problem}"
 
 
 def config_from(tables: Mapping[str, Any]) -> Config:
@@ -128,12 +150,15 @@ def _validated(tables: Mapping[str, Any]) -> Config:
     return Config.model_validate_json(json.dumps(tables, default=str), strict=True)
 
 
-def _problems(tables: Mapping[str, Any]) -> list[str]:
-    try:
-        _validated(tables)
-    except ValidationError as error:
-        return list(dict.fromkeys(line for each in error.errors(include_url=False) for line in _problem_lines(each)))
-    return []
+def _problems(*stages: Mapping[str, Any]) -> list[str]:
+    """A line for each problem of these tables, without repetition."""
+    lines: list[str] = []
+    for tables in stages:
+        try:
+            _validated(tables)
+        except ValidationError as error:
+            lines += [line for each in error.errors(include_url=False) for line in _problem_lines(each)]
+    return list(dict.fromkeys(lines))
 
 
 def _problem_lines(error: Any) -> list[str]:
@@ -159,7 +184,7 @@ def _known_keys(place: Sequence[str]) -> list[str]:
         inner = section.model_fields[name].annotation
         assert isinstance(inner, type) and issubclass(inner, BaseModel)
         section = inner
-    return list(section.model_fields)
+    return [*section.model_fields, *([CRF_FILE] if section is CRFConfig else [])]
 
 
 def _set(tables: Tables, setting: str, problems: list[str]) -> None:
@@ -168,7 +193,7 @@ def _set(tables: Tables, setting: str, problems: list[str]) -> None:
     key = key.strip()
     names = key.split(".")
     if not equals or not all(names):
-        problems.append(f"{setting!r}: expected section.key=value, such as training.steps=100")
+        problems.append(f"{key}: expected section.key=value, such as training.steps=100")
         return
     value = parse_toml_value(text)
     if names == ["crf", CRF_FILE]:
