@@ -11,8 +11,7 @@ pytest.importorskip("pydantic", reason="settings need it")
 
 from densefield.errors import InputError, InputTypeError
 from densefield.runs.config import Config
-from densefield.runs.settings import config_from
-from densefield.training.options import KEYS, TrainOptions, to_tables
+from densefield.training.options import KEYS, TrainOptions, config_of, to_tables
 
 # Keys that the other arguments of densefield.train stand for, or that only settings need.
 OTHERS = {
@@ -44,7 +43,7 @@ def test_the_choices_of_an_option_are_those_of_the_settings(option):
 
 
 def test_options_become_settings():
-    config = config_from(to_tables({"steps": 7, "optimizer": "adamw", "lr": 0.5, "crop": (8, 9), "mirror": None}))
+    config = config_of(to_tables({"steps": 7, "optimizer": "adamw", "lr": 0.5, "crop": (8, 9), "mirror": None}))
     assert (config.training.steps, config.optimizer.name, config.data.crop) == (7, "adamw", (8, 9))
     assert config.optimizer.lr_top == config.optimizer.lr_rest == 0.5 and config.data.mirror
 
@@ -56,3 +55,20 @@ def test_unknown_and_contradicting_options_are_errors():
         to_tables({"xyz": 3})
     with pytest.raises(InputError, match="lr and lr_rest are both given"):
         to_tables({"lr": 1, "lr_rest": 2})
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"crop": 32}, "crop: is 32, expected rows and columns such as [306, 306]"),
+        ({"crop": (0, 5)}, "crop.0: is 0; should be greater than or equal to 1"),
+        ({"lr": float("nan")}, "lr: is NaN; should be a finite number"),
+        ({"lr_top": -1.0}, "lr_top: is -1.0; should be greater than 0"),
+        ({"optimizer": "adam"}, """optimizer: is "adam"; should be 'sgd' or 'adamw'"""),
+        ({"augment": False, "crop": (9, 9)}, "augment is false, but crop is set: remove one of them"),
+    ],
+)
+def test_errors_of_values_name_the_options(options, line):
+    with pytest.raises(InputError) as caught:
+        config_of(to_tables(options), has_lr="lr" in options)
+    assert str(caught.value) == f"the arguments cannot be used:\n  {line}"

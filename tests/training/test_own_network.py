@@ -226,12 +226,20 @@ class Raising(list):
         ({"val": [(IMAGE, LABELS + 4)]}, r"val_000000 has the label 4 at 600 of 600 pixels, expected 0 to 3"),
         ({"val": None}, "val is missing: pass the validation images, or held_out="),
         ({"num_classes": 5}, "the network scores 4 classes, but num_classes is 5"),
+        ({"num_classes": 300}, r"\n  num_classes: is 300"),
         ({"network": BINARY}, "there is 1 class, expected 2 or more: a network with one score"),
         ({"network": BINARY, "num_classes": 1}, "there is 1 class, expected 2 or more"),
         ({"network": BROKEN}, "the network's scores of the image train_000000 hold NaN: check its weights"),
         ({"crf": densefield.DenseCRF(3, KERNELS), "num_classes": 4}, "CRF has 3 classes, but num_classes is 4"),
         ({"stepz": 3}, r"no option 'stepz'; did you mean steps\?"),
-        ({"steps": 0, "lr_crf": -1.0}, r"training\.steps: is 0.*\n.*|optimizer\.lr_crf: is -1"),
+        ({"steps": 0, "lr_crf": -1.0}, r"cannot be used:\n  lr_crf: is -1\.0; .*\n  steps: is 0; "),
+        ({"val": [(IMAGE, LABELS)], "held_out": 1}, "val and held_out are both given"),
+        ({"multiple": 0}, r"^the arguments cannot be used:\n  multiple: is 0"),
+        ({"mean": 128}, r"\n  mean: is 128"),
+        ({"std": (0, 0, 0)}, r"\n  std\.0: is 0; should be greater than 0"),
+        ({"top_layers": "2"}, r'\n  top_layers: is "2"'),
+        ({"crf": []}, "crf is an empty list, expected one kernel or more, or None for the network alone"),
+        ({"crf": Spatial}, r"crf is the class Spatial, expected .* a list of kernels such as \[Spatial\(3\)\]"),
         ({"lr_top": 0.5}, "lr and lr_top are both given"),
         ({"lr_top": 0.5, "lr": ...}, "the top layers of the network are unknown: name them in network.top_layers"),
         ({"top_layers": ("hat",)}, "top has 'hat', which has no parameters; the layers are"),
@@ -248,12 +256,12 @@ class Raising(list):
         ({"train": Raising()}, r"^train_000000: reading it raised ValueError: disk on fire\.$"),
         ({"mean": (0.5,) * 3, "std": (0.5,) * 3}, r"expected those of colours 0…255: pass mean=\(127\.5, 127"),
         ({"train": [(IMAGE, LABELS + 255)] * 6}, "train has no labelled pixel: all labels are 255.*all 6 images"),
-        ({"crf": 3}, "crf is a int, expected a DenseCRF, a CRF, a list of kernels"),
+        ({"crf": 3}, "crf is of type int, expected a DenseCRF, a CRF, a list of kernels"),
         ({"freeze": ("*",)}, "freeze given without a CRF"),
         ({"network_options": {"width": 3}}, "network_options are given, but network is a module"),
         ({"data": own_code.pairs}, "train and val are names of splits, expected text"),
         ({"start_from": "nowhere"}, "there is no nowhere, expected the folder of a run"),
-        ({"crf": KERNELS, "precision": "16"}, r"training\.precision: is \"16\""),
+        ({"crf": KERNELS, "precision": "16"}, r"\n  precision: is \"16\""),
     ],
 )
 def test_wrong_arguments_are_named_before_anything_is_written(tmp_path, changes, message):
@@ -264,6 +272,27 @@ def test_wrong_arguments_are_named_before_anything_is_written(tmp_path, changes,
     with pytest.raises((InputError, InputTypeError), match=message):
         densefield.train(network, crf, run=tmp_path / "run", **arguments)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (None, "run is None, expected the name of a folder"),
+        (__file__ + "/run", r"test_own_network\.py is a file, expec"),
+    ],
+)
+def test_a_run_that_cannot_be_a_folder_is_an_error(run, message):
+    with pytest.raises((InputError, InputTypeError), match=message):
+        densefield.train(own_code.dropping(), **{**ONE_STEP, "run": run})
+
+
+def test_the_settings_of_a_run_of_objects_do_not_name_places_and_weights_that_it_does_not_use(tmp_path):
+    densefield.train(own_code.dropping(), **ONE_STEP, run=tmp_path / "run")
+    text = (tmp_path / "run" / "config.toml").read_text()
+    assert 'kind = "object"' in text and "crop" in text
+    assert all(each not in text for each in ("root", "scenes", "pretrained"))
+    config = read_config(tmp_path / "run" / "config.toml")
+    assert config.model_dump(mode="json") == last(tmp_path / "run")["config"]
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -292,21 +321,6 @@ ONE_STEP = {
     "train": [(IMAGE, LABELS)],
     "val": [(IMAGE, LABELS)],
 }
-
-
-@pytest.mark.parametrize("stride", [1, 4])
-@pytest.mark.parametrize("known", [{}, {"num_classes": 3}], ids=["from the scores", "given"])
-def test_a_network_that_ends_in_softmax_is_warned_of(tmp_path, stride, known):
-    network = torch.nn.Sequential(torch.nn.Conv2d(3, 3, 5, stride, 2), torch.nn.Softmax(1))
-    with pytest.warns(densefield.InputWarning, match=r"image val_000000 .* sum to 1 .*remove the softmax") as caught:
-        densefield.train(network, **ONE_STEP, **known, run=tmp_path / "run")
-    assert len(caught) == 1 and caught[0].filename == __file__
-
-
-@pytest.mark.parametrize("end", [torch.nn.LogSoftmax(1), torch.nn.Sigmoid()], ids=["logarithms", "no sum of 1"])
-def test_other_scores_are_not_warned_of(tmp_path, end):
-    torch.manual_seed(2207)
-    densefield.train(torch.nn.Sequential(torch.nn.Conv2d(3, 3, 1), end), **ONE_STEP, run=tmp_path / "run")
 
 
 class LastAxis(torch.nn.Conv2d):
@@ -387,6 +401,6 @@ def test_wrong_settings_are_one_error_before_anything_is_written(tiny, tmp_path,
 
 def test_convergent_inference_with_a_learnt_matrix_is_refused_before_training(tmp_path):
     matrix = DenseCRF(3, [Spatial(3, weight=torch.eye(3).numpy())], inference="convergent", exclude_self=True)
-    with pytest.raises(InputError, match=r"spatial\.matrix is learnt .*\"per_label\".*crf\.freeze.*\"parallel\""):
+    with pytest.raises(InputError, match=r"spatial\.matrix is learnt .*\"per_label\".* to freeze.*\"parallel\""):
         train_pairs(tmp_path / "run", matrix, num_classes=3)
     assert not (tmp_path / "run").exists()

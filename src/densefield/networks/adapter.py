@@ -92,12 +92,12 @@ class NetworkAdapter(SegmentationNetwork):
         # A colour of 0 after normalisation is the mean.
         scores = _scores_in(self.module(pad(image, (0, columns, 0, rows)) if rows or columns else image))
         came = f"scores of shape {tuple(scores.shape)} for an image of shape {tuple(image.shape)}"
-        if scores.ndim != 4 or len(scores) != len(image):
-            raise InputError(f"the module returned {came}, expected (batch, classes, rows, columns).")
         if not scores.is_floating_point():
             raise InputTypeError(
                 f"the module returned {scores.dtype}, expected scores in floating point numbers, not labels."
             )
+        if scores.ndim != 4 or len(scores) != len(image):
+            raise InputError(f"the module returned {came}, expected (batch, classes, rows, columns).")
         if scores.numel() == 0:
             raise InputError(f"the module returned {came}: it is too small for the module.")
         return scores

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from densefield.crf.kernels import Kernel
 from densefield.crf.model import CRF
-from densefield.errors import InputTypeError
+from densefield.errors import InputError, InputTypeError
 from densefield.nn.dense_crf import DenseCRF
 
 CRFLike = DenseCRF | CRF | Sequence[Kernel]
@@ -21,11 +21,14 @@ def as_dense_crf(crf: CRFLike, num_classes: int) -> DenseCRF:
     """
     if isinstance(crf, DenseCRF):
         return crf
+    if isinstance(crf, list | tuple) and not crf:
+        raise InputError("crf is an empty list, expected one kernel or more, or None for the network alone.")
     if isinstance(crf, Sequence) and all(isinstance(each, Kernel) for each in crf):
         crf = CRF(list(crf))
     if not isinstance(crf, CRF):
+        came = f"the class {crf.__name__}" if isinstance(crf, type) else f"of type {type(crf).__name__}"
         raise InputTypeError(
-            f"crf is a {type(crf).__name__}, expected a DenseCRF, a CRF, a list of kernels such as [Spatial(3)], or "
-            "None for the network alone."
+            f"crf is {came}, expected a DenseCRF, a CRF, a list of kernels such as [Spatial(3)], or None for the "
+            "network alone."
         )
     return DenseCRF.from_numpy(crf, num_classes)

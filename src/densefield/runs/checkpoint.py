@@ -218,7 +218,8 @@ def find_checkpoint(run: Path, config: Config, resume: bool) -> dict[str, Any] |
         raise InputError(
             f"{run} was started with other settings (then, now):"
             + "".join(f"\n  {line}" for line in other)
-            + "\nResume it with the same settings, or start a new run from its weights with training.start_from."
+            + "\nResume it with the same settings, or start a new run from its weights with training.start_from (in "
+            "Python start_from=)."
         )
     return checkpoint
 

@@ -90,6 +90,13 @@ class DataConfig(Section):
     def _kind_is_known(cls, value: str) -> str:
         return checked_name(value, DATA_KINDS, "the dataset of a split")
 
+    @field_validator("crop", mode="before")
+    @classmethod
+    def _crop_is_a_pair(cls, value: object) -> object:
+        if value is not None and not (isinstance(value, list | tuple) and len(value) == 2):
+            raise ValueError(f"is {value}, expected rows and columns such as {list(CROP)}")
+        return tuple(value) if isinstance(value, list) else value
+
     @field_validator("network_size", mode="before")
     @classmethod
     def _network_size_is_a_size(cls, value: object) -> object:

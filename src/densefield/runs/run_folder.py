@@ -59,8 +59,9 @@ def check_run(config: Config, run: Path, resume: bool) -> None:
 
 def check_run_folder(run: Path, resume: bool) -> bool:
     """Whether the run is to be resumed from its last checkpoint; raises if a new run would overwrite one."""
-    if run.exists() and not run.is_dir():
-        raise InputError(f"{run} is a file, expected a folder for the run.")
+    nearest = next((place for place in (run, *run.parents) if place.exists()), Path())
+    if not nearest.is_dir():
+        raise InputError(f"{nearest} is a file, expected a folder for the run.")
     if not (run / LAST).exists():
         return False
     if not resume:

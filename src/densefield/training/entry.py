@@ -20,14 +20,13 @@ from densefield.nn.dense_crf import DenseCRF
 from densefield.nn.segmenter import Segmenter
 from densefield.runs.build import adapt, set_iterations
 from densefield.runs.checkpoint import Validation, read_checkpoint
-from densefield.runs.config import HELD_OUT, NETWORK_OPTIONS, Config, NetworkConfig
+from densefield.runs.config import HELD_OUT, NETWORK_OPTIONS, Config
 from densefield.runs.distributed import gather
 from densefield.runs.objects import Objects, type_name
 from densefield.runs.references import OBJECT, is_reference, reference_to
-from densefield.runs.settings import config_from
 from densefield.training.first_scores import count_scores
 from densefield.training.loop import run_training
-from densefield.training.options import TrainOptions, to_tables
+from densefield.training.options import TrainOptions, config_of, to_tables
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -153,6 +152,8 @@ def train(
     """
     if crf is None and options.get("frozen"):
         raise InputError("frozen is True, but there is no CRF, so that nothing would be learnt: pass crf.")
+    if not isinstance(run, str | PathLike):
+        raise InputTypeError(f"run is {run!r}, expected the name of a folder, such as 'runs/joint'.")
     tables = to_tables(options)
     module, tables["network"] = _network(network, tables.get("network", {}))
     sources = _sources(train, val, data, tables.setdefault("data", {}))
@@ -168,7 +169,7 @@ def train(
     tables.setdefault("training", {})["stage"] = 1 if module_crf is None else 2
     if start_from is not None:
         tables["training"]["start_from"] = fspath(start_from)
-    config = config_from(tables)
+    config = config_of(tables, has_lr="lr" in options)
     datasets = {name: as_dataset(each, classes, name=name) for name, each in sources.items()}
     objects = Objects(module, module_crf, datasets.get("train"), datasets.get("val"))
     with _restored(module):
@@ -209,6 +210,8 @@ def _sources(train: Any, val: Any, data: Callable[..., Any] | str | None, table:
         if train is None:
             raise InputError("train is missing: pass the training images, or data=, a function that returns them.")
         if val is not None:
+            if table.get("held_out"):
+                raise InputError("val and held_out are both given: held_out= uses images of train in place of val=.")
             return {"train": train, "val": val}
         if not table.get("held_out"):
             raise InputError(
@@ -247,9 +250,8 @@ def _num_classes(
             f"the number of classes is unknown, since {what} is a function or a name, which is called later: pass "
             "num_classes=, the number of classes that the network scores."
         )
-    return count_scores(
-        Segmenter(adapt(module, NetworkConfig.model_validate(table))), first_image(sources["train"], "train")
-    )
+    network = adapt(module, config_of({"network": table}).network)
+    return count_scores(Segmenter(network), first_image(sources["train"], "train"))
 
 
 def _crf_tables(crf: DenseCRF | None, table: dict[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ from densefield.runs.run_folder import BEST, LAST, PREVIOUS, SETTINGS
 from densefield.runs.settings import to_toml
 from densefield.runs.splits import build_datasets, evenly_spread
 from densefield.runs.stopping import Terminated, recording_sigterm
-from densefield.training.first_scores import check_scores
+from densefield.training.first_scores import check_scores, naming_batch_statistics
 from densefield.training.log import Display, RunLog
 from densefield.training.optimizer import augmentation, build_optimizer, build_schedule, decay_to
 
@@ -76,7 +76,7 @@ def run_training(config: Config, run: Path, *, resume: bool, objects: Objects = 
         torch.manual_seed(training.seed)
         segmenter = build_segmenter(config, objects)
         if config.network.is_own:
-            check_scores(segmenter, val_set[0], config.network.num_classes)
+            check_scores(segmenter, val_set[0], config.network)
         started = load_start(segmenter, config) if checkpoint is None else f"resuming after step {checkpoint['step']}"
         model, optimizer = fabric.setup(segmenter, build_optimizer(config.optimizer, segmenter))
         if segmenter.crf is not None:
@@ -114,7 +114,8 @@ def run_training(config: Config, run: Path, *, resume: bool, objects: Objects = 
             written = None if checkpoint is None else at.step  # the step of the last checkpoint
             while at.step < training.steps:
                 batch = next(batches)
-                with _naming_the_step(folder, at.step + 1, at.step, written, config):
+                step = _naming_the_step(folder, at.step + 1, at.step, written, config)
+                with step, naming_batch_statistics(training):
                     loss = training_step(fabric, model, optimizer, batch, training.accumulate, training.label_smoothing)
                 schedule.step()
                 at.step, at.position, images = at.step + 1, batch.position or at.position, images + training.batch

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Any, Literal, TypedDict
 
 from densefield.errors import InputError, InputTypeError
 from densefield.runs.config import Config
+from densefield.runs.settings import config_from
 
 
 class TrainOptions(TypedDict, total=False):
@@ -101,3 +103,27 @@ def to_tables(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         if value is not None:  # the default
             tables.setdefault(table, {})[name] = fspath(value) if isinstance(value, PathLike) else value
     return tables
+
+
+def config_of(tables: Mapping[str, Any], *, has_lr: bool = False) -> Config:
+    """The settings of densefield.train; errors name its arguments, such as crop in place of data.crop.
+
+    Parameters
+    ----------
+    tables
+        Those of to_tables(), completed.
+    has_lr
+        Whether `lr` was given, in place of `lr_top` and `lr_rest`.
+    """
+    try:
+        return config_from(tables)
+    except InputError as error:
+        names = {key: option for option, key in KEYS.items()}
+        names |= {"network.num_classes": "num_classes", "training.start_from": "start_from"}
+        if has_lr:
+            names |= dict.fromkeys(("optimizer.lr_top", "optimizer.lr_rest"), "lr")
+        tables_of_keys = "|".join(Config.model_fields)
+        first, *lines = str(error).splitlines()
+        lines = [re.sub(rf"^  ({tables_of_keys}): ", "  ", line) for line in lines]
+        lines = [re.sub(rf"\b({tables_of_keys})\.\w+", lambda key: names.get(key[0], key[0]), line) for line in lines]
+        raise InputError("\n".join([first.replace("settings", "arguments"), *dict.fromkeys(lines)])) from None
