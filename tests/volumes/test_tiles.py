@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from densefield import CRF, Bilateral, Spatial
-from densefield.volumes.grid import Grid, in_memory
+from densefield.volumes.grid import Grid, in_memory, missing_values
 from densefield.volumes.label_plan import LabelPlan
 from densefield.volumes.planning import VolumeOptions, make_plan
 from densefield.volumes.sample import read_both, read_sample, scan_mask
@@ -94,7 +94,7 @@ def test_missing_pixels_keep_their_label_and_have_no_effect():
     results = []
     for value in (0, 40_000):
         values = np.where(missing[..., None], value, case.image).astype(np.uint16)
-        image = in_memory(values, channels=6, nodata=value)
+        image = in_memory(values, channels=6, missing=missing_values(values, value))
         results.append(refined(image, in_memory(case.rough), 1000))
     assert (results[0] == results[1]).all()
     assert (results[0][missing] == case.rough[missing]).all()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -12,45 +11,35 @@ import numpy.typing as npt
 from densefield.errors import InputError
 from densefield.io.messages import cause
 from densefield.io.untrusted import check_array
-from densefield.lazy import optional_module
+from densefield.volumes.dicom_series import ENDINGS, ending, is_dicom, read_series, slice_files
 from densefield.volumes.grid import Grid, in_memory
 
-PREAMBLE, MAGIC = 128, b"DICM"
+MOST_LIKELY, MOST_OTHERS = 64, 8  # files that are looked at to tell whether a folder is a series
 UNEVEN = 0.1  # of the distance of slices: the largest deviation from its median
 TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])  # DICOM's axes point left and posterior, those of NIfTI right and anterior
 
 
 def is_dicom_folder(path: Path) -> bool:
-    """Whether the first file of a folder, or one of the next few, is DICOM."""
+    """Whether one of the first files of a folder is DICOM; those whose names are like those of slices come first."""
     if not path.is_dir():
         return False
-    files = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
-    return any(_is_dicom(each) for each in files[:8])
-
-
-def _is_dicom(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(PREAMBLE + len(MAGIC))[PREAMBLE:] == MAGIC
-    except OSError:
-        return False
+    files = slice_files(path)
+    likely = [each for each in files if ending(each) in ENDINGS]
+    others = [each for each in files if ending(each) not in ENDINGS]
+    return any(is_dicom(each) for each in (*likely[:MOST_LIKELY], *others[:MOST_OTHERS]))
 
 
 def open_dicom(folder: Path) -> Grid:
-    """The slices of one series in a folder, sorted by position, as a volume (z, y, x) in rescaled values such as HU."""
-    pydicom = optional_module("pydicom", "reading DICOM")
-    series: dict[str, list[Any]] = defaultdict(list)
-    for path in sorted(each for each in folder.iterdir() if each.is_file() and _is_dicom(each)):
-        try:
-            header = pydicom.dcmread(path)
-        except Exception as error:  # damaged files raise errors of many types
-            raise InputError(f"{path} cannot be read as DICOM: {cause(error)}.") from error
-        if "ImagePositionPatient" in header and "Rows" in header:  # others are reports, or directories
-            series[str(header.get("SeriesInstanceUID", ""))].append(header)
+    """The slices of one series in a folder, sorted by position, as a volume (z, y, x) in rescaled values such as HU.
+
+    Pixels with the padding value are missing.
+    """
+    series = read_series(folder)
     if len(series) != 1:
         names = ", ".join(str(slices[0].get("SeriesDescription", uid)) for uid, slices in series.items())
         found = f"{len(series)} series ({names})" if series else "no slices with a position"
-        raise InputError(f"{folder} holds {found}, expected the slices of one series.")
+        cure = " Move each series to a folder of its own." if series else ""
+        raise InputError(f"{folder} holds {found}, expected the slices of one series.{cure}")
     (slices,) = series.values()
     try:
         return _volume(folder, slices)
@@ -77,9 +66,11 @@ def _volume(folder: Path, slices: list[Any]) -> Grid:
     gaps = np.diff(places @ normal)
     step = float(np.median(gaps)) if len(gaps) else float(first.get("SliceThickness") or 1.0)
     if len(gaps) and (step <= 0 or (np.abs(gaps - step) > UNEVEN * step).any()):
+        worst = int(np.abs(gaps - step).argmax())
+        names = " and ".join(Path(each.filename).name for each in slices[worst : worst + 2])
         raise InputError(
             f"{folder} holds slices that are {gaps.min():.4g} to {gaps.max():.4g} mm apart, expected equal distances: "
-            "slices are missing, or it holds several volumes."
+            f"{names} are {gaps[worst]:.4g} mm apart. Slices are missing, or it holds several volumes."
         )
     rows_apart, columns_apart = (float(each) for each in first.PixelSpacing)
     affine = np.eye(4)
@@ -87,12 +78,22 @@ def _volume(folder: Path, slices: list[Any]) -> Grid:
     affine[:3, 2] = (places[-1] - places[0]) / max(len(slices) - 1, 1) if len(slices) > 1 else normal * step
     affine[:3, 3] = places[0]
     spacing = tuple(float(each) for each in np.linalg.norm(affine[:3, :3], axis=0))
-    values = np.stack([_rescaled(each) for each in slices])
-    return in_memory(values, spacing=spacing, unit="mm", path=folder, kind="dicom", affine=TO_RAS @ affine, source=None)
+    read = [_rescaled(each) for each in slices]
+    missing = np.stack([padded for _, padded in read])
+    return in_memory(
+        np.stack([values for values, _ in read]),
+        spacing=spacing,
+        unit="mm",
+        path=folder,
+        kind="dicom",
+        affine=TO_RAS @ affine,
+        source=None,
+        missing=missing if missing.any() else None,
+    )
 
 
-def _rescaled(header: Any) -> npt.NDArray[Any]:
-    """The values of a slice, in the unit of its rescaling; int16 if they are integers of that range."""
+def _rescaled(header: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """The values of a slice in the unit of its rescaling, int16 if they are integers of that range, and its padding."""
     try:
         stored = header.pixel_array
     except Exception as error:  # compressed slices need further packages
@@ -106,4 +107,14 @@ def _rescaled(header: Any) -> npt.NDArray[Any]:
         values = values.astype(np.int16)
     else:
         values = values.astype(np.float32)
-    return np.asarray(values)
+    return np.asarray(values), _padding(header, stored)
+
+
+def _padding(header: Any, stored: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Where stored values are padding: those of PixelPaddingValue, up to PixelPaddingRangeLimit."""
+    first = header.get("PixelPaddingValue")
+    if first is None:
+        return np.zeros(stored.shape, bool)
+    last = header.get("PixelPaddingRangeLimit")
+    low, high = sorted((int(first), int(first if last is None else last)))
+    return (stored >= low) & (stored <= high)

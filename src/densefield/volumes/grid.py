@@ -106,14 +106,17 @@ def in_memory(
     kind: Kind = "tiff",
     affine: npt.NDArray[np.float64] | None = None,
     source: Any = None,
-    nodata: float | None = None,
+    missing: npt.NDArray[np.bool_] | None = None,
 ) -> Grid:
-    """A grid of an array (…, C), or (…) without channels; NaN and `nodata` are missing."""
+    """A grid of an array (…, C), or (…) without channels; NaN is missing, and what is True in `missing` (…)."""
     shape = values.shape if channels is None else values.shape[:-1]
 
     def read(box: Box) -> Pixels:
         part = values[box] if channels is not None else values[box][..., None]
-        return Pixels(part, missing_values(part, nodata))
+        found = missing_values(part, None)
+        if missing is not None and missing[box].any():
+            found = missing[box] if found is None else found | missing[box]
+        return Pixels(part, found)
 
     steps = (1.0,) * len(shape) if spacing is None else spacing
     return Grid(path, kind, shape, channels, values.dtype, steps, unit, read, affine, source)
