@@ -1,10 +1,12 @@
-"""docs/api.md lists every exported name, once, and nothing else."""
+"""The pages of docs/api list every exported name, once, and nothing else."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from collections import Counter
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import pytest
@@ -12,17 +14,34 @@ import pytest
 import densefield
 
 pytest.importorskip("torch", reason="some packages need torch")
-PAGE = (Path(__file__).parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
+PAGES = sorted((Path(__file__).parents[1] / "docs" / "api").glob("*.md"))
 
 
 def entries() -> list[str]:
-    """The names on the page with the package they are imported from."""
-    found, package = [], "densefield"
-    for directive, name in re.findall(r"^\.\. ([\w:]+):: ([\w.]+)", PAGE, flags=re.MULTILINE):
-        if directive in ("currentmodule", "module"):
-            package = name
-        elif directive.startswith(("auto", "py:")):
-            found.append(name if name.startswith("densefield.") else f"{package}.{name}")
+    """The names on the pages with the package they are imported from."""
+    found = []
+    for page in PAGES:
+        package = "densefield"
+        for directive, name in re.findall(r"^\.\. ([\w:]+):: ([\w.]+)", page.read_text("utf-8"), flags=re.MULTILINE):
+            if directive in ("currentmodule", "module"):
+                package = name
+            elif directive.startswith(("auto", "py:")):
+                found.append(name if name.startswith("densefield.") else f"{package}.{name}")
+    return found
+
+
+def results() -> set[str]:
+    """The names of the data classes and named tuples that listed functions return."""
+    found = set()
+    for name in entries():
+        package, _, last = name.rpartition(".")
+        function = getattr(importlib.import_module(package), last)
+        if not inspect.isfunction(function):
+            continue
+        for word in re.findall(r"[A-Z]\w+", str(inspect.signature(function).return_annotation)):
+            each = vars(inspect.getmodule(function)).get(word)
+            if inspect.isclass(each) and (is_dataclass(each) or issubclass(each, tuple)):
+                found.add(word)
     return found
 
 
@@ -42,7 +61,7 @@ def exported() -> dict[str, object]:
     return found
 
 
-def test_every_exported_name_is_on_the_page():
+def test_every_exported_name_is_on_a_page():
     assert sorted(set(exported()) - set(entries())) == []
 
 
@@ -50,6 +69,17 @@ def test_every_entry_can_be_imported():
     for name in entries():
         package, _, last = name.rpartition(".")
         assert hasattr(importlib.import_module(package), last), name
+
+
+def test_every_page_is_in_the_index():
+    (index,) = (page for page in PAGES if page.stem == "index")
+    listed = index.read_text(encoding="utf-8").split()
+    assert [page.stem for page in PAGES if page != index and page.stem not in listed] == []
+
+
+def test_every_result_is_on_a_page():
+    assert {"Solution", "Downloaded"} & results()
+    assert sorted(results() - {name.rpartition(".")[2] for name in entries()}) == []
 
 
 def test_no_name_is_listed_twice():

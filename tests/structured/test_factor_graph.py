@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from densefield import structured  # noqa: E402
 from densefield.errors import InputError, InputTypeError  # noqa: E402
 from densefield.structured import FactorGraph, Potts  # noqa: E402
 
@@ -100,11 +98,6 @@ def test_scores_of_single_variables_are_added() -> None:
     graph = FactorGraph([2, 2], {"a": [[0], [0]], "b": [[0]]})
     scores = {"a": torch.tensor([[[1.0, 0.0], [2.0, 0.0]]]), "b": torch.tensor([[[4.0, 0.5]]])}
     assert graph.unary(graph.checked(scores)).tolist() == [[[7.0, 0.5], [0.0, 0.0]]]
-
-
-def test_every_public_name_is_in_the_reference() -> None:
-    reference = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8").split()
-    assert [name for name in structured.__all__ if name not in reference] == []
 
 
 def test_the_import_error_without_torch_says_how_to_install_it() -> None:

@@ -8,7 +8,9 @@ from densefield.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from densefield.datasets.adapter import as_dataset as as_dataset
+    from densefield.datasets.check import DatasetReport as DatasetReport
     from densefield.datasets.check import check_data as check_data
+    from densefield.datasets.download import Downloaded as Downloaded
     from densefield.datasets.download import download_voc2012 as download_voc2012
     from densefield.datasets.folder import FolderDataset as FolderDataset
     from densefield.datasets.folder import open_dataset as open_dataset
@@ -27,8 +29,8 @@ else:
         __name__,
         {
             "adapter": ["as_dataset"],
-            "check": ["check_data"],
-            "download": ["download_voc2012"],
+            "check": ["DatasetReport", "check_data"],
+            "download": ["Downloaded", "download_voc2012"],
             "folder": ["FolderDataset", "open_dataset"],
             "foreground": ["ForegroundDataset"],
             "loading": ["Batch", "evaluation_batches", "training_batches"],

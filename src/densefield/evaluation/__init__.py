@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from densefield.evaluation.evaluation import evaluate as evaluate
     from densefield.evaluation.evaluation import evaluate_images as evaluate_images
     from densefield.evaluation.evaluation import read_evaluation as read_evaluation
+    from densefield.evaluation.predict import PredictedFiles as PredictedFiles
     from densefield.evaluation.predict import Predictor as Predictor
     from densefield.evaluation.predict import predict_files as predict_files
     from densefield.evaluation.result import EvaluationResult as EvaluationResult
@@ -18,7 +19,7 @@ else:
         __name__,
         {
             "evaluation": ["evaluate", "evaluate_images", "read_evaluation"],
-            "predict": ["Predictor", "predict_files"],
+            "predict": ["PredictedFiles", "Predictor", "predict_files"],
             "result": ["EvaluationResult"],
         },
     )

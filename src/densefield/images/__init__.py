@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from densefield.images.preview import draw_preview as draw_preview
     from densefield.images.reading import read_image as read_image
     from densefield.images.reading import read_rgb as read_rgb
+    from densefield.images.refining import RefinedFiles as RefinedFiles
     from densefield.images.refining import RefineSettings as RefineSettings
     from densefield.images.refining import refine_files as refine_files
 else:
@@ -25,6 +26,6 @@ else:
             "palette": ["overlay", "voc_labels", "voc_palette"],
             "preview": ["draw_preview"],
             "reading": ["read_image", "read_rgb"],
-            "refining": ["RefineSettings", "refine_files"],
+            "refining": ["RefineSettings", "RefinedFiles", "refine_files"],
         },
     )

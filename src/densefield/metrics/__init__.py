@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from densefield.metrics.decoding import decode as decode
     from densefield.metrics.decoding import expected_score as expected_score
     from densefield.metrics.metrics import METRICS as METRICS
+    from densefield.metrics.metrics import Reliability as Reliability
     from densefield.metrics.metrics import SegmentationResult as SegmentationResult
     from densefield.metrics.segmentation_metrics import SegmentationMetrics as SegmentationMetrics
     from densefield.metrics.temperature import apply_temperature as apply_temperature
@@ -39,7 +40,7 @@ else:
             "counts": ["Counts"],
             "dataset_decoding": ["DatasetDecoder", "DecodingRule"],
             "decoding": ["decode", "expected_score"],
-            "metrics": ["METRICS", "SegmentationResult"],
+            "metrics": ["METRICS", "Reliability", "SegmentationResult"],
             "segmentation_metrics": ["SegmentationMetrics"],
             "temperature": ["apply_temperature", "fit_temperature"],
         },

@@ -87,7 +87,7 @@ def propagate(
     """Probabilities (L, H, W) of the labels of all pixels, from a few scribbled ones.
 
     Scribbles may be strokes, clicks of one pixel each, or whole regions, of two or more labels: objects, and the
-    background too. Scribbled pixels keep their label. docs/scribbles.md describes the method.
+    background too. Scribbled pixels keep their label.
 
     Parameters
     ----------

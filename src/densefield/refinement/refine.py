@@ -55,7 +55,7 @@ def refine(
     """Probabilities (L, H, W) that follow the edges of the image, from a mask of labels, probabilities, or logits.
 
     How far the edges of a mask may move depends on how rough it is, which is estimated from mask and image. Parameters
-    were learnt on photos; docs/refinement.md describes the method and compares it with other tools.
+    were learnt on photos.
 
     Arrays may be NumPy arrays, Pillow images, torch tensors on the CPU, or anything else with ``__array__``. Masked
     elements of masked arrays are ignored, as with `ignore`.

@@ -9,6 +9,7 @@ from densefield.lazy import lazy_exports
 if TYPE_CHECKING:
     from densefield.tuning.fit_log_linear import FitOptions as FitOptions
     from densefield.tuning.fit_log_linear import learn_log_linear as learn_log_linear
+    from densefield.tuning.lbfgs import Evaluation as Evaluation
     from densefield.tuning.lbfgs import learn_crf as learn_crf
     from densefield.tuning.log_linear import LogLinearModel as LogLinearModel
     from densefield.tuning.pixel_features import PixelFeatures as PixelFeatures
@@ -21,7 +22,7 @@ else:
         __name__,
         {
             "fit_log_linear": ["FitOptions", "learn_log_linear"],
-            "lbfgs": ["learn_crf"],
+            "lbfgs": ["Evaluation", "learn_crf"],
             "log_linear": ["LogLinearModel"],
             "pixel_features": ["PixelFeatures"],
             "result": ["TuningResult"],
