@@ -239,8 +239,14 @@ CT = np.linspace(-1000, 1000, 48, dtype=np.float32).reshape(1, 6, 8)
         ({}, P[0], IMAGE, "no channel axis"),
         ({}, P[None, :, None], IMAGE[None, :, None], "use decollate_batch"),
         ({}, P[:, 0], IMAGE[:, 0], "two or three spatial axes"),
-        ({}, 3 * P, IMAGE, "range from 1.5 to 1.5, expected 0 to 1"),
-        ({}, 0.9 * P, IMAGE, "sum to 0.9"),
+        ({}, 3 * P, IMAGE, "range from 1.5 to 1.5, expected 0 to 1: .* pass kind='logits'"),
+        ({}, 0.9 * P, IMAGE, "sum to 0.9 … 0.9 .* refine each channel by itself"),
+        ({}, np.nan * P, IMAGE, "the probabilities hold NaN at 48 of 48 voxels"),
+        ({"kind": "logits"}, np.nan * P, IMAGE, "the logits hold NaN at 48 of 48 voxels"),
+        ({"roughness": 3}, P, IMAGE, "roughness is given, but kind is 'probabilities': it is for kind='labels'"),
+        ({"confidence": 0.9, "kind": "logits"}, P, IMAGE, "confidence is given, but kind is 'logits'"),
+        ({"temperature": 2, "kind": "labels"}, P[:1], IMAGE, "it is for kind='probabilities' or 'logits'"),
+        ({}, P[:, :0], IMAGE[:, :0], r"shape \(2, 0, 8\) and the image \(1, 0, 8\): one of them is empty"),
         ({"kind": "labels"}, P[:1], IMAGE, "not all integers"),
         ({"kind": "labels"}, np.ones_like(P), IMAGE, "not one-hot"),
         ({"kind": "labels"}, -np.ones_like(P[:1]), IMAGE, "labels range from -1"),
@@ -252,6 +258,30 @@ CT = np.linspace(-1000, 1000, 48, dtype=np.float32).reshape(1, 6, 8)
 def test_wrong_input_raises(arguments: dict[str, Any], img: Any, image: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         CRFRefine(**arguments)(img, image)
+
+
+@pytest.mark.parametrize(
+    ("kind", "img", "image", "message"),
+    [
+        ("probabilities", None, IMAGE, "the segmentation is of type NoneType, expected a tensor or an array"),
+        ("probabilities", P, None, "the image is of type NoneType"),
+        ("probabilities", P.astype(int), IMAGE, "the probabilities are int64, .* pass kind='labels'"),
+        ("logits", P.astype(int), IMAGE, "the logits are int64, expected floating point numbers"),
+    ],
+)
+def test_input_of_another_type_raises(kind: Any, img: Any, image: Any, message: str) -> None:
+    with pytest.raises(InputTypeError, match=message):
+        CRFRefine(kind)(img, image)
+
+
+def test_logits_that_are_probabilities_warn_once_and_are_taken_as_logits() -> None:
+    image, _, wide = ball((20, 24))
+    p = two_classes(wide)
+    with pytest.warns(InputWarning, match="the logits are probabilities: .* Pass kind='probabilities'") as caught:
+        found = CRFRefine("logits")(p, image)
+    assert len(caught) == 1
+    # The same logits up to a constant; rounding.
+    assert np.allclose(found, refine(np.moveaxis(image, 0, -1), logits=p + 3, data_range=1), atol=1e-5)
 
 
 def test_a_wrong_affine_raises() -> None:
@@ -273,6 +303,12 @@ def test_a_missing_image_or_key_raises() -> None:
 
 
 def test_unknown_arguments_raise() -> None:
+    with pytest.raises(InputTypeError, match="crf is of type int, expected a CRF"):
+        CRFRefine(crf=5)
+    with pytest.raises(InputError, match="there are 1 kinds for 2 keys"):
+        CRFRefined(["pred", "seg"], "image", kind=["probabilities"])
+    with pytest.raises(InputTypeError, match="data_range is 'a', expected a number"):
+        CRFRefine(data_range="a")(P, IMAGE)  # type: ignore[arg-type]
     with pytest.raises(InputTypeError, match="unknown option 'sigma', expected one of crf"):
         CRFRefine(sigma=3)
     with pytest.raises(InputError, match="kind is 'onehot', expected one of"):
@@ -283,4 +319,24 @@ def test_an_image_far_beyond_the_data_range_warns() -> None:
     with pytest.warns(InputWarning, match=r"from -1000 to 1000, but data_range is 1.*data_range=2000"):
         CRFRefine()(P, CT)
     CRFRefine(data_range=2000)(P, CT)  # and no warning
+    CRFRefine(data_range=505)(P, CT)
+    with pytest.warns(InputWarning, match=r"data_range is 495: the CRF sees an edge between any two voxels"):
+        CRFRefine(data_range=495)(P, CT)
+
+
+def test_an_image_that_fills_a_small_part_of_the_data_range_warns() -> None:
+    image, inside, wide = ball((30, 40))
+    dark = np.float32(0.05 * image)
+    with pytest.warns(InputWarning, match=r"data_range is 1: the CRF sees hardly any edge.*pass data_range=0\.0"):
+        lost = CRFRefine()(two_classes(wide), dark)
+    found = CRFRefine(data_range=0.05)(two_classes(wide), dark)
+    assert dice(found.numpy()[1] > 0.5, inside) > dice(lost.numpy()[1] > 0.5, inside) + 0.05
+    CRFRefine()(two_classes(wide), 0 * image)  # a constant image has no edges at any range
+
+
+def test_ranges_of_channels_are_judged_one_by_one() -> None:
+    four = np.concatenate([CT / 2000, 0 * CT, CT / 100, CT / 40000])
+    with pytest.warns(InputWarning, match=r"from -10 to 10, but data_range is 1\b"):
+        CRFRefine()(P, four)
+    CRFRefine(data_range=(1, 1, 20, 1))(P, four)  # one weak channel among others is not warned of
     CRFRefine(crf=CRF([Spatial(2), Bilateral(5, 30)], data_range=255.0))(P, CT)

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from monai.config import KeysCollection
-from monai.data import MetaTensor, get_track_meta
-from monai.data.utils import affine_to_spacing
+from monai.data import get_track_meta
 from monai.transforms import MapTransform, Transform
-from monai.utils import TransformBackends, convert_data_type, convert_to_dst_type, convert_to_tensor, ensure_tuple_rep
+from monai.utils import TransformBackends, convert_to_dst_type, convert_to_tensor, ensure_tuple_rep
 
-from densefield.crf.arrays import checked_numbers
-from densefield.errors import InputError, InputTypeError, warn
+from densefield.crf.model import CRF
+from densefield.errors import InputError, InputTypeError
+from densefield.integrations.monai_input import (
+    Array,
+    Kind,
+    array_of,
+    check_options,
+    check_sizes,
+    checked_scores,
+    spacing_of,
+    warn_of_range,
+)
 from densefield.integrations.monai_layer import MonaiCRF
+from densefield.nn.dense_crf import DenseCRF
 from densefield.refinement.refine import refine
 
 __all__ = ["CRFRefine", "CRFRefined", "MonaiCRF"]
-
-Kind = Literal["probabilities", "logits", "labels"]
-Array = npt.NDArray[Any]
 
 # The arguments of refine() that do not depend on the image.
 OPTIONS = ("crf", "kernels", "iterations", "confidence", "roughness", "temperature", "num_classes", "threads")
@@ -75,6 +82,8 @@ class CRFRefine(Transform):  # type: ignore[misc]
             if name not in OPTIONS:
                 raise InputTypeError(f"unknown option {name!r}, expected one of {', '.join(OPTIONS)}.")
         crf = options.get("crf")
+        if not isinstance(crf, CRF | DenseCRF | None):
+            raise InputTypeError(f"crf is of type {type(crf).__name__}, expected a CRF: for a file CRF.load(path).")
         if data_range is None and (crf is None or crf.options.data_range is None):
             data_range = 1.0
         self.data_range = data_range
@@ -93,17 +102,18 @@ class CRFRefine(Transform):  # type: ignore[misc]
             Replaces that of the transform.
         """
         chosen = self.kind if kind is None else _checked_kind(kind)
-        result = convert_to_tensor(img, track_meta=get_track_meta())
-        segmentation, pixels = _array(img), _array(image)
-        _check_sizes(segmentation.shape, pixels.shape)
-        spacing = _spacing(img, image, self.spacing, segmentation.ndim - 1)
+        segmentation, pixels = array_of(img, "the segmentation"), array_of(image, "the image")
+        check_sizes(segmentation.shape, pixels.shape)
+        spacing = spacing_of(img, image, self.spacing, segmentation.ndim - 1)
         if self.data_range is not None:
-            _warn_of_range(pixels, self.data_range)
+            warn_of_range(pixels, self.data_range)
+        check_options(self.options, chosen)
         options: dict[str, Any] = {
             "spacing": spacing[::-1],  # along x, y(, z)
             "data_range": self.data_range,
             **self.options,
         }
+        result = convert_to_tensor(img, track_meta=get_track_meta())
         refined = _refined(segmentation, np.moveaxis(pixels, 0, -1), chosen, options)
         dtype = result.dtype if chosen == "labels" or result.is_floating_point() else torch.float32
         return convert_to_dst_type(refined, dst=result, dtype=dtype)[0]
@@ -147,6 +157,10 @@ class CRFRefined(MapTransform):  # type: ignore[misc]
     ) -> None:
         super().__init__(keys, allow_missing_keys)
         self.image_key = image_key
+        if not isinstance(kind, str) and len(kind) != len(self.keys):
+            raise InputError(
+                f"there are {len(kind)} kinds for {len(self.keys)} keys, expected one for each key, or one for all."
+            )
         self.kinds = tuple(_checked_kind(each) for each in ensure_tuple_rep(kind, len(self.keys)))
         self.converter = CRFRefine(spacing=spacing, data_range=data_range, **options)
 
@@ -175,69 +189,6 @@ def _checked_kind(kind: object) -> Kind:
     return kind  # type: ignore[return-value]
 
 
-def _array(data: Any) -> Array:
-    """The data as an array; numbers of bfloat16, which NumPy does not have, in single precision."""
-    if isinstance(data, torch.Tensor) and data.dtype == torch.bfloat16:
-        data = data.float()
-    array: Array = convert_data_type(data, np.ndarray)[0]
-    return array
-
-
-def _check_sizes(segmentation: tuple[int, ...], image: tuple[int, ...]) -> None:
-    """Raises unless both are channel-first, of one spatial size."""
-    hint = ""
-    if len(segmentation) in (3, 4) and len(image) == len(segmentation) and segmentation[1:] == image[1:]:
-        return
-    if image == segmentation[1:] or image[1:] == segmentation:
-        hint = " One of them has no channel axis: use EnsureChannelFirst."
-    elif len(segmentation) == len(image) == 5:
-        hint = " For batches use decollate_batch first."
-    elif len(segmentation) == len(image):
-        hint = " Resample one of them to the other, or apply Invert to both."
-    raise InputError(
-        f"the segmentation has shape {segmentation} and the image {image}, expected (classes, …) and (channels, …) "
-        f"with the same two or three spatial axes.{hint}"
-    )
-
-
-def _spacing(img: Any, image: Any, given: Sequence[float] | None, axes: int) -> tuple[float, ...]:
-    """Size of a voxel along each axis of the arrays: the given one, that of the metadata, or 1."""
-    affines = [
-        np.asarray(each.affine) for each in (image, img) if isinstance(each, MetaTensor) and "affine" in each.meta
-    ]
-    if (
-        len(affines) == 2
-        and affines[0].shape == affines[1].shape
-        and not np.allclose(affines[0], affines[1], rtol=1e-3, atol=1e-3)
-    ):
-        raise InputError(
-            f"the image and the segmentation lie differently in space: their affines are {affines[0].tolist()} and "
-            f"{affines[1].tolist()}. Resample or invert both alike before this transform."
-        )
-    spacing = affine_to_spacing(affines[0], r=axes) if given is None and affines else given
-    if spacing is None:
-        return (1.0,) * axes
-    name = "spacing" if given is not None else "the spacing of the affine"
-    expected = f"{axes} numbers above 0, one for each axis of the arrays"
-    steps = checked_numbers(spacing, name, expected)
-    if steps.shape != (axes,) or not (np.isfinite(steps).all() and (steps > 0).all()):
-        raise InputError(f"{name} is {steps.tolist()}, expected {expected}.")
-    return tuple(steps.tolist())
-
-
-def _warn_of_range(image: Array, data_range: float | Sequence[float]) -> None:
-    """Warns if the image has a much larger range than it should: the CRF would see an edge between any two voxels."""
-    if not image.size:
-        return
-    widest = float(np.max(data_range))
-    low, high = float(image.min()), float(image.max())
-    if high - low > 20 * widest:
-        warn(
-            f"the image has values from {low:.6g} to {high:.6g}, but data_range is {widest:.6g}. Scale it before, such "
-            f"as by ScaleIntensityRange, or pass data_range={high - low:.6g}."
-        )
-
-
 def _refined(segmentation: Array, image: Array, kind: Kind, options: dict[str, Any]) -> Array:
     """The segmentation (L, …) refined along the edges of an image (…, C), in its own layout."""
     if kind == "labels":
@@ -245,6 +196,7 @@ def _refined(segmentation: Array, image: Array, kind: Kind, options: dict[str, A
         chosen = {**options, "num_classes": options.get("num_classes") or num_classes}
         found: Array = refine(image, labels=labels, void=None, **chosen).argmax(axis=0)
         return found[None] if len(segmentation) == 1 else np.arange(num_classes).reshape(-1, *[1] * found.ndim) == found
+    segmentation = checked_scores(segmentation, kind)
     is_single = len(segmentation) == 1
     if is_single:  # of the foreground
         other = np.zeros_like(segmentation) if kind == "logits" else 1 - segmentation
