@@ -38,6 +38,7 @@ def test_help_names_the_commands():
         "'refine', '.', '.', '-o', 'out', '--crf', 'gone.toml'",
         "'refine', '.', '.', '-o', 'out', '--no-such-option'",
         "'report', 'gone'",
+        "'report', '=.'",
         "'report', '.', '-o', 'report.pdf'",
         "'data', 'check', 'gone'",
     ],

@@ -13,18 +13,9 @@ pytest.importorskip("jinja2", reason="reports need it")
 pytest.importorskip("matplotlib", reason="reports need it")
 pytest.importorskip("PIL", reason="reports need it")
 
-from densefield.crf.kernels import Bilateral, Spatial
-from densefield.evaluation.evaluation import evaluate
-from densefield.nn.dense_crf import DenseCRF
-from densefield.report.page import write_report
-from tests.support.chromium import launched_chromium
 from tests.support.scored_scenes import ScoredScenes
 
-LOG = (
-    "step,stage,loss,iou,train_iou,spatial.weight\n10,2,0.9,0.4,0.45,1\n20,2,0.8,0.5,0.56,0.8\n30,2,0.7,0.6,0.66,0.7\n"
-)
 IMAGES = 12
-LOCAL = ("file:", "data:")  # requests that need no network
 # Pixels of the right canvas that are in the colours of errors.
 ORANGE = """() => {
   const canvas = document.getElementById("right-canvas");
@@ -34,75 +25,6 @@ ORANGE = """() => {
   for (let i = 0; i < data.length; i += 4) count += near(i, [255, 112, 0]);
   return count;
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    yield from launched_chromium()
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("browser")
-    for run, noise, weight in (("first", 1.5, 0.8), ("second, with a rather long name", 1.2, 2)):
-        crf = DenseCRF(2, [Spatial(2, weight=weight), Bilateral(12, 20, weight=weight)])
-        evaluate(ScoredScenes(IMAGES, noise), crf, folder / run)
-    (folder / "first" / "log.csv").write_text(LOG)
-    runs = [str(path) for path in sorted(folder.iterdir())]
-    write_report(runs, folder / "report.html")
-    return (folder / "report.html").as_uri()
-
-
-@pytest.fixture
-def opened(browser, address):
-    """Opens the page at a width; at the end, nothing may have failed in it or been requested by it."""
-    messages, pages = [], []
-
-    def open_page(width: int, scheme: str = "light", touch: bool = False):
-        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme, has_touch=touch)
-        page.on("console", lambda message: message.type == "error" and messages.append(message.text))
-        page.on("pageerror", lambda error: messages.append(str(error)))
-        page.on("request", lambda request: request.url.startswith(LOCAL) or messages.append(request.url))
-        page.goto(address)
-        page.wait_for_function("() => document.getElementById('about').textContent !== ''")
-        pages.append(page)
-        return page
-
-    yield open_page
-    for page in pages:
-        page.close()
-    assert messages == []
-
-
-@pytest.mark.parametrize("width, scheme", [(1400, "light"), (800, "light"), (390, "dark")])
-def test_nothing_is_wider_than_the_page(opened, width, scheme):
-    page = opened(width, scheme)
-    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    page.wait_for_timeout(100)  # for the tables that became visible
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    wide = """[...document.querySelectorAll('.table, .swipe, .chart, .intervals, h1, .controls')]
-        .filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.outerHTML.slice(0, 80))"""
-    assert page.evaluate(wide) == []
-    widths = "[...document.querySelectorAll('#classes .bar')].map((each) => each.getBoundingClientRect().width)"
-    assert len(set(page.evaluate(widths))) == 1  # bars have one scale
-    places = """[...document.querySelectorAll('#classes table.cards tbody tr')].map((row) =>
-        new Set([...row.querySelectorAll('.bar')].map((each) => Math.round(each.getBoundingClientRect().left))).size)"""
-    assert set(page.evaluate(places)) <= {1}  # bars of a card start at the same place
-    assert width > 390 or page.evaluate(places)
-
-
-def test_a_table_of_many_methods_is_scrolled_beside_its_first_column(browser, address, tmp_path):
-    folder = Path(unquote(urlsplit(address).path)).parent / "first"
-    write_report([f"run {number} with a long name={folder}" for number in range(4)], tmp_path / "page.html")
-    page = browser.new_page(viewport={"width": 300, "height": 800})
-    page.goto((tmp_path / "page.html").as_uri())
-    assert page.evaluate("document.documentElement.scrollWidth") <= 300
-    box = "document.querySelector('#classes .scrolled')"
-    assert page.evaluate(f"{box}.scrollWidth > {box}.clientWidth && !{box}.querySelector('.cards')")
-    left = f"{box}.querySelector('tbody th').getBoundingClientRect().left - {box}.getBoundingClientRect().left"
-    page.evaluate(f"{box}.scrollLeft = 1000")
-    assert page.evaluate(left) == 0 < page.evaluate(f"{box}.scrollLeft")
-    page.close()
 
 
 def test_tables_are_sorted_by_their_columns(opened):
@@ -180,7 +102,7 @@ def test_numbers_say_their_class_and_what_a_gain_refers_to(opened):
     assert not any("−0.0" in text for text in page.evaluate(numbers))
 
 
-def test_a_gain_that_rounds_to_zero_has_no_minus_sign(browser, address, tmp_path):
+def test_a_gain_that_rounds_to_zero_has_no_sign(browser, address, tmp_path):
     text = Path(unquote(urlsplit(address).path)).read_text(encoding="utf-8")
     start = text.index('id="gallery">') + len('id="gallery">')
     index, end = json.JSONDecoder().raw_decode(text[start:])
@@ -192,7 +114,7 @@ def test_a_gain_that_rounds_to_zero_has_no_minus_sign(browser, address, tmp_path
     page.goto((tmp_path / "page.html").as_uri())
     page.wait_for_function("() => document.getElementById('about').textContent !== ''")
     numbers = "[...document.querySelectorAll('#list .numbers')].map((each) => each.textContent)"
-    assert set(page.evaluate(numbers)) == {"IoU 50.0 (+0.0)"}
+    assert set(page.evaluate(numbers)) == {"mean IoU 50.0 (0.0)"}
     page.close()
 
 
@@ -248,6 +170,26 @@ def test_a_finger_shows_values_and_labels(opened):
         page.touchscreen.tap(box["x"] + box["width"] * 0.6, box["y"] + 40)
         page.locator(shown).first.wait_for()
     assert "step 20" in page.inner_text("#training .values-at") and "truth: " in page.inner_text("#readout")
+
+
+def test_the_map_of_confidence_has_no_blocks_of_two_pixels(opened):
+    page = opened(1400)
+    page.locator("#opacity").evaluate("each => { each.value = 100; each.dispatchEvent(new Event('input')); }")
+    page.click("label:has(> input[value=confidence])")
+    equal = """() => { // the fraction of the pairs of columns that would be equal in such blocks
+      const {width, height} = document.getElementById("right-canvas");
+      const {data} = document.getElementById("right-canvas").getContext("2d").getImageData(0, 0, width, height);
+      let same = 0, mixed = 0;
+      for (let y = 0; y < height; y += 1) for (let x = 0; x + 3 < width; x += 2) {
+        const red = (column) => data[4 * (y * width + column)];
+        if (red(x) === red(x + 3)) continue; // a uniform part
+        mixed += 1;
+        same += red(x) === red(x + 1) && red(x + 2) === red(x + 3);
+      }
+      return [same, mixed];
+    }"""
+    same, mixed = page.evaluate(equal)
+    assert mixed > 50 and same < mixed / 10
 
 
 def test_two_results_are_swiped(opened):

@@ -13,7 +13,8 @@ pytest.importorskip("matplotlib", reason="reports need it")
 
 from densefield.errors import InputError
 from densefield.evaluation.evaluation import evaluate
-from densefield.report.collecting import collect, named_folders
+from densefield.report.arguments import named_folders
+from densefield.report.collecting import collect
 from densefield.report.curves import trimap_curves
 from densefield.report.tables import headline_table
 from tests.support.scored_scenes import ScoredScenes

@@ -96,6 +96,11 @@ def test_a_chart_has_its_points_at_their_places():
     assert "a: 50" in chart.description
 
 
+def test_a_run_that_is_named_after_its_method_has_the_title_of_the_tables():
+    curves = [Curve(name, [(0.0, 1.0)], part=part) for name, part in (("network", "network"), ("network", "CRF"))]
+    assert [line.title for line in draw_chart(Panel("t", "step", "", curves)).lines] == ["network", "network, CRF"]
+
+
 def test_long_logs_are_thinned_on_the_page():
     points = [(float(step), math.sin(step)) for step in range(5000)]
     (line,) = draw_chart(Panel("t", "step", "", [Curve("a", points)])).lines

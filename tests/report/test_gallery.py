@@ -96,6 +96,20 @@ def test_of_too_many_images_a_part_is_shown_with_a_note(folders, monkeypatch):
     assert made.notes == [f"The page has {len(made.pictures)} of {COUNT} images, evenly chosen, to stay small."]
 
 
+class Numbered(ScoredScenes):
+    """Scenes whose classes have no names."""
+
+    classes = ("0", "1")
+
+
+def test_classes_without_names_are_labels_of_which_0_is_the_background(folders, tmp_path):
+    evaluate(Numbered(2), None, tmp_path / "run", ["network"])
+    index = make_gallery(collect([str(tmp_path / "run")])).index
+    assert index["classes"] == ["label 0", "label 1"] and index["background"] == [0]
+    named = make_gallery(collect([str(folders / "a")])).index
+    assert named["classes"] == ["ground", "disc"] and named["background"] == [0]
+
+
 def test_images_without_views_are_counted(folders, tmp_path):
     evaluate(ScoredScenes(3), None, tmp_path / "old", ["network"])
     (tmp_path / "old" / "cases" / "disc_1.npz").unlink()

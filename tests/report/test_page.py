@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 import shutil
-from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
 
@@ -18,41 +17,12 @@ pytest.importorskip("jinja2", reason="reports need it")
 pytest.importorskip("matplotlib", reason="reports need it")
 pytest.importorskip("PIL", reason="reports need it")
 
-from densefield.crf.kernels import Bilateral, Spatial
 from densefield.errors import InputError
 from densefield.evaluation.evaluation import evaluate
-from densefield.nn.dense_crf import DenseCRF
 from densefield.report.collecting import collect
 from densefield.report.page import write_report
-from densefield.report.provenance import steps
-from densefield.report.tables import difference_table, effect_table, headline_table, iou_table, transposed
-from densefield.runs.scored_images import ScoredImage
-from densefield.tuning.search import TuningOptions
-from densefield.tuning.tune import tune_crf
+from tests.support.report_log import LOG
 from tests.support.scored_scenes import ScoredScenes
-
-LOG = """\
-step,stage,loss,iou,train_iou,images_per_second,spatial.sigma.0,spatial.sigma.1,spatial.weight,bilateral.sigma.2
-1,2,0.9,,,10,3,3,1,10
-2,2,0.7,0.4,0.45,10,3.1,3.2,0.9,9
-3,2,0.6,,,10,3.2,3.3,0.8,8.5
-4,2,0.5,0.6,0.65,10,3.3,3.4,0.7,8
-"""
-
-
-class HalfScenes(ScoredScenes):
-    """The same images at half the size."""
-
-    def __getitem__(self, index):
-        whole = super().__getitem__(index)
-        return ScoredImage(whole.scores[:, ::2, ::2], whole.image[:, ::2, ::2], whole.labels[::2, ::2], whole.id)
-
-
-class OneScene(ScoredScenes):
-    """Identical images."""
-
-    def __getitem__(self, index):
-        return replace(super().__getitem__(0), id=self.ids[index])
 
 
 class Page(HTMLParser):
@@ -84,20 +54,6 @@ class Page(HTMLParser):
             self.headings[-1] += data
         if self._open == "script":
             self.scripts[-1] = (self.scripts[-1][0], data)
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """A run with a log, a tuning and an evaluation, and a run with only an evaluation."""
-    folder = tmp_path_factory.mktemp("runs")
-    first, second = folder / "separate", folder / "joint <b>"
-    source = ScoredScenes(6)
-    tune_crf(source, first / "tune", TuningOptions(trials=2, evaluations=2, shrink=1))
-    evaluate(source, DenseCRF(2, [Spatial(1.5, weight=0.8)]), first / "eval")
-    evaluate(source, DenseCRF(2, [Spatial(2, weight=1), Bilateral(12, 20, weight=2)]), second / "eval")
-    (first / "log.csv").write_text(LOG)
-    (first / "config.toml").write_text('[data]\nroot = "<data>"\n')
-    return first, second
 
 
 @pytest.fixture(scope="module")
@@ -164,71 +120,6 @@ def test_names_and_settings_are_escaped(page):
     assert "joint &lt;b&gt;, CRF" in text and "joint <b>" not in text and "&lt;data&gt;" in text
 
 
-def test_the_table_of_results_has_gains_over_the_first_row(runs):
-    table = headline_table(collect([str(run) for run in runs]).methods)
-    assert table.columns[0] == "mean IoU"
-    titles = [title for title, _ in table.rows]
-    assert titles == ["separate, network", "separate, CRF", "joint <b>, network", "joint <b>, CRF"]
-    first, _, same, joint = (cells for _, cells in table.rows)
-    assert first[0].gain == "" and same[0].gain == "0.00" and same[0].clear == ""
-    assert joint[0].clear == "better" and joint[0].best and joint[0].gain.startswith("+")
-    digits = [[len(text.split(".")[1]) for text in (cell.text, cell.gain)] for cell in joint]
-    assert digits == [[1, 2], [1, 2], [1, 2], [3, 4], [3, 4]]
-    assert not first[0].best and " … " in first[0].interval
-
-
-def test_gains_of_all_tables_have_the_same_sign_and_mark(runs, tmp_path):
-    evaluate(ScoredScenes(6), DenseCRF(2, [Spatial(1, weight=0.02)]), tmp_path / "weak")
-    evaluate(ScoredScenes(6), DenseCRF(2, [Spatial(1, weight=1e-7)]), tmp_path / "nothing")
-    for run in ("weak", "nothing"):
-        methods = collect([str(tmp_path / run)]).methods
-        (_, (_, cells)), ((_, effects),) = headline_table(methods).rows, effect_table(methods).rows
-        assert [(cell.gain, cell.clear) for cell in cells] == [(cell.text, cell.clear) for cell in effects]
-        assert all(not cell.clear and cell.gain[0] == "0" for cell in cells) == (run == "nothing")
-
-
-def test_every_method_is_compared_with_those_before_it_on_the_same_images(runs, tmp_path):
-    evaluate(ScoredScenes(4), None, tmp_path / "fewer", ["network"])
-    methods = collect([*(str(run) for run in runs), str(tmp_path / "fewer")]).methods
-    table = difference_table(methods)
-    assert table.columns == [method.title for method in methods[:-1]]
-    assert [title for title, _ in table.rows] == [method.title for method in methods[1:]]
-    cells = dict(table.rows)["joint <b>, CRF"]
-    expected = 100 * (methods[3].result.mean_iou - methods[1].result.mean_iou)
-    assert cells[1].text == f"{expected:+.2f}" and cells[1].clear == "better" and " … +" in cells[1].interval
-    assert cells[3].text == "" and all(cell.text == "" for cell in table.rows[-1][1])  # the method itself; fewer images
-
-
-def test_methods_evaluated_at_other_sizes_are_shown_without_differences(runs, tmp_path):
-    evaluate(HalfScenes(6), DenseCRF(2, [Spatial(1, weight=0.8)]), tmp_path / "half")
-    given = [str(runs[0]), str(tmp_path / "half")]
-    methods = collect(given).methods
-    gains = {title: cells[0].gain for title, cells in headline_table(methods).rows}
-    assert gains["separate, CRF"] and gains["half, network"] == gains["half, CRF"] == ""
-    texts = {title: [cell.text for cell in cells] for title, cells in difference_table(methods).rows}
-    assert texts["half, network"] == ["", "", ""] and texts["half, CRF"][:2] == ["", ""] and texts["half, CRF"][2]
-    write_report(given, tmp_path / "page.html")
-    assert "half, CRF" in (tmp_path / "page.html").read_text(encoding="utf-8")
-
-
-def test_images_of_other_names_are_not_compared(tmp_path):
-    for run in ("one", "two"):
-        source = OneScene(2)
-        source.ids = (f"{run}_0", f"{run}_1")
-        evaluate(source, None, tmp_path / run, ["network"])
-    _, (_, cells) = headline_table(collect([str(tmp_path)]).methods).rows
-    assert cells[0].gain == ""
-
-
-def test_methods_are_paired_by_image_names_in_any_order(runs, tmp_path):
-    evaluate(ScoredScenes(6), None, tmp_path / "eval", ["network"])
-    path = tmp_path / "eval" / "result.json"
-    result = json.loads(path.read_text())
-    path.write_text(json.dumps({**result, "images": result["images"][::-1]}))
-    cells = headline_table(collect([str(runs[0]), str(tmp_path)]).methods).rows[-1][1]
-    assert cells[0].gain == "0.00"
-
-
 @pytest.mark.parametrize("counts, lead", [([2, 2], "2 images, "), ([4, 1], "1 to 4 images, "), ([1], "1 image, ")])
 def test_the_page_starts_with_the_number_of_images(tmp_path, counts, lead):
     runs = [tmp_path / f"run{number}" for number in range(len(counts))]
@@ -236,32 +127,6 @@ def test_the_page_starts_with_the_number_of_images(tmp_path, counts, lead):
         evaluate(ScoredScenes(images), None, run, ["network"])
     write_report([str(run) for run in runs], tmp_path / "page.html")
     assert f'<p class="lead">{lead}2 classes.' in (tmp_path / "page.html").read_text(encoding="utf-8")
-
-
-def test_a_network_of_stage_1_is_listed_first_and_the_baseline_stays_the_first_run(runs, tmp_path):
-    evaluate(ScoredScenes(6), None, tmp_path / "network" / "eval", ["network"])
-    (tmp_path / "network" / "log.csv").write_text("step,stage,loss,iou\n1,1,0.9,0.5\n")
-    methods = collect([str(runs[1]), f"stage 1={tmp_path / 'network'}"]).methods
-    first, second, _ = headline_table(methods).rows
-    assert first[0] == "stage 1, network" and first[1][0].gain == "0.00"
-    assert second[0] == "joint <b>, network" and second[1][0].gain == ""
-    assert iou_table(methods, ("ground", "disc")).columns[0] == difference_table(methods).columns[0] == first[0]
-
-
-def test_of_several_best_methods_none_is_marked(runs):
-    table = headline_table(collect([str(runs[0]), f"again={runs[0]}"]).methods)
-    assert not any(cell.best for _, cells in table.rows for cell in cells)
-
-
-def test_the_effect_of_each_crf_is_that_of_the_evaluation(runs):
-    rows = dict(effect_table(collect([str(run) for run in runs]).methods).rows)
-    gain = json.loads((runs[1] / "eval" / "result.json").read_text())["comparison"]["mean_iou"]
-    assert list(rows) == ["separate", "joint <b>"]
-    cell = rows["joint <b>"][0]
-    assert (
-        cell.value == gain["difference"] and cell.text == f"{100 * gain['difference']:+.2f}" and cell.clear == "better"
-    )
-    assert cell.interval == f"{100 * gain['low']:+.2f} … {100 * gain['high']:+.2f}"
 
 
 def test_the_page_names_command_date_and_seconds_of_an_evaluation(page, runs):
@@ -287,35 +152,11 @@ def test_an_evaluation_of_an_earlier_version_is_shown_with_its_cases(runs, tmp_p
     assert "seconds in the CRF" not in text
 
 
-def test_the_table_of_labels_ends_with_their_mean(runs):
-    found = collect([str(runs[1])])
-    table = iou_table(found.methods, found.classes)
-    assert [name for name, _ in table.rows] == ["ground", "disc", "mean"]
-    result = found.methods[1].result
-    assert table.rows[1][1][1].text == f"{100 * result.iou[1]:.1f}"
-    assert table.rows[2][1][1].text == f"{100 * result.mean_iou:.1f}" and table.rows[2][1][1].best
-
-
-def test_fingerprints_are_named(tmp_path):
-    about = {"split": "val", "weights": "00aa11bb22cc33dd"}
-    evaluate(ScoredScenes(2), None, tmp_path / "eval", ["network"], about=about)
-    (step,) = steps(collect([str(tmp_path / "eval")]))
-    assert step.facts["split"] == "val" and step.facts["fingerprint of weights"] == "00aa11bb22cc33dd"
-
-
-def test_many_methods_are_the_rows_of_the_table_of_classes(runs, tmp_path):
-    named = [f"run {number}={runs[0]}" for number in range(4)]
-    found = collect(named)
-    table, rows = (
-        iou_table(found.methods, found.classes),
-        dict(transposed(iou_table(found.methods, found.classes)).rows),
-    )
-    assert transposed(table).columns == ["mean", "ground", "disc"] and list(rows) == table.columns
-    assert [cell.text for cell in rows["run 0, CRF"]] == [table.rows[place][1][1].text for place in (2, 0, 1)]
-    name = 'role="region" aria-label="IoU of each class"'
-    for chosen, scrolled in ((named[:3], False), (named, True)):
-        write_report(chosen, tmp_path / "page.html")
-        assert (name in (tmp_path / "page.html").read_text(encoding="utf-8")) == scrolled
+def test_tuned_widths_have_units(page):
+    text = page[0].read_text(encoding="utf-8")
+    found = re.findall(r"<dt>([^<]*)</dt><dd>[\d.e+-]+(?: <small>(\w+)</small>)?</dd>", text)
+    units = {name.partition(" ")[2]: unit for name, unit in found if name.startswith(("spatial", "bilateral"))}
+    assert units == dict.fromkeys("xy", "pixels") | dict.fromkeys(("red", "green", "blue"), "levels") | {"weight": ""}
 
 
 def test_a_run_may_be_given_a_name(runs, tmp_path):
@@ -354,7 +195,10 @@ def test_blank_cells_of_the_log_are_not_plotted(runs):
         ([], "a.html", "there are no runs"),
         (["none"], "a.html", "there is no folder none"),
         (["empty"], "a.html", "has neither log.csv nor result.json"),
-        (["empty"], "a.pdf", "expected .html"),
+        (["empty"], "a.pdf", "ends in .pdf, expected .html"),
+        (["empty"], "a", "a has no ending, expected .html"),
+        (["=empty"], "a.html", "=empty has no name, expected NAME=FOLDER"),
+        (["run="], "a.html", "run= has no folder, expected NAME=FOLDER"),
     ],
 )
 def test_invalid_results_are_reported(tmp_path, monkeypatch, arguments, out, message):

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("torch", reason="what the page shows is computed with torch")
 
+from densefield.evaluation.evaluation import evaluate
 from densefield.report.collecting import Findings, Training, collect
 from densefield.report.provenance import steps
 from densefield.tuning.search import TuningOptions
@@ -49,3 +50,10 @@ def test_the_seconds_of_a_training_are_those_of_its_images(tmp_path):
     assert step.facts["time of training steps"].replace("\xa0", " ") == "2 min 42 s"  # 80 / 0.5 + 80 / 40
     (step,) = steps(Findings([training(tmp_path, "", images_per_second=[slow, fast])]))
     assert "time of training steps" not in step.facts and "images per second" in step.facts
+
+
+def test_fingerprints_are_named(tmp_path):
+    about = {"split": "val", "weights": "00aa11bb22cc33dd"}
+    evaluate(ScoredScenes(2), None, tmp_path / "eval", ["network"], about=about)
+    (step,) = steps(collect([str(tmp_path / "eval")]))
+    assert step.facts["split"] == "val" and step.facts["fingerprint of weights"] == "00aa11bb22cc33dd"

@@ -26,13 +26,12 @@ def report_verb(
 
     The page is self-contained. Exit status: 0 when written, 2 if there is nothing to show.
     """
-    for run in runs:
-        folder = Path(run.partition("=")[2] or run)
-        if not (folder.is_dir() or Path(run).is_dir()):  # before the imports, which take seconds
-            raise typer.BadParameter(f"there is no folder {folder}.", param_hint="RUN")
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise typer.BadParameter(f"{out} ends in {out.suffix or 'nothing'!r}, expected .html.", param_hint="--out")
     with ending_on_errors(needs="reporting"):
+        from densefield.report.arguments import check_folder, check_page, named_folders
+
+        for _, folder in named_folders(runs):  # before the imports, which take seconds
+            check_folder(folder)
+        check_page(out)
         from densefield.report.page import write_report
 
         written = write_report(runs, out)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from densefield.report.collecting import titled
 from densefield.report.curves import DOTTED, MAX_MARKERS, Curve, Panel, Point
 
 COLOURS = 10  # colours of style.css, repeated
@@ -35,6 +36,11 @@ class Line:
     dots: str  # a path with a dot at every point
     points: list[tuple[float, float, str, str]]  # place in percent from the left and from the bottom; x and y as text
 
+    @property
+    def title(self) -> str:
+        """The entry in the legend, which has the words of the tables."""
+        return titled(self.name, self.part)
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -50,7 +56,7 @@ class Chart:
     @property
     def description(self) -> str:
         """The curves in words: the last value of each."""
-        last = [f"{' '.join(filter(None, (line.name, line.part)))}: {line.points[-1][3]}" for line in self.lines]
+        last = [f"{line.title}: {line.points[-1][3]}" for line in self.lines]
         return f"{self.title}; {self.y_label or 'value'} over {self.x_label}. At the end, {'; '.join(last)}."
 
 

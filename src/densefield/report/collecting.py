@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
@@ -15,6 +14,7 @@ from densefield.evaluation.result import EvaluationResult
 from densefield.io.files import read_json
 from densefield.io.messages import cause
 from densefield.metrics.metrics import SegmentationResult
+from densefield.report.arguments import check_folder, check_names, named_folders
 from densefield.report.result_checks import check_evaluation, check_tuning
 from densefield.runs.run_folder import SETTINGS
 from densefield.training.log import TABLE, read_log
@@ -96,6 +96,17 @@ class Findings:
         """The names of the classes, the same in all evaluations; empty if there is none."""
         return tuple(self.evaluations[0][2]["classes"]) if self.evaluations else ()
 
+    @property
+    def class_titles(self) -> tuple[str, ...]:
+        """The classes on the page: "label 5" for one whose name is just its number."""
+        numbered = self.are_numbered
+        return tuple(f"label {name}" if numbered else name for name in self.classes)
+
+    @property
+    def are_numbered(self) -> bool:
+        """Whether the classes have no names: each is called by its number."""
+        return self.classes == tuple(map(str, range(len(self.classes))))
+
 
 def collect(runs: Runs) -> Findings:
     """Reads folders and their subfolders; a run is given as NAME=FOLDER, or as a folder.
@@ -109,8 +120,7 @@ def collect(runs: Runs) -> Findings:
             _add_result(found, name, each)
             continue
         folder = Path(each)
-        if not folder.is_dir():
-            raise InputError(f"there is no folder {folder}.")
+        check_folder(folder)
         logs = [(place, columns) for place in _places(folder, TABLE) if (columns := _columns(place))]
         results = [(place, read_json(place / RESULT)) for place in _places(folder, RESULT)]
         evaluated = [(place, result) for place, result in results if result.get("kind") == "evaluation"]
@@ -134,9 +144,9 @@ def collect(runs: Runs) -> Findings:
         for full, place, result in _named(name, folder, tuned):
             check_tuning(place / RESULT, result)
             found.tunings.append((full, result))
-    _check_names([training.name for training in found.trainings])
-    _check_names([name for name, _, _ in found.evaluations])
-    _check_names([name for name, _ in found.tunings])
+    check_names([training.name for training in found.trainings])
+    check_names([name for name, _, _ in found.evaluations])
+    check_names([name for name, _ in found.tunings])
     trained = {training.folder.resolve(): training for training in found.trainings}
     of_run = {name: _training_of(folder, result, trained) for name, folder, result in found.evaluations}
     return replace(found, methods=[replace(method, training=of_run[method.name]) for method in found.methods])
@@ -173,44 +183,6 @@ def _check_classes(source: Path | str, result: Mapping[str, Any], found: Finding
             f"{source} has the classes {', '.join(result['classes'])}, previous evaluations "
             f"{', '.join(found.classes)}: make separate reports."
         )
-
-
-def named_folders(runs: Sequence[str]) -> list[tuple[str, Path]]:
-    """The name and folder of each run; the name is given by NAME=FOLDER, or is the shortest unique end of the path.
-
-    >>> [name for name, _ in named_folders(["joint=runs/7", "runs/8", "a/eval", "b/eval"])]
-    ['joint', '8', 'a/eval', 'b/eval']
-    """
-    split = [_split(run) for run in runs]
-    given = [name for name, _ in split if name]
-    paths = [folder.resolve() for name, folder in split if not name]
-    named = [(name or _shortest(folder.resolve(), paths, given), folder) for name, folder in split]
-    _check_names([name for name, _ in named])
-    return named
-
-
-def _split(run: str) -> tuple[str, Path]:
-    """NAME=FOLDER, or a folder without a name."""
-    name, equals, path = run.partition("=")
-    return (name, Path(path)) if equals and not Path(run).exists() else ("", Path(run))
-
-
-def _shortest(path: Path, paths: Sequence[Path], given: Sequence[str]) -> str:
-    """The shortest end of a path that is neither that of another path nor a given name."""
-    for count in range(1, len(path.parts)):
-        end = Path(*path.parts[-count:]).as_posix()
-        if end not in given and [each.parts[-count:] for each in paths].count(path.parts[-count:]) == 1:
-            return end
-    return path.as_posix()
-
-
-def _check_names(names: Sequence[str]) -> None:
-    """Raises if names are not unique: rows and colours depend on them."""
-    for name, times in Counter(names).items():
-        if times > 1:
-            raise InputError(
-                f"the name {name} is that of {times} runs, expected unique names: give them as NAME=FOLDER."
-            )
 
 
 def _places(folder: Path, file: str) -> list[Path]:

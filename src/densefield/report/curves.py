@@ -143,6 +143,17 @@ def reliability_diagram(methods: Sequence[Evaluated]) -> Panel:
     return Panel("Accuracy by confidence", "confidence, %", "accuracy, %", curves, True, (0, 100))
 
 
+def parameter_unit(name: str) -> str:
+    """The unit of a width; weights have none.
+
+    >>> parameter_unit("spatial.sigma.0"), parameter_unit("bilateral.sigma.3"), parameter_unit("spatial.weight")
+    ('pixels', 'levels', '')
+    """
+    if ".sigma" not in name:
+        return ""
+    return "pixels" if _is_pixel_width(name) else "levels"
+
+
 def _of_method(method: Evaluated, methods: Sequence[Evaluated], points: list[Point]) -> Curve:
     """One colour for each run; the network alone is dashed if its run has a CRF."""
     names = list(dict.fromkeys(each.name for each in methods))

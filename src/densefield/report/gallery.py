@@ -108,9 +108,9 @@ def _index(found: Findings, entries: Sequence[_Entry]) -> dict[str, Any]:
     after = crfs[-1] if crfs else len(found.methods) - 1
     alone = [n for n, each in enumerate(found.methods) if each.name == found.methods[after].name and n != after]
     return {
-        "classes": list(found.classes),
+        "classes": list(found.class_titles),
         "colours": class_colours(len(found.classes)),
-        "background": [label for label, name in enumerate(found.classes) if name.lower() in ("background", "ground")],
+        "background": _background(found),
         "void": VOID,
         "levels": LEVELS,
         "methods": [{"title": each.title, "run": names.index(each.name)} for each in found.methods],
@@ -125,6 +125,13 @@ def _index(found: Findings, entries: Sequence[_Entry]) -> dict[str, Any]:
             for entry in entries
         ],
     }
+
+
+def _background(found: Findings) -> list[int]:
+    """The labels that are not painted: those with such a name, or 0 if the classes are called by their numbers."""
+    if found.are_numbered:
+        return [0]
+    return [label for label, name in enumerate(found.classes) if name.lower() in ("background", "ground")]
 
 
 def _packed(entries: Sequence[_Entry]) -> tuple[list[str], int]:

@@ -14,6 +14,7 @@ from densefield.errors import InputError
 from densefield.io.files import write_atomically
 from densefield.metrics.summary import TITLES
 from densefield.report import curves, figures
+from densefield.report.arguments import check_page
 from densefield.report.charts import draw_chart
 from densefield.report.collecting import Findings, Runs, by_stage, collect
 from densefield.report.gallery import make_gallery
@@ -21,14 +22,22 @@ from densefield.report.headline import headline
 from densefield.report.intervals import interval_chart
 from densefield.report.old_cases import case_pictures
 from densefield.report.provenance import environments, steps
-from densefield.report.tables import difference_table, effect_table, gain_cells, headline_table, iou_table, transposed
+from densefield.report.tables import (
+    difference_table,
+    effect_table,
+    gain_cells,
+    headline_table,
+    interval_note,
+    iou_table,
+    transposed,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 PARTS = Path(__file__).with_name("page")  # templates, style and scripts
 STYLE = "style.css"
-SCRIPTS = ("tables.js", "charts.js", "pictures.js", "layers.js", "viewer.js")  # in the order of their use
+SCRIPTS = ("tables.js", "charts.js", "pictures.js", "layers.js", "viewer.js", "print.js")  # in the order of their use
 
 MAX_COLUMNS = 6  # of methods: more become rows of the table of classes
 
@@ -48,8 +57,7 @@ def write_report(runs: Runs, out: Path) -> list[Path]:
 
     if not runs:
         raise InputError("there are no runs, expected one or more.")
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{out} ends in {out.suffix or 'nothing'!r}, expected .html.")
+    check_page(out)
     found = collect(runs)
     panels = _panels(found)
     write_atomically(out, _page(found, panels).encode())
@@ -66,7 +74,7 @@ def _page(found: Findings, panels: dict[str, list[curves.Panel]]) -> str:
     script = "\n".join((PARTS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     methods, gallery = found.methods, make_gallery(found)
     results = headline_table(methods) if methods else None
-    classes = iou_table(methods, found.classes) if methods else None
+    classes = iou_table(methods, found.class_titles) if methods else None
     wide = len(methods) > MAX_COLUMNS
     learnt = [f"parameters-{number}" for number in range(len(found.trainings)) if f"crf-{number}" in panels]
     return (
@@ -107,7 +115,12 @@ def _environment() -> Environment:
         loader=FileSystemLoader(PARTS), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(
-        minus=_minus, parameter=curves.parameter_title, data=lambda value: Markup(in_script(value)), gains=gain_cells
+        minus=_minus,
+        parameter=curves.parameter_title,
+        unit=curves.parameter_unit,
+        data=lambda value: Markup(in_script(value)),
+        gains=gain_cells,
+        interval_note=interval_note,
     )
     return environment
 

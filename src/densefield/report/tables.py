@@ -120,6 +120,26 @@ def transposed(table: Table) -> Table:
     )
 
 
+def interval_note(table: Table) -> str:
+    """Why numbers of a table have no interval, and dashes no number; "" if all have both.
+
+    >>> interval_note(Table([], [("cat", [Cell("50.0", "40.0 … 60.0", value=0.5)])]))
+    ''
+    >>> interval_note(Table([], [("cat", [Cell("–")])]))
+    'A dash is no finite number, such as the IoU of a class that is in no true label and no prediction.'
+    """
+    cells = [cell for _, row in table.rows for cell in row]
+    notes = []
+    if any(cell.value is not None and not cell.interval for cell in cells):
+        notes.append(
+            "A number without an interval is the same in every resample of the images: that of a single image, or of a "
+            "class that is never found or that one image alone has."
+        )
+    if any(cell.value is None for cell in cells):
+        notes.append("A dash is no finite number, such as the IoU of a class that is in no true label and no prediction.")
+    return " ".join(notes)
+
+
 def _row(ious: Sequence[dict[str, Any]]) -> list[Cell]:
     best = _best([iou["value"] for iou in ious], "mean_iou")
     return [_cell("mean_iou", iou, best) for iou in ious]

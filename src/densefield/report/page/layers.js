@@ -10,13 +10,27 @@ const layers = (() => {
     return CERTAINTY[low].map((value, channel) => Math.round(value + (place - low) * (CERTAINTY[low + 1][channel] - value)));
   }
 
+  // The levels of confidence over pixel i, interpolated from a map of half the size.
+  function smoothed(levels, width, height) {
+    const columns = Math.ceil(width / 2), rows = Math.ceil(height / 2);
+    const place = (at, count) => { // of the two nearest entries of the map, and the share of the second
+      const share = Math.min(Math.max((at - 0.5) / 2, 0), count - 1), first = Math.floor(share);
+      return [first, Math.min(first + 1, count - 1), share - first];
+    };
+    return (i) => {
+      const [left, right, x] = place(i % width, columns), [top, bottom, y] = place(Math.floor(i / width), rows);
+      const row = (at) => levels[at * columns + left] * (1 - x) + levels[at * columns + right] * x;
+      return row(top) * (1 - y) + row(bottom) * y;
+    };
+  }
+
   // A colour with an opacity (0…1) as a number of ImageData, whose bytes are r, g, b, a.
   const pack = ([r, g, b], share) => ((Math.round(255 * share) << 24) | (b << 16) | (g << 8) | r) >>> 0;
   const NONE = 0;
 
   // The packed colour over pixel i of the photo, as a function of i.
   function painter(index, picture, layer, opacity) {
-    const { truth, labels, confidence, width } = picture;
+    const { truth, labels, confidence, width, height } = picture;
     const found = labels[layer.method];
     const strong = Math.max(opacity, 0.85); // of maps other than labels
     const shade = pack(DARK, SHADE), hatch = pack(HATCH, 0.6);
@@ -27,9 +41,8 @@ const layers = (() => {
       return (i) => (shown[i] === index.void ? (hatched(i) ? hatch : NONE) : colours[shown[i]]);
     }
     if (layer.kind === "confidence") {
-      const levels = confidence[layer.method], half = Math.ceil(width / 2);
-      const colours = Array.from({ length: index.levels }, (_, level) => pack(certainty((level + 0.5) / index.levels), strong));
-      return (i) => colours[levels[(Math.floor(i / width) >> 1) * half + ((i % width) >> 1)]];
+      const level = smoothed(confidence[layer.method], width, height);
+      return (i) => pack(certainty((level(i) + 0.5) / index.levels), strong);
     }
     const [wrong, fixed, other] = [WRONG, FIXED, OTHER].map((colour) => pack(colour, strong));
     const outside = (i) => (truth[i] === index.void && hatched(i) ? hatch : shade);

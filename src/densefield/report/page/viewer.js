@@ -46,10 +46,10 @@
   }
   function signed(value) {
     if (value === null) return "–";
-    const points = Math.round(1000 * value) / 10; // rounded first: zero has no minus sign
-    return `${points < 0 ? "−" : "+"}${Math.abs(points).toFixed(1)}`;
+    const points = Math.round(1000 * value) / 10; // rounded first: zero has no sign
+    return `${points < 0 ? "−" : points > 0 ? "+" : ""}${Math.abs(points).toFixed(1)}`;
   }
-  const measure = () => (chosenClass() === null ? "IoU" : `${index.classes[chosenClass()]} IoU`);
+  const measure = () => (chosenClass() === null ? "mean IoU" : `${index.classes[chosenClass()]} IoU`);
 
   // --- the list ----------------------------------------------------------------------------------------------------
   const ORDERS = {
@@ -63,7 +63,7 @@
 
   const items = index.images.map((image, number) => {
     const item = make("li", "");
-    const button = make("button", "", { type: "button", tabindex: "-1" }); // that of the current image is 0
+    const button = make("button", "", { type: "button", tabindex: "-1", title: image.id }); // that of the current image is 0
     const thumbnail = make("img", "", { alt: "" });
     button.append(thumbnail, make("span", image.id, { class: "id" }), make("span", "", { class: "numbers" }));
     button.addEventListener("click", () => select(number));
@@ -153,7 +153,7 @@
     const image = index.images[current], strength = opacity.value / 100;
     const tall = picture.height / picture.width;
     stage.style.aspectRatio = `${picture.width} / ${picture.height}`;
-    stage.style.maxWidth = `min(100%, ${Math.round(Math.min(46, 40 / tall))}rem)`;
+    stage.style.setProperty("--wide", 1 / tall); // times its height
     const drawn = [left, right].map((side) => {
       const which = layer(side);
       const canvas = at(`${side.id}-canvas`);
