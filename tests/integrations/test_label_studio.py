@@ -13,7 +13,7 @@ pytest.importorskip("typer", reason="the verb needs it")
 from PIL import Image
 from typer.testing import CliRunner
 
-from densefield import InputError, propagate, refine
+from densefield import InputError, InputTypeError, propagate, refine
 from densefield.cli.app import app
 from densefield.integrations import label_studio_prediction, refine_label_studio_export
 from densefield.integrations.label_studio import drawn_labels
@@ -134,6 +134,8 @@ def test_the_background_gets_no_region_and_regions_belong_to_the_brush_control()
         ([region("brushlabels", "sea", {"rle": [1, 2]})], {}, "has 2 bytes"),
         ([region("brushlabels", "sea", {"rle": encode_brush(np.ones((6, 9), bool))})], {}, "holds 216 values"),
         ([region("polygonlabels", "sea", {"points": [[1, 2]]})], {}, "a polygon cannot be read"),
+        ([*STROKES, keypoint("sea", 5, 5)], {"mode": "mask"}, "a keypoint of 'sea' marks one pixel, but mode"),
+        (STROKES, {"labels": ["sky", "sky", "sea"]}, "labels are 'sky', 'sky', 'sea', expected different ones"),
         ([region("keypointlabels", "sea", {"x": 3})], {}, "a keypoint cannot be read"),
         ([{**SQUARE, "value": {"polygonlabels": ["sky", "sea"]}}], {}, r"has the labels \['sky', 'sea'\]"),
     ],
@@ -141,6 +143,35 @@ def test_the_background_gets_no_region_and_regions_belong_to_the_brush_control()
 def test_regions_that_cannot_be_used_are_errors(regions, options, message):
     with pytest.raises(InputError, match=message):
         label_studio_prediction(photo(), regions, **options)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "P", "RGBA", "CMYK"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_pillow_images_are_read_as_browsers_show_them(mode, orientation):
+    """An image whose EXIF data say that it is turned or mirrored, in any mode of colours."""
+    colours = Image.fromarray(photo())
+    shown = colours.quantize(64) if mode == "P" else colours.convert(mode)
+    # The operation that each orientation undoes.
+    undone = {2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}
+    picture = shown.copy() if orientation == 1 else shown.transpose(undone[orientation])
+    picture.getexif()[0x0112] = orientation
+    found = label_studio_prediction(picture, STROKES)
+    expected = label_studio_prediction(np.asarray(shown.convert("RGB")), STROKES)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("image", "regions", "options", "message"),
+    [
+        (None, STROKES, {}, "the image is of type NoneType, expected an array"),
+        (np.zeros(7), STROKES, {}, r"the image is of shape \(7,\)"),
+        (photo(), None, {}, "the regions are of type NoneType, expected a list"),
+        (photo(), STROKES, {"labels": "sea"}, r"labels is 'sea', expected a list such as \['sea'\]"),
+    ],
+)
+def test_arguments_of_another_type_are_errors(image, regions, options, message):
+    with pytest.raises(InputTypeError, match=message):
+        label_studio_prediction(image, regions, **options)
 
 
 # Files

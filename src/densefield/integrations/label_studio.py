@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageOps
 
-from densefield.errors import InputError
+from densefield.errors import InputError, InputTypeError
 from densefield.integrations.label_studio_rle import decode_brush, encode_brush
 from densefield.io.messages import MAX_LENGTH, cause
 from densefield.refinement import propagate, refine
@@ -37,12 +37,15 @@ class DrawnLabels:
         The labels.
     from_name, to_name
         The names of the control and of the image in the labelling configuration.
+    points
+        The labels of keypoints, each of which marks one pixel.
     """
 
     mask: npt.NDArray[np.int32]
     names: tuple[str, ...]
     from_name: str
     to_name: str
+    points: tuple[str, ...] = ()
 
 
 def drawn_labels(regions: Regions, shape: tuple[int, int], labels: Sequence[str] | None = None) -> DrawnLabels:
@@ -63,6 +66,14 @@ def drawn_labels(regions: Regions, shape: tuple[int, int], labels: Sequence[str]
     >>> drawn.mask.tolist(), drawn.names, drawn.from_name
     ([[0, 0, 1, 0], [0, 0, 0, 0]], ('cat',), 'label')
     """
+    if not isinstance(regions, list | tuple):
+        raise InputTypeError(
+            f"the regions are of type {type(regions).__name__}, expected a list: the result of an annotation."
+        )
+    if isinstance(labels, str):
+        raise InputTypeError(f"labels is {labels!r}, expected a list such as [{labels!r}].")
+    if labels is not None and len(set(labels)) < len(labels):
+        raise InputError(f"labels are {', '.join(map(repr, labels))}, expected different ones.")
     shapes = [region for region in regions if is_region(region)]
     if not shapes:
         raise InputError(
@@ -78,7 +89,9 @@ def drawn_labels(regions: Regions, shape: tuple[int, int], labels: Sequence[str]
         mask[_pixels(region, shape)] = names.index(name) + 1
     # Regions of all kinds can come from one brush control, or from a control each: results are brushes.
     brush = next((region for region in shapes if region["type"] == "brushlabels"), shapes[0])
-    return DrawnLabels(mask, names, str(brush.get("from_name", "label")), str(brush.get("to_name", "image")))
+    from_name, to_name = str(brush.get("from_name", "label")), str(brush.get("to_name", "image"))
+    points = [name for region, name in zip(shapes, found, strict=True) if region["type"] == "keypointlabels"]
+    return DrawnLabels(mask, names, from_name, to_name, tuple(points))
 
 
 def label_studio_prediction(
@@ -95,12 +108,12 @@ def label_studio_prediction(
     Parameters
     ----------
     image
-        (H, W, C) or (H, W), colours 0…255.
+        (H, W, C) or (H, W), colours 0…255; or a Pillow image, which is turned as its EXIF data say, as browsers do.
     regions
         The ``result`` of an annotation: brush, polygon and keypoint regions.
     mode
         "scribbles": drawn pixels keep their label, and the others receive one of the labels. "mask": whole objects are
-        drawn, and their edges move to those of the image; what is not drawn is background.
+        drawn, by brushes or polygons, and their edges move to those of the image; what is not drawn is background.
     labels
         The labels that may occur; by default those that occur.
     background
@@ -120,10 +133,23 @@ def label_studio_prediction(
     >>> decode_brush(prediction["result"][0]["value"]["rle"], 4, 8)[0].astype(int).tolist()
     [0, 0, 0, 0, 1, 1, 1, 1]
     """
-    pixels = np.asarray(image)
+    pixels = _image_array(image)
     drawn = drawn_labels(regions, (pixels.shape[0], pixels.shape[1]), labels)
     prediction, _ = dense_prediction(pixels, drawn, mode, background, from_name)
     return prediction
+
+
+def _image_array(image: Any) -> npt.NDArray[Any]:
+    """The pixels of an image as a browser shows it."""
+    if isinstance(image, Image.Image):
+        image = ImageOps.exif_transpose(image)
+        if image.mode not in ("L", "RGB", "F") and not image.mode.startswith("I"):  # a palette, for instance
+            image = image.convert("RGB")
+    pixels = np.asarray(image)
+    if pixels.ndim not in (2, 3):
+        came = f"of shape {pixels.shape}" if pixels.ndim else f"of type {type(image).__name__}"
+        raise InputTypeError(f"the image is {came}, expected an array (rows, columns, 3), or a Pillow image.")
+    return pixels
 
 
 def dense_prediction(
@@ -134,6 +160,11 @@ def dense_prediction(
         raise InputError(f"mode is {mode!r}, expected 'scribbles' or 'mask'.")
     if background is not None and background not in drawn.names:
         raise InputError(f"background is {background!r}, expected one of {', '.join(map(repr, drawn.names))}.")
+    if mode == "mask" and drawn.points:
+        raise InputError(
+            f"a keypoint of {drawn.points[0]!r} marks one pixel, but mode is 'mask', in which whole objects are drawn: "
+            "draw them by brushes or polygons, or use mode 'scribbles'."
+        )
     if mode == "scribbles":
         if len(np.unique(drawn.mask[drawn.mask > 0])) < 2:
             raise InputError("two labels or more are needed: draw on the background too, with a label of its own.")
