@@ -109,9 +109,8 @@ def test_colours_of_labels_are_kept_if_the_type_is_that_of_the_colours(tmp_path)
             assert (file.pages[0].colormap is not None) == kept
 
 
-@pytest.mark.parametrize("axes, shape", [("TZYX", (2, 3, 20, 20)), ("CYX", (70, 20, 20))])
-def test_other_axes_are_errors(tmp_path, axes, shape):
-    path = write_tiff(tmp_path / "i.tif", np.zeros(shape, np.uint8), axes)
+def test_other_axes_are_errors(tmp_path):
+    path = write_tiff(tmp_path / "i.tif", np.zeros((2, 3, 20, 20), np.uint8), "TZYX")
     with pytest.raises(InputError, match=r"i\.tif has"):
         read_volume(path)
 

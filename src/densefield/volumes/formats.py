@@ -16,7 +16,7 @@ from densefield.volumes.dicom import is_dicom_folder, open_dicom
 from densefield.volumes.geotiff import check_same_crs, geotiff_writer, open_geotiff
 from densefield.volumes.grid import Array, Box, Grid, Kind
 from densefield.volumes.orientation import oriented_like
-from densefield.volumes.tiff import open_tiff, tiff_writer
+from densefield.volumes.tiff import open_tiff, pages_as_bands, tiff_writer
 from densefield.volumes.tiff_header import read_tiff_header
 from densefield.volumes.zarr_arrays import ROOTS, check_replaceable, open_zarr, zarr_writer
 
@@ -92,15 +92,33 @@ def open_grid(path: Path, *, is_mask: bool = False, shape: tuple[int, ...] | Non
 
 def open_pair(image: Path, mask: Path) -> tuple[Grid, Grid]:
     """An image and its mask, with the axes of the image in the order and directions of those of the mask."""
-    rough = open_grid(mask, is_mask=True) if volume_kind(mask) != "zarr" else None
-    picture = open_grid(image, shape=None if rough is None else rough.shape)
-    if rough is None:
+    if volume_kind(mask) is None and not mask.name.lower().endswith(TIFF):
+        raise InputError(f"{mask} is no raster or volume, but {image} is: save the mask as {KINDS}.")
+    if volume_kind(image) == volume_kind(mask) == "zarr":
+        picture, rough = _open_zarr_pair(image, mask)
+    elif volume_kind(mask) == "zarr":
+        picture = open_grid(image)
         rough = open_grid(mask, is_mask=True, shape=picture.shape)
-        if picture.shape != rough.shape and picture.kind == "zarr":
-            picture = open_grid(image, shape=rough.shape)
+    else:
+        rough = open_grid(mask, is_mask=True)
+        picture = open_grid(image, shape=rough.shape)
     if picture.kind == rough.kind == "geotiff":
         check_same_crs(picture, rough)
+    nifti.check_same_unit(picture, rough)
+    if picture.kind == "tiff" and picture.channels is None and picture.shape[1:] == rough.shape:
+        picture = pages_as_bands(picture)
     return oriented_like(picture, rough), rough
+
+
+def _open_zarr_pair(image: Path, mask: Path) -> tuple[Grid, Grid]:
+    """Two Zarr files: the one whose axes are clear tells an axis of channels of the other."""
+    try:
+        picture = open_grid(image)
+    except InputError:
+        rough = open_grid(mask, is_mask=True)
+        return open_grid(image, shape=rough.shape), rough
+    rough = open_grid(mask, is_mask=True, shape=picture.shape)
+    return picture if picture.shape == rough.shape else open_grid(image, shape=rough.shape), rough
 
 
 def check_ending(out: Path, like: Path) -> None:
@@ -112,11 +130,13 @@ def check_ending(out: Path, like: Path) -> None:
     densefield.errors.InputError: refined.png ends in '.png', but has the format of mask.nii: expected .nii or .nii.gz.
     """
     kind = volume_kind(like)
+    if kind is None and not like.name.lower().endswith(TIFF):
+        raise InputError(f"{like} is no raster or volume, but the image is: save the mask as {KINDS}.")
     endings = TIFF if kind is None else ENDINGS[kind]
-    if not out.name.lower().endswith(endings):
-        raise InputError(
-            f"{out} ends in {out.suffix or 'nothing'!r}, but has the format of {like}: expected {' or '.join(endings)}."
-        )
+    is_in_group = kind == "zarr" and any((out.parent / name).is_file() for name in ROOTS)  # such as image.zarr/labels
+    if not out.name.lower().endswith(endings) and not is_in_group:
+        came = f"ends in {out.suffix!r}" if out.suffix else "has no ending"
+        raise InputError(f"{out} {came}, but has the format of {like}: expected {' or '.join(endings)}.")
 
 
 def check_target(out: Path, like: Grid) -> None:

@@ -15,7 +15,7 @@ from densefield.errors import InputError
 from densefield.io.files import replaced
 from densefield.io.messages import cause
 from densefield.lazy import optional_module
-from densefield.volumes.grid import MOST_CHANNELS, Array, Box, Grid, Pixels, missing_values
+from densefield.volumes.grid import Array, Box, Grid, Pixels, missing_values
 
 BLOCK = 256  # pixels: the side of the blocks of a result
 
@@ -36,8 +36,8 @@ def open_geotiff(path: Path, *, is_mask: bool = False) -> Grid:
     alpha = rasterio.enums.ColorInterp.alpha
     bands = [band for band, kind in zip(source.indexes, source.colorinterp, strict=True) if kind != alpha]
     dtypes = {source.dtypes[band - 1] for band in bands}
-    if not bands or len(bands) > MOST_CHANNELS:
-        raise InputError(f"{path} has {len(bands)} bands, expected 1 to {MOST_CHANNELS}.")
+    if not bands:
+        raise InputError(f"{path} has no bands, expected one or more.")
     dtype = np.result_type(*dtypes)
     if dtype.kind not in "iuf":
         raise InputError(f"{path} has values of type {dtype}, expected integers or floating point numbers.")

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from densefield.errors import InputError
+from densefield.volumes.units import METRES
 
 Array = npt.NDArray[Any]
 Box = tuple[slice, ...]
 Kind = Literal["nifti", "dicom", "geotiff", "tiff", "zarr"]
 
-MOST_CHANNELS = 64
 SAME_PLACE = 0.01  # pixels: the largest difference of the places of the corners of image and mask
 
 
@@ -53,6 +53,9 @@ class Grid:
         (4, 4) from indices x, y, z of voxels, or (3, 3) from those of pixels, to a position in space; None if unknown.
     source
         What the writer of the format takes over from the file.
+    origin
+        Position of the first pixel along x, y(, z) in the unit of the spacing, of files that have no affine; None if
+        unknown.
     """
 
     path: Path
@@ -65,6 +68,7 @@ class Grid:
     read: Callable[[Box], Pixels]
     affine: npt.NDArray[np.float64] | None = None
     source: Any = None
+    origin: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         """Raises if a pixel has no size."""
@@ -147,7 +151,7 @@ def check_same_place(image: Grid, mask: Grid) -> None:
             f"Resample the mask to the image without interpolating its labels."
         )
     if image.affine is None or mask.affine is None or image.affine.shape != mask.affine.shape:
-        _check_same_spacing(image, mask)
+        _check_same_lengths(image, mask)
         return
     size = [each - 1 for each in reversed(image.shape)]
     corners = np.array(np.meshgrid(*[(0, each) for each in size], indexing="ij"), np.float64).reshape(len(size), -1)
@@ -161,14 +165,26 @@ def check_same_place(image: Grid, mask: Grid) -> None:
         )
 
 
-def _check_same_spacing(image: Grid, mask: Grid) -> None:
-    """Raises if two files without a place say that their pixels differ in size."""
-    if image.affine is not None or mask.affine is not None or image.unit != mask.unit:
+def _check_same_lengths(image: Grid, mask: Grid) -> None:
+    """Raises if two files without an affine say that their pixels differ in size, or that they begin elsewhere."""
+    factor = 1.0 if image.unit == mask.unit else METRES.get(mask.unit, 0.0) / METRES.get(image.unit, 1.0)
+    if image.affine is not None or mask.affine is not None or factor == 0 or image.kind != mask.kind:
         return
-    sized = [grid for grid in (image, mask) if any(each != 1 for each in grid.spacing)]
-    if len(sized) == 2 and not np.allclose(image.spacing, mask.spacing, rtol=SAME_PLACE, atol=0):
+    sized = [grid for grid in (image, mask) if any(each != 1 for each in grid.spacing) or grid.origin is not None]
+    if len(sized) < 2:
+        return
+    spacing = np.array(image.spacing)
+    if not np.allclose(spacing, factor * np.array(mask.spacing), rtol=SAME_PLACE, atol=0):
         own, other = (" × ".join(f"{each:.4g}" for each in grid.spacing) for grid in (image, mask))
         raise InputError(
-            f"{mask.path} has pixels of {other} {mask.unit}, but those of {image.path} have {own}: expected the same "
-            "size. Correct the size in one of the files, or resample the mask to the image."
+            f"{mask.path} has pixels of {other} {mask.unit}, but those of {image.path} have {own} {image.unit}: "
+            "expected the same size. Correct the size in one of the files, or resample the mask to the image."
+        )
+    if image.origin is None or mask.origin is None:
+        return
+    if (np.abs(np.array(image.origin) - factor * np.array(mask.origin)) > SAME_PLACE * spacing).any():
+        own, other = (", ".join(f"{each:.4g}" for each in grid.origin or ()) for grid in (image, mask))
+        raise InputError(
+            f"{mask.path} begins at {other} {mask.unit} (x, y, z), but {image.path} at {own} {image.unit}: expected "
+            "the same place. Correct the translation in one of the files, or resample the mask to the image."
         )

@@ -14,9 +14,10 @@ from densefield.io.files import replaced
 from densefield.io.messages import cause
 from densefield.io.untrusted import check_array
 from densefield.lazy import optional_module
-from densefield.volumes.grid import MOST_CHANNELS, Array, Box, Grid, in_memory, inside
+from densefield.volumes.grid import Array, Box, Grid, in_memory, inside
 
 SUFFIXES = (".nii", ".nii.gz")
+MOST_CHANNELS = 64  # more are probably times
 
 
 def open_nifti(path: Path) -> Grid:
@@ -65,6 +66,24 @@ def open_nifti(path: Path) -> Grid:
     )
 
 
+def check_same_unit(image: Grid, mask: Grid) -> None:
+    """Raises if image and mask say that their affines have different units."""
+    one, other = (_named_unit(grid) for grid in (image, mask))
+    if one is not None and other is not None and one != other:
+        raise InputError(
+            f"{image.path} has lengths in {one}, but {mask.path} in {other}: correct the unit in one of the headers, "
+            "or save both in one unit."
+        )
+
+
+def _named_unit(grid: Grid) -> str | None:
+    """The unit of an affine, None if the file does not say it."""
+    if grid.kind == "dicom":
+        return "mm"
+    unit = grid.source.header.get_xyzt_units()[0] if grid.kind == "nifti" else "unknown"
+    return None if unit == "unknown" else str(unit)
+
+
 def _check_shape(path: Path, shape: tuple[int, ...]) -> None:
     if len(shape) not in (3, 4) or 0 in shape:
         raise InputError(f"{path} has shape {shape}, expected (x, y, z), or (x, y, z, channels).")
@@ -81,7 +100,7 @@ def nifti_writer(
 ) -> Iterator[Callable[[Box, Array], None]]:
     """A function that writes boxes of labels (…) or probabilities (L, …); the file appears at the end of the block.
 
-    Affine and header are those of `like`.
+    Affine, header and axes of size 1 are those of `like`.
     """
     nibabel = optional_module("nibabel", "writing NIfTI")
     leading = () if channels is None else (channels,)
@@ -94,7 +113,10 @@ def nifti_writer(
     source = like.source if isinstance(like.source, nibabel.Nifti1Image) else None
     header = None if source is None else source.header.copy()
     kind = nibabel.Nifti1Image if source is None else type(source)
-    picture = kind(values.T, like.affine, header, dtype=dtype)
+    stored = values.T
+    if source is not None and stored.size == np.prod(source.shape):  # with axes of size 1, as that of time
+        stored = stored.reshape(source.shape, order="F")
+    picture = kind(stored, like.affine, header, dtype=dtype)
     if source is None:
         picture.header.set_xyzt_units("mm")
     picture.header["cal_min"] = picture.header["cal_max"] = 0

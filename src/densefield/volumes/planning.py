@@ -9,6 +9,7 @@ import numpy as np
 
 from densefield.crf.model import CRF
 from densefield.errors import InputError
+from densefield.filters.lattice_design import MAX_DIMENSION
 from densefield.labels import Void
 from densefield.refinement.mask_edges import MaskEdges, pixel_use
 from densefield.refinement.mask_input import checked_roughness
@@ -52,7 +53,7 @@ class VolumeOptions:
 def make_plan(image: Grid, mask: Grid, options: VolumeOptions, threads: int) -> LabelPlan | ScorePlan:
     """The plan for an image and its mask, after one pass over the mask and a sample of the image."""
     window = checked_window(options.window)
-    scan = scan_mask(mask)
+    scan = scan_mask(mask, image.channels or 1)
     code = None if options.logits else _code(mask, scan, options)
     if code is None:
         _check_soft(mask, options)
@@ -73,6 +74,13 @@ def make_plan(image: Grid, mask: Grid, options: VolumeOptions, threads: int) -> 
             threads=threads,
         )
     own = options.crf is not None or options.confidence is not None
+    most = MAX_DIMENSION - len(image.shape)
+    if own and (image.channels or 1) > most:
+        given = "crf=" if options.crf is not None else "confidence="
+        raise InputError(
+            f"{image.path} has {image.channels} channels, expected at most {most} for {given}: leave it out, since the "
+            "learnt kernels compare three components of them, or save fewer channels."
+        )
     levels = edge_levels(
         image, sample, _sample_edges(image, mask, sample, code, options, threads), window, reduce=not own
     )

@@ -22,13 +22,13 @@ from densefield.volumes.formats import check_output, open_pair, open_writer
 from densefield.volumes.grid import Array, Grid, check_same_place, inside
 from densefield.volumes.label_plan import LabelPlan
 from densefield.volumes.planning import VolumeOptions, make_plan
-from densefield.volumes.sample import read_both
+from densefield.volumes.sample import MANY_CHANNELS, read_both
 from densefield.volumes.score_plan import ScorePlan
 from densefield.volumes.tiles import Tile, box_shape, even_sides, tiles
 
 LABEL_SIDE = {2: 2048, 3: 256}  # pixels of a tile along each axis, without its halo
 SCORE_SIDE = {2: 1024, 3: 128}
-MOST_NUMBERS = 1 << 28  # of a tile, counted for each class: 1 GB
+MOST_NUMBERS = 1 << 28  # of a tile, counted for each class or channel: 1 GB
 LEAST_SIDE = 16
 
 
@@ -210,11 +210,12 @@ def _side(image: Grid, plan: LabelPlan | ScorePlan, classes: int) -> int:
     """The side of the tiles by default."""
     axes = len(image.shape)
     side = (LABEL_SIDE if isinstance(plan, LabelPlan) else SCORE_SIDE)[axes]
+    channels = image.channels or 1
+    numbers = channels if channels > MANY_CHANNELS else 0  # of a pixel
     if isinstance(plan, ScorePlan):
-        classes = classes if plan.code is None else len(plan.code.values)
-        halo = max(plan.halo)
-        while side > LEAST_SIDE and classes * (side + 2 * halo) ** axes > MOST_NUMBERS:
-            side //= 2
+        numbers = max(numbers, classes if plan.code is None else len(plan.code.values))
+    while side > LEAST_SIDE and numbers * (side + 2 * max(plan.halo)) ** axes > MOST_NUMBERS:
+        side //= 2
     return side
 
 

@@ -21,6 +21,7 @@ Bool = npt.NDArray[np.bool_]
 WHOLE = {2: 1 << 22, 3: 1 << 24}  # pixels of a file that is its own sample, by the number of axes
 WINDOW_SIDE = {2: 512, 3: 96}
 MOST_WINDOWS = 16
+MANY_CHANNELS = 64
 GAP = 64  # pixels between two windows: farther than edges are searched for
 MOST_VALUES = 4096  # different values of a mask of floating point numbers that may be labels
 
@@ -59,10 +60,11 @@ class _Window(NamedTuple):
     edges: int
 
 
-def scan_mask(mask: Grid) -> Scan:
-    """Reads a mask once, window by window."""
+def scan_mask(mask: Grid, channels: int = 1) -> Scan:
+    """Reads a mask once, window by window. Images of very many `channels` have a smaller sample."""
     axes = len(mask.shape)
-    whole = math.prod(mask.shape) <= WHOLE[axes]
+    share = min(1.0, MANY_CHANNELS / channels)
+    whole = math.prod(mask.shape) <= WHOLE[axes] * share
     side = WINDOW_SIDE[axes] * (1 if not whole else max(1, -(-max(mask.shape) // WINDOW_SIDE[axes])))
     values: set[float] | None = set()
     windows, missing = [], False
@@ -79,7 +81,8 @@ def scan_mask(mask: Grid) -> Scan:
     if values is not None and len(values) > MOST_VALUES:
         values = None
     found = None if values is None else np.array(sorted(values))
-    chosen = (mask.whole,) if whole else tuple(each.box for each in _representative(windows))
+    most = max(1, int(MOST_WINDOWS * share))
+    chosen = (mask.whole,) if whole else tuple(each.box for each in _representative(windows, most))
     return Scan(found, chosen, missing)
 
 
@@ -95,18 +98,18 @@ def _count_edges(labels: Array) -> int:
     return sum(int((np.diff(labels, axis=axis) != 0).sum()) for axis in range(labels.ndim))
 
 
-def _representative(windows: list[_Window]) -> list[_Window]:
+def _representative(windows: list[_Window], most: int) -> list[_Window]:
     """The windows with most edges, after those that are needed for every label to occur."""
     ranked = sorted(windows, key=lambda each: -each.edges)
     chosen: list[_Window] = []
     seen: set[float] = set()
     for window in ranked:
-        if len(chosen) < MOST_WINDOWS and not window.labels <= seen:
+        if len(chosen) < most and not window.labels <= seen:
             chosen.append(window)
             seen |= window.labels
     step = max(1, len(ranked) // (4 * MOST_WINDOWS))  # of the quarter with most edges, from all over the file
     for window in ranked[::step]:
-        if len(chosen) < MOST_WINDOWS and window.edges and window not in chosen:
+        if len(chosen) < most and window.edges and window not in chosen:
             chosen.append(window)
     return sorted(chosen, key=lambda each: tuple(part.start for part in each.box))
 

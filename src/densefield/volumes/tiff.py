@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from densefield.io.files import replaced
 from densefield.io.messages import cause
 from densefield.io.untrusted import check_array
 from densefield.lazy import optional_module
-from densefield.volumes.grid import MOST_CHANNELS, Array, Box, Grid, in_memory, inside
+from densefield.volumes.grid import Array, Box, Grid, Pixels, in_memory, inside
 from densefield.volumes.units import in_unit_of_x
 
 PLANES = "ZQI"  # letters of tifffile for an axis of pages
@@ -58,6 +59,18 @@ def open_tiff(path: Path) -> Grid:
     return in_memory(values, channels=count, spacing=steps, unit=unit, path=path, kind="tiff", source=form)
 
 
+def pages_as_bands(image: Grid) -> Grid:
+    """The pages of an image as bands instead of planes."""
+    pages, *shape = image.shape
+
+    def read(box: Box) -> Pixels:
+        found = image.read((slice(0, pages), *box))
+        missing = None if found.missing is None else np.asarray(found.missing.any(axis=0))
+        return Pixels(np.moveaxis(found.values[..., 0], 0, -1), missing)
+
+    return replace(image, shape=tuple(shape), channels=pages, spacing=image.spacing[:2], read=read)
+
+
 def _planes(path: Path, file: Any) -> list[Any]:
     """The series of a file that are the planes of one volume; mostly one series, which has all pages.
 
@@ -97,8 +110,6 @@ def _check_axes(path: Path, axes: str, shape: tuple[int, ...]) -> None:
             f"{path} has the axes {axes} of shape {shape}, expected rows and columns (YX), with planes (Z) or channels "
             "(C, S). Save each time or position as a file of its own."
         )
-    if bands and bands[0] > MOST_CHANNELS:
-        raise InputError(f"{path} has {bands[0]} channels, expected at most {MOST_CHANNELS}.")
 
 
 def _spacing(path: Path, file: Any) -> tuple[tuple[float, ...], str]:

@@ -14,7 +14,7 @@ from densefield.errors import InputError
 from densefield.io.files import replaced
 from densefield.io.messages import cause
 from densefield.lazy import optional_module
-from densefield.volumes.grid import MOST_CHANNELS, Array, Box, Grid, Pixels, missing_values
+from densefield.volumes.grid import Array, Box, Grid, Pixels, missing_values
 from densefield.volumes.units import in_unit_of_x
 
 SPACE = ("z", "y", "x")
@@ -33,13 +33,16 @@ def open_zarr(path: Path, shape: Sequence[int] | None = None) -> Grid:
     zarr = optional_module("zarr", "reading Zarr")
     try:
         opened = zarr.open(path, mode="r")
+    except zarr.errors.GroupNotFoundError as error:
+        raise InputError(f"{path} cannot be read as Zarr: it holds no array and no group.") from error
     except Exception as error:  # damaged metadata raise errors of many types
         raise InputError(f"{path} cannot be read as Zarr: {cause(error)}.") from error
     names: list[str] | None = None
     scale: list[float] | None = None
+    start: list[float] | None = None
     unit, array = "pixels", opened
     if isinstance(opened, zarr.Group):
-        array, names, scale, unit = _finest(path, opened)
+        array, names, scale, start, unit = _finest(path, opened)
     elif (given := getattr(opened.metadata, "dimension_names", None)) and None not in given:
         names = [NAMES.get(str(name).lower(), str(name).lower()) for name in given]
     if array.dtype.kind not in "iufb":
@@ -50,8 +53,6 @@ def open_zarr(path: Path, shape: Sequence[int] | None = None) -> Grid:
     spatial = [place for place, name in enumerate(names) if name in axes and name != "c"]
     size = tuple(int(array.shape[place]) for place in spatial)
     channels = int(array.shape[names.index("c")]) if "c" in axes else None
-    if channels is not None and channels > MOST_CHANNELS:
-        raise InputError(f"{path} has {channels} channels, expected at most {MOST_CHANNELS}.")
 
     def read(box: Box) -> Pixels:
         parts = dict(zip(spatial, box, strict=True))
@@ -66,11 +67,12 @@ def open_zarr(path: Path, shape: Sequence[int] | None = None) -> Grid:
 
     spacing = (1.0,) * len(size) if scale is None else tuple(scale[place] for place in reversed(spatial))
     source = {"array": array, "group": opened if isinstance(opened, zarr.Group) else None, "names": names}
-    return Grid(path, "zarr", size, channels, np.dtype(array.dtype), spacing, unit, read, None, source)
+    origin = None if start is None else tuple(start[place] for place in reversed(spatial))
+    return Grid(path, "zarr", size, channels, np.dtype(array.dtype), spacing, unit, read, None, source, origin)
 
 
-def _finest(path: Path, group: Any) -> tuple[Any, list[str], list[float], str]:
-    """The finest level of an OME-Zarr image: its array, axes, scale and unit."""
+def _finest(path: Path, group: Any) -> tuple[Any, list[str], list[float], list[float] | None, str]:
+    """The finest level of an OME-Zarr image: its array, axes, scale, translation if any is given, and unit."""
     attributes = dict(group.attrs)
     images = (attributes.get("ome") or attributes).get("multiscales")
     try:
@@ -79,10 +81,14 @@ def _finest(path: Path, group: Any) -> tuple[Any, list[str], list[float], str]:
         array = group[level["path"]]
         axes = [axis if isinstance(axis, Mapping) else {"name": axis} for axis in image.get("axes", [])]
         names = [str(axis["name"]) for axis in axes] or list("tczyx"[-array.ndim :])
-        scale = [1.0] * len(names)
-        for transform in (*level.get("coordinateTransformations", ()), *image.get("coordinateTransformations", ())):
+        scale, start = [1.0] * len(names), [0.0] * len(names)
+        transforms = (*level.get("coordinateTransformations", ()), *image.get("coordinateTransformations", ()))
+        for transform in transforms:
             if transform.get("type") == "scale":
                 scale = [one * float(other) for one, other in zip(scale, transform["scale"], strict=True)]
+                start = [one * float(other) for one, other in zip(start, transform["scale"], strict=True)]
+            elif transform.get("type") == "translation":
+                start = [one + float(other) for one, other in zip(start, transform["translation"], strict=True)]
         units = {str(axis["name"]): str(axis["unit"]) for axis in axes if "unit" in axis}
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         raise InputError(
@@ -90,10 +96,11 @@ def _finest(path: Path, group: Any) -> tuple[Any, list[str], list[float], str]:
         ) from error
     places = [names.index(name) for name in reversed(SPACE) if name in names]
     spatial = [units.get(names[place], units.get("x", "pixels")) for place in places]
-    for place, size in zip(places, in_unit_of_x(path, [scale[each] for each in places], spatial), strict=True):
-        scale[place] = size
+    for lengths in (scale, start):
+        for place, length in zip(places, in_unit_of_x(path, [lengths[each] for each in places], spatial), strict=True):
+            lengths[place] = length
     unit = spatial[0] if spatial else "pixels"
-    return array, names, scale, "mm" if unit == "millimeter" else unit
+    return array, names, scale, start if transforms else None, "mm" if unit == "millimeter" else unit
 
 
 def _guessed_axes(path: Path, array: tuple[int, ...], other: Sequence[int] | None) -> list[str]:
@@ -142,19 +149,23 @@ def zarr_writer(
 ) -> Iterator[Callable[[Box, Array], None]]:
     """A function that writes boxes of labels (…) or probabilities (L, …); the folder appears at the end of the block.
 
-    Format version, axes and chunks are those of `like`, and the attributes of an OME-Zarr image, with one level. An
-    axis of channels has the number of classes, or 1 for labels.
+    Format version, axes, chunks and shards are those of `like`, and the attributes of an OME-Zarr image, with one
+    level. An axis of channels has the number of classes, or 1 for labels.
     """
     zarr = optional_module("zarr", "writing Zarr")
     source = like.source
     before = source["array"]
     names, sizes, chunks = _layout(source["names"], before.shape, before.chunks, channels)
+    shards = before.shards and _layout(source["names"], before.shape, before.shards, channels)[2]
+    if shards and any(shard % chunk for shard, chunk in zip(shards, chunks, strict=True)):  # of other channels
+        shards = tuple(-(-shard // chunk) * chunk for shard, chunk in zip(shards, chunks, strict=True))
     version, inserted = before.metadata.zarr_format, len(names) > before.ndim
     with replaced(path) as part:
         options = {
             "shape": tuple(sizes.values()),
             "dtype": dtype,
             "chunks": chunks,
+            "shards": shards,
             "fill_value": 0,
         }
         is_named = version == 3 and (before.metadata.dimension_names or inserted)
