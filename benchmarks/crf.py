@@ -22,15 +22,19 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import pydensecrf.densecrf as theirs
-import skimage.transform
 import torch
 from clock import interleaved, machine
-from photos import photo
 
 import densefield.pydensecrf.densecrf as ours
 from densefield import Bilateral, DenseCRF, Spatial
 from densefield.crf import pairwise
+
+try:
+    import pydensecrf.densecrf as theirs
+    import skimage.transform
+    from photos import photo
+except ImportError as error:
+    raise SystemExit(f"{error}: the packages to compare with come with the extra densefield[peers].") from error
 
 CASES = {  # height, width, labels, updates, widths of the bilateral kernel, rounds
     "375×500×21, T = 5, 3 & 60/10": (375, 500, 21, 5, (60, 10), 15),
