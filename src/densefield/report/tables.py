@@ -126,7 +126,7 @@ def interval_note(table: Table) -> str:
     >>> interval_note(Table([], [("cat", [Cell("50.0", "40.0 … 60.0", value=0.5)])]))
     ''
     >>> interval_note(Table([], [("cat", [Cell("–")])]))
-    'A dash is no finite number, such as the IoU of a class that is in no true label and no prediction.'
+    'A dash is no finite number, such as the IoU of a class that is nowhere true nor predicted.'
     """
     cells = [cell for _, row in table.rows for cell in row]
     notes = []
@@ -136,7 +136,7 @@ def interval_note(table: Table) -> str:
             "class that is never found or that one image alone has."
         )
     if any(cell.value is None for cell in cells):
-        notes.append("A dash is no finite number, such as the IoU of a class that is in no true label and no prediction.")
+        notes.append("A dash is no finite number, such as the IoU of a class that is nowhere true nor predicted.")
     return " ".join(notes)
 
 
