@@ -112,7 +112,7 @@ def test_a_normalization_of_colours_from_0_to_255_is_taken_as_it_is(mean, std):
         (lambda x: {"sem_seg": x}, InputTypeError, "returned a dict with 'sem_seg'"),
         (lambda x: {}, InputTypeError, "returned a dict with nothing in it"),
         (lambda x: {"out": None}, InputTypeError, "returned a dict with 'out'"),
-        (lambda x: x.argmax(1), InputError, r"scores of shape \(1, 2, 2\)"),
+        (lambda x: x[:, 0], InputError, r"scores of shape \(1, 2, 2\)"),
         (lambda x: x.argmax(1, keepdim=True), InputTypeError, "returned torch.int64, .* not labels"),
         (lambda x: x[0], InputError, r"scores of shape \(5, 2, 2\)"),
         (lambda x: x.repeat(2, 1, 1, 1), InputError, r"scores of shape \(2, 5, 2, 2\) for an image of shape \(1, 3"),
@@ -148,3 +148,41 @@ def test_an_object_that_is_not_a_module_raises():
 def test_invalid_mean_and_std_raise(arguments, error, message):
     with pytest.raises(error, match=message):
         as_network(nn.Identity(), **arguments)
+
+
+class Pair(nn.Module):
+    """Scores at a quarter of the size, and features at half of it."""
+
+    def forward(self, image):
+        return image[:, :2, ::4, ::4], image[:, 1:, ::2, ::2]
+
+
+@pytest.mark.parametrize("multiple", [1, 8])
+def test_features_are_resized_to_the_image_as_scores_are(multiple):
+    network = as_network(Pair(), multiple=multiple)
+    image = torch.linspace(0, 1, 3 * 12 * 20).reshape(1, 3, 12, 20)
+    scores, features = network(image)
+    assert scores.shape == features.shape == (1, 2, 12, 20)
+    padded = torch.nn.functional.pad(image, (0, -20 % multiple, 0, -12 % multiple))
+    expected = torch.nn.functional.interpolate(padded[:, 1:, ::2, ::2], padded.shape[2:], mode="bilinear")
+    assert torch.equal(features, expected[:, :, :12, :20])
+    listed_scores, listed_features = network([image[0], image[0, :, :8, :8]])
+    assert torch.equal(listed_scores[0], scores[0]) and torch.equal(listed_features[0], features[0])
+    assert listed_features[1].shape == (2, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("features", "error", "says"),
+    [
+        (torch.zeros(1, 2, 4, 4).long(), InputTypeError, "features of torch.int64, expected floating point numbers"),
+        ("none", InputTypeError, "features as a str"),
+        (torch.zeros(2, 4, 4), InputError, r"features of shape \(2, 4, 4\) with scores of shape \(1, 3, 8, 8\)"),
+    ],
+)
+def test_features_that_cannot_be_used_are_named(features, error, says):
+    class Given(nn.Module):
+        def forward(self, image):
+            return image, features
+
+    with pytest.raises(error, match=says):
+        as_network(Given())(torch.zeros(1, 3, 8, 8))

@@ -121,9 +121,11 @@ def test_without_a_crf_the_features_are_not_used():
 
 def test_names_must_match():
     image = photo(1, 3, 9, 11)
-    with pytest.raises(InputError, match=r"kernels compare 'embedding' .* the network returns none"):
+    with pytest.raises(InputError, match=r"kernels compare 'embedding' .* the network returns scores alone"):
         Segmenter(nn.Conv2d(3, 3, 1), DenseCRF(3, KERNELS))(image)
-    with pytest.raises(InputError, match=r"kernels compare none .* the network returns 'embedding'"):
+    with pytest.raises(InputError, match=r"returns features, but no kernel compares them: add Custom\('embedding'"):
+        InputError, match=r"returns features, but no kernel compares them: add Custom\('embedding', …\)"
+    ):
         Segmenter(Pair(), DenseCRF(3))(image)
     with pytest.raises(InputError, match=r"compare 'embedding' .* returns 'depth'"):
         Segmenter(Pair(), DenseCRF(3, KERNELS), feature="depth")(image)

@@ -28,6 +28,20 @@ class Dropping(nn.Module):
         return {"out": self.head(self.body(image))}
 
 
+class Embedding(nn.Module):
+    """A network with scores and an embedding of two channels, both at half resolution."""
+
+    def __init__(self, num_classes: int = 4) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU())
+        self.head = nn.Conv2d(8, num_classes, 1)
+        self.features = nn.Conv2d(8, 2, 1)
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = self.body(image)
+        return self.head(x), self.features(x)
+
+
 class Pairs(torch.utils.data.Dataset):
     """Scenes as tensors, (3, H, W) and (H, W), changed at random by the generators of Python, NumPy and torch."""
 

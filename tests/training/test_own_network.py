@@ -383,7 +383,7 @@ def test_a_run_that_diverges_says_what_to_check(tmp_path, crf):
             r"dropping\(width=32, norm='group'\) raised TypeError: .*norm",
         ),
         (["network.name=own_unet:build"], "network.name is 'own_unet:build', but there is no module own_unet"),
-        (["network.name=unet"], 'network.name: is "unet", expected deeplab_vgg16, .* package.module:function'),
+        (["network.name=unet"], 'network.name=unet: is "unet", expected deeplab_vgg16, .* package.module:function'),
         (["network.mean=[0, 0, 0]"], "mean is set, but small_network has its own"),
         (["data.kind=tests.support.own_code:endless"], r"endless was called for 'train', and of what .*no length"),
         (["data.options={seed = 3}"], "options are for a kind such as package.module:function, and the kind is scenes"),

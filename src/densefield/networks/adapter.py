@@ -29,7 +29,8 @@ def as_network(
     ----------
     module
         A module that returns scores (B, L, h, w) of any resolution: as a tensor, as "out" in a dict (torchvision), or
-        as the attribute ``logits`` of an object (transformers).
+        as the attribute ``logits`` of an object (transformers). Or a pair of scores and features (B, d, h′, w′) that a
+        kernel of the CRF compares; features are resized like scores.
     mean, std
         The normalisation that the module expects, in colours 0…255; by default its attribute ``normalization``, an
         `InputNormalization`, or ImageNet's.
@@ -88,9 +89,15 @@ class NetworkAdapter(SegmentationNetwork):
 
     def coarse_scores(self, image: Tensor) -> Tensor:
         """The scores that the module returns, (B, L, h, w)."""
+        return self.coarse_outputs(image)[0]
+
+    def coarse_outputs(self, image: Tensor) -> tuple[Tensor, ...]:
+        """The scores that the module returns, and the features if it returns a pair."""
         rows, columns = self._padding((image.shape[2], image.shape[3]))
         # A colour of 0 after normalisation is the mean.
-        scores = _scores_in(self.module(pad(image, (0, columns, 0, rows)) if rows or columns else image))
+        output = self.module(pad(image, (0, columns, 0, rows)) if rows or columns else image)
+        output, *features = output if type(output) is tuple and len(output) == 2 else (output,)
+        scores = _scores_in(output)
         came = f"scores of shape {tuple(scores.shape)} for an image of shape {tuple(image.shape)}"
         if not scores.is_floating_point():
             raise InputTypeError(
@@ -100,7 +107,32 @@ class NetworkAdapter(SegmentationNetwork):
             raise InputError(f"the module returned {came}, expected (batch, classes, rows, columns).")
         if scores.numel() == 0:
             raise InputError(f"the module returned {came}: it is too small for the module.")
-        return scores
+        self._check_features(features, scores)
+        return scores, *features
+
+    def _check_features(self, features: Sequence[object], scores: Tensor) -> None:
+        """Raises unless the features are (B, d, h, w), if there are some, with d the `embedding` of the settings."""
+        for each in features:
+            if not isinstance(each, Tensor) or not each.is_floating_point():
+                came = f"of {each.dtype}" if isinstance(each, Tensor) else f"as a {type(each).__name__}"
+                raise InputTypeError(f"the module returned features {came}, expected floating point numbers.")
+            if each.ndim != 4 or len(each) != len(scores) or not each.numel():
+                raise InputError(
+                    f"the module returned features of shape {tuple(each.shape)} with scores of shape "
+                    f"{tuple(scores.shape)}, expected (batch, channels, rows, columns)."
+                )
+        channels = [each.shape[1] for each in features if isinstance(each, Tensor)]
+        if self.embedding and channels != [self.embedding]:
+            came = f"features of {channels[0]} channels" if channels else "scores alone"
+            raise InputError(
+                f"the CRF compares an embedding of {self.embedding} channels (network.embedding), but "
+                f"{type(self.module).__name__} returned {came}: return a pair, scores and features (batch, "
+                f"{self.embedding}, rows, columns), or give the kernel one width for each channel."
+            )
+
+    def upsample_embedding(self, features: Tensor, size: Size, seen: Size) -> Tensor:
+        """Features resized to the image as scores are."""
+        return self.upsample(features, size, seen)
 
     def upsample(self, scores: Tensor, size: Size, seen: Size) -> Tensor:
         """Scores resized to the image, with the outer edges of both aligned."""
@@ -127,8 +159,8 @@ def _scores_in(output: object) -> Tensor:
     if isinstance(output, Mapping):
         came += f" with {', '.join(repr(key) for key in output) or 'nothing in it'}"
     raise InputTypeError(
-        f"the module returned {came}, expected a tensor of scores, a dict with it as 'out', or an object with it as "
-        ".logits: wrap the module in one that returns the tensor."
+        f"the module returned {came}, expected a tensor of scores, a pair of scores and features, a dict with scores "
+        "as 'out', or an object with them as .logits: wrap the module in one that returns the tensor."
     )
 
 

@@ -108,7 +108,7 @@ class SegmentationNetwork(nn.Module):
             for number, *coarse in zip(numbers, *self.coarse_outputs(inputs), strict=True):
                 found = self._upsampled([each[None] for each in coarse], sizes[number], seen)
                 outputs[number] = [each[0] for each in found]
-        kinds = range(2 if self.embedding else 1)
+        kinds = range(len(outputs[0]) if outputs else 2 if self.embedding else 1)
         return _alone([[outputs[number][kind] for number in range(len(images))] for kind in kinds])
 
     def _upsampled(self, coarse: Sequence[Tensor], size: Size, seen: Size) -> list[Tensor]:

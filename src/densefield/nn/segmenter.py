@@ -98,6 +98,29 @@ class Segmenter(nn.Module):
         scores, features = outputs_of(output)
         return scores, {} if features is None else {self.feature: features_at_size(features, scores)}
 
+    def check_features(self, features: Mapping[str, Any]) -> None:
+        """Raises unless the CRF, if there is one, compares exactly the features of the network.
+
+        Parameters
+        ----------
+        features
+            Those of outputs().
+        """
+        if self.crf is None or set(self.crf.feature_names) == set(features):
+            return
+        if not self.crf.feature_names:
+            raise InputError(
+                f"the network returns features, but no kernel compares them: add Custom({self.feature!r}, …) to the "
+                "kernels of the CRF."
+            )
+        compared, given = (
+            ", ".join(map(repr, names)) or "scores alone" for names in (self.crf.feature_names, features)
+        )
+        raise InputError(
+            f"the CRF's Custom kernels compare {compared} of the network's features, but the network returns {given}: "
+            "use the same names, Custom(name, …) and Segmenter(…, feature=name)."
+        )
+
     def forward(self, image: Any, ignore: Any = None, spacing: Sequence[Sequence[float]] | None = None) -> Any:
         """Log marginals (B, L, H, W); those of ignored pixels are the log-softmax of their scores.
 
@@ -111,12 +134,7 @@ class Segmenter(nn.Module):
             Size of a pixel of each image along x and y, such as (2, 2) for an image at half its size; by default 1.
         """
         scores, features = self.outputs(image)  # 1. forward pass: the scores f
-        if self.crf is not None and set(self.crf.feature_names) != set(features):
-            compared, given = (", ".join(map(repr, names)) or "none" for names in (self.crf.feature_names, features))
-            raise InputError(
-                f"the CRF's Custom kernels compare {compared} of the network's features, but the network returns "
-                f"{given}: use the same names, Custom(name, …) and Segmenter(…, feature=name)."
-            )
+        self.check_features(features)
         # 2. T mean-field iterations by filtering: the marginals
         return log_marginals(scores, image, self.crf, ignore, spacing, features)
 

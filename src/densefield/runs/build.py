@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from densefield.crf.crf_tables import crf_from_tables
 from densefield.errors import InputError, InputTypeError
-from densefield.networks.adapter import as_network
+from densefield.networks.adapter import NetworkAdapter, as_network
 from densefield.networks.deeplab import deeplab_efficientnet_lite0, deeplab_vgg16
 from densefield.networks.fcn8s import fcn8s_vgg16
 from densefield.networks.network import SegmentationNetwork
@@ -52,8 +52,8 @@ def build_segmenter(config: Config, objects: Objects = NONE) -> Segmenter:
         network = build_network(config.network)
         network.input_size = config.data.network_size
         network.requires_grad_(not config.network.frozen)
-    if config.network.embedding and not config.uses_crf:  # nothing compares it: without a gradient it is not learnt
-        network.embedding_head.requires_grad_(False)
+        if config.network.embedding and not config.uses_crf:  # nothing compares it: it is not learnt
+            network.embedding_head.requires_grad_(False)
     if not config.uses_crf:
         return Segmenter(network)
     return Segmenter(network, objects.crf or build_crf(config.crf, config.network.num_classes))
@@ -91,7 +91,9 @@ def adapt(module: nn.Module, config: NetworkConfig) -> SegmentationNetwork:
     else:
         layers = config.top_layers or None
         network = as_network(module, mean=config.mean, std=config.std, multiple=config.multiple, top_layers=layers)
-    if network.embedding != config.embedding:
+    if isinstance(network, NetworkAdapter):
+        network.embedding = config.embedding  # whose features are checked when it returns them
+    elif config.embedding and network.embedding != config.embedding:
         raise InputError(
             f"network.embedding is {config.embedding}, but {type(module).__name__} returns an embedding of "
             f"{network.embedding} channels: use that number."

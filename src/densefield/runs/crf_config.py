@@ -104,7 +104,7 @@ def _custom_problem(table: Mapping[str, Any]) -> str | None:
     if table["feature"] != EMBEDDING:
         return (
             f": compares {table['feature']!r}, but training has positions, colours and the network's own embedding "
-            f'only: set feature = "{EMBEDDING}", and network.{EMBEDDING} to its number of channels'
+            f'only: set feature = "{EMBEDDING}"'
         )
     if "covariance" in table:
         return f".covariance: is given, but the {EMBEDDING} kernel has widths: use sigma and sigma_xy"

@@ -9,9 +9,11 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import nn
 
 from densefield.crf.crf_tables import crf_to_tables
+from densefield.crf.kernels import Custom
 from densefield.datasets.adapter import as_dataset, first_image
 from densefield.errors import InputError, InputTypeError
 from densefield.networks.weights import load_weights
@@ -21,6 +23,7 @@ from densefield.nn.segmenter import Segmenter
 from densefield.runs.build import adapt, set_iterations
 from densefield.runs.checkpoint import Validation, read_checkpoint
 from densefield.runs.config import HELD_OUT, NETWORK_OPTIONS, Config
+from densefield.runs.crf_config import EMBEDDING
 from densefield.runs.distributed import gather
 from densefield.runs.objects import Objects, type_name
 from densefield.runs.references import OBJECT, is_reference, reference_to
@@ -109,7 +112,8 @@ def train(
     ----------
     network
         A torch module with scores (B, L, h, w) of any resolution for images (B, 3, H, W), normalised: as a tensor, as
-        "out" in a dict (torchvision), or as ``.logits`` (transformers). Or a function that returns one, called with
+        "out" in a dict (torchvision), or as ``.logits`` (transformers); or a pair of scores and features, which a
+        ``Custom("embedding", …)`` kernel compares. Or a function that returns one, called with
         ``network_options``, or its name, ``"package.module:function"``; then the files of the run name it too. Or the
         name of a network of densefield.
     crf
@@ -166,6 +170,7 @@ def train(
     tables["network"]["num_classes"] = classes
     module_crf = None if crf is None else as_dense_crf(crf, classes)
     tables["crf"] = _crf_tables(module_crf, tables.get("crf", {}))
+    tables["network"]["embedding"] = 0 if module_crf is None else _embedding(module_crf)
     tables.setdefault("training", {})["stage"] = 1 if module_crf is None else 2
     if start_from is not None:
         tables["training"]["start_from"] = fspath(start_from)
@@ -264,6 +269,12 @@ def _crf_tables(crf: DenseCRF | None, table: dict[str, Any]) -> dict[str, Any]:
         crf.freeze(*table["freeze"])
     frozen = [name for name, parameter in crf.named_parameters() if not parameter.requires_grad]
     return {**crf_to_tables(crf.to_numpy()), **table, "freeze": frozen}
+
+
+def _embedding(crf: DenseCRF) -> int:
+    """The number of channels of the embedding that the CRF compares."""
+    custom = [kernel for kernel in crf.to_numpy().kernels if isinstance(kernel, Custom) and kernel.feature == EMBEDDING]
+    return max((np.size(kernel.sigma) for kernel in custom), default=0)
 
 
 @contextmanager

@@ -94,7 +94,8 @@ def _scores(segmenter: Segmenter, sample: Sample, num_classes: int | None) -> Te
     image = torch.from_numpy(sample.image.transpose(2, 0, 1).copy())[None].to(device)
     try:
         with _in_evaluation_mode(segmenter.network), torch.no_grad():
-            scores = segmenter.scores(image)
+            scores, features = segmenter.outputs(image)
+            segmenter.check_features(features)
             if scores.shape[1] != num_classes:
                 _check_class_axis(segmenter.network, scores, num_classes)
         if bool(scores.isnan().any()):
