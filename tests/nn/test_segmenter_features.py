@@ -124,8 +124,6 @@ def test_names_must_match():
     with pytest.raises(InputError, match=r"kernels compare 'embedding' .* the network returns scores alone"):
         Segmenter(nn.Conv2d(3, 3, 1), DenseCRF(3, KERNELS))(image)
     with pytest.raises(InputError, match=r"returns features, but no kernel compares them: add Custom\('embedding'"):
-        InputError, match=r"returns features, but no kernel compares them: add Custom\('embedding', …\)"
-    ):
         Segmenter(Pair(), DenseCRF(3))(image)
     with pytest.raises(InputError, match=r"compare 'embedding' .* returns 'depth'"):
         Segmenter(Pair(), DenseCRF(3, KERNELS), feature="depth")(image)
