@@ -122,7 +122,7 @@ def test_an_unknown_name_is_an_attribute_error():
 @pytest.mark.parametrize(
     "name, module, cure",
     [(name, "torch", "pip install 'densefield[torch]'") for name in TORCH_NAMES]
-    + [(name, "PIL", "pip install pillow") for name in PILLOW_NAMES]
+    + [(name, "PIL", "pip install 'densefield[cli]'") for name in PILLOW_NAMES]
     + [("train", module, "pip install 'densefield[train]'") for module in ("pydantic", "lightning_fabric")],
 )
 def test_without_a_dependency_the_error_says_what_to_install(name, module, cure):

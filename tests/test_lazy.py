@@ -72,4 +72,17 @@ except ImportError as error:
     print(error)
 """
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "densefield.images.read_image needs Pillow" in answer and "pip install pillow" in answer
+    assert "densefield.images.read_image needs Pillow" in answer and "pip install 'densefield[cli]'" in answer
+
+
+def test_a_library_that_cannot_be_imported_is_named(tmp_path, monkeypatch):
+    (tmp_path / "nibabel.py").write_text("raise ImportError('libz.so.9: no such file')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "nibabel", raising=False)
+    from densefield.lazy import optional_module
+
+    words = (
+        r"reading NIfTI needs nibabel, which is installed but cannot be imported: libz\.so\.9: no such file\. Install"
+    )
+    with pytest.raises(ModuleNotFoundError, match=words):
+        optional_module("nibabel", "reading NIfTI")

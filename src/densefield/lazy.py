@@ -9,7 +9,7 @@ from types import ModuleType
 # Optional dependency → its name for users, and the command that installs it.
 _INSTALL = {
     "torch": ("torch", "pip install 'densefield[torch]'"),
-    "PIL": ("Pillow", "pip install pillow"),
+    "PIL": ("Pillow", "pip install 'densefield[cli]'"),
     "lightning_fabric": ("Lightning Fabric", "pip install 'densefield[train]'"),
     "pydantic": ("pydantic", "pip install 'densefield[train]'"),
     "lightning": ("Lightning", "pip install 'densefield[lightning]'"),
@@ -24,7 +24,7 @@ _INSTALL = {
 
 
 def optional_module(name: str, purpose: str) -> ModuleType:
-    """Imports an optional dependency; a missing one is an error that says how to install it.
+    """Imports an optional dependency; one that is missing or broken is an error that says how to install it.
 
     Parameters
     ----------
@@ -39,6 +39,13 @@ def optional_module(name: str, purpose: str) -> ModuleType:
         if error.name != name:
             raise
         raise _missing(name, purpose) from error
+    except ImportError as error:  # such as of a shared library that it needs
+        dependency, command = _INSTALL[name]
+        raise ModuleNotFoundError(
+            f"{purpose} needs {dependency}, which is installed but cannot be imported: {error}. Install it again, with "
+            f"what it needs: {command}",
+            name=name,
+        ) from error
 
 
 def _missing(name: str, purpose: str) -> ModuleNotFoundError:
