@@ -10,7 +10,7 @@ import pytest
 Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
 from densefield.errors import InputError  # noqa: E402
-from densefield.images.masks import Mask  # noqa: E402
+from densefield.images.masks import Mask, read_mask  # noqa: E402
 from densefield.images.palette import voc_palette  # noqa: E402
 from densefield.images.writing import write_result  # noqa: E402
 from densefield.io.files import write_atomically  # noqa: E402
@@ -115,3 +115,22 @@ def test_the_palette_equals_that_of_real_voc_masks(shared):
     folder = shared / "data" / "VOCdevkit" / "VOC2012" / "SegmentationClass"
     with Image.open(sorted(folder.glob("*.png"))[0]) as picture:
         assert np.array_equal(np.array(picture.getpalette("RGB")).reshape(-1, 3), voc_palette())
+
+
+@pytest.mark.parametrize("form", ["imagej", "ome"])
+def test_a_result_in_tiff_has_the_size_of_a_pixel_of_its_mask(tmp_path, form):
+    tifffile = pytest.importorskip("tifffile", reason="TIFF needs tifffile")
+    sizes = {"PhysicalSizeX": 0.2, "PhysicalSizeXUnit": "µm", "PhysicalSizeY": 0.2, "PhysicalSizeYUnit": "µm"}
+    metadata = {"axes": "YX", **(sizes if form == "ome" else {"unit": "um"})}
+    mask = BEST.astype(np.uint8)
+    tifffile.imwrite(tmp_path / "m.tif", mask, **{form: True}, resolution=(5.0, 4.0), metadata=metadata)
+    read = read_mask(tmp_path / "m.tif")
+    write_result(tmp_path / "o.tif", PROBABILITIES, read)
+    with tifffile.TiffFile(tmp_path / "o.tif") as out, tifffile.TiffFile(tmp_path / "m.tif") as given:
+        assert out.pages[0].resolution == given.pages[0].resolution == (5.0, 4.0)
+        assert out.is_imagej == (form == "imagej") and out.is_ome == (form == "ome")
+        assert out.pages[0].description == given.pages[0].description
+    more = np.eye(300, dtype=np.float32).reshape(300, 15, 20)  # in 16 bits, which the description does not say
+    write_result(tmp_path / "o.tif", more, read)
+    with tifffile.TiffFile(tmp_path / "o.tif") as out:
+        assert out.pages[0].resolution == (5.0, 4.0) and not out.is_ome and not out.is_imagej

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from PIL import Image
 from densefield.errors import InputError
 from densefield.images.palette import voc_labels, voc_palette
 from densefield.images.reading import SIXTEEN_BITS, count_frames, open_image
+from densefield.images.tiff_tags import kept_tags
 from densefield.io.untrusted import read_array
 from densefield.labels import VOID, Void, binary_foreground, void_value
 
@@ -47,6 +49,8 @@ class Mask:
         The value of label 1 in a file of the form "binary".
     sixteen_bits
         The picture has 16 bits per pixel.
+    tags
+        Of a TIFF picture: its resolution, and its description by ImageJ or OME.
 
     >>> Mask("labels", np.array([[0, 7], [255, 0]]), void=255).labels().tolist()
     [[0, 7], [-1, 0]]
@@ -58,6 +62,7 @@ class Mask:
     void: int | None = None
     foreground: int = 255
     sixteen_bits: bool = False
+    tags: Mapping[int, Any] = field(default_factory=dict)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -136,7 +141,8 @@ def read_mask(
         return _array_mask(path, logits, num_classes, void, among)
     if logits:
         raise InputError(f"{path} is a picture, but logits=True expects arrays: .npy or .npz.")
-    return _picture_mask(path, soft, num_classes, void, among)
+    picture = open_image(path)
+    return replace(_picture_mask(path, picture, soft, num_classes, void, among), tags=kept_tags(picture))
 
 
 def _array_mask(path: Path, logits: bool, num_classes: int | None, void: Void, among: Values) -> Mask:
@@ -192,8 +198,9 @@ def _only_name(path: Path, names: list[str]) -> str:
     return names[0]
 
 
-def _picture_mask(path: Path, soft: bool, num_classes: int | None, void: Void, among: Values) -> Mask:
-    picture = open_image(path)
+def _picture_mask(
+    path: Path, picture: Image.Image, soft: bool, num_classes: int | None, void: Void, among: Values
+) -> Mask:
     frames = count_frames(path)
     if frames > 1:
         raise InputError(f"{path} holds {frames} pictures, expected one: save each to a file of its own.")

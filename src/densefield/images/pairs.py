@@ -10,7 +10,7 @@ from typing import NamedTuple
 from densefield.errors import InputError
 from densefield.images.masks import ARRAYS
 from densefield.images.reading import FORMAT_NAMES, IMAGE_SUFFIXES
-from densefield.images.writing import FORMATS, TIFF, check_format
+from densefield.images.writing import FORMATS, TIFF, check_format, ending_of
 from densefield.io.folders import FolderListing, list_files, split_name
 from densefield.io.messages import first_names
 from densefield.volumes.formats import check_ending, volume_kind
@@ -113,7 +113,7 @@ def pair_up(
     else:
         check_format(out)
     if preview is not None and preview.suffix.lower() != ".png":
-        raise InputError(f"the preview {preview} ends in {preview.suffix or 'nothing'!r}, expected .png.")
+        raise InputError(f"the preview {preview} {ending_of(preview)}, expected .png.")
     _check_distinct({"image": image, "mask": mask, "output": out, "preview": preview})
     return Pairing((Pair(image, mask, out, preview),), is_volume=volumes)
 

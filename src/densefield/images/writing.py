@@ -12,6 +12,7 @@ from PIL import Image
 from densefield.errors import InputError
 from densefield.images.masks import MAX_CLASSES, Mask
 from densefield.images.palette import voc_palette
+from densefield.images.tiff_tags import tiff_info
 from densefield.io.files import write_atomically
 from densefield.metrics.decoding import DecodingMetric, decode
 
@@ -24,7 +25,16 @@ ClassNumbers = npt.NDArray[np.intp] | None  # ascending
 def check_format(path: Path) -> None:
     """Raise if results cannot be written to a file with this suffix."""
     if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path} ends in {path.suffix or 'nothing'!r}, expected one of {', '.join(FORMATS)}.")
+        raise InputError(f"{path} {ending_of(path)}, expected one of {', '.join(FORMATS)}.")
+
+
+def ending_of(path: Path) -> str:
+    """The ending of a name, as a predicate.
+
+    >>> ending_of(Path("a.bmp")), ending_of(Path("a"))
+    ("ends in '.bmp'", 'has no ending')
+    """
+    return f"ends in {path.suffix!r}" if path.suffix else "has no ending"
 
 
 def write_png(path: Path, picture: npt.NDArray[np.uint8], palette: npt.NDArray[np.uint8] | None = None) -> None:
@@ -71,7 +81,9 @@ def write_result(
     elif suffix == ".png":
         _result_picture(path, probabilities, mask, numbers, metric).save(buffer, "PNG")
     else:
-        _result_picture(path, probabilities, mask, numbers, metric).save(buffer, "TIFF", compression="tiff_lzw")
+        picture = _result_picture(path, probabilities, mask, numbers, metric)
+        alike = "colours" not in mask.form and (picture.mode == "I;16") == mask.sixteen_bits
+        picture.save(buffer, "TIFF", compression="tiff_lzw", tiffinfo=tiff_info(mask.tags, described=alike))
     write_atomically(path, buffer.getvalue())
 
 
