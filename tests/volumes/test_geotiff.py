@@ -124,7 +124,9 @@ def test_damaged_files_are_errors_that_name_the_file(tmp_path):
     mask = write_geotiff(tmp_path / "mask.tif", case.rough)
     cut = tmp_path / "cut.tif"
     cut.write_bytes(image.read_bytes()[: image.stat().st_size // 2])
-    with pytest.raises(InputError, match=r"cut\.tif cannot be read"):
+    with pytest.raises(
+        InputError, match=r"cut\.tif cannot be read: (?!Read failed)cut.tif, band 1: .* It may be damaged"
+    ):
         refine_file(cut, mask, tmp_path / "refined.tif")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.tif", "image.tif", "mask.tif"]
 
@@ -176,3 +178,35 @@ def test_ground_control_points_and_a_mask_band_are_kept(tmp_path):
             (each.row, each.col, each.x, each.y) for each in points
         ]
         assert crs.to_epsg() == 4326 and (file.dataset_mask() == valid).all()
+
+
+def test_tags_of_bands_and_namespaces_are_kept(tmp_path):
+    case = land_raster(3)
+    image = write_geotiff(tmp_path / "image.tif", case.image)
+    mask = write_geotiff(tmp_path / "mask.tif", case.rough)
+    with rasterio.open(mask, "r+") as file:
+        file.update_tags(AREA_OR_POINT="Point")
+        file.update_tags(ns="SURVEY", YEAR="2024")
+        file.update_tags(1, CLASS="land cover", STATISTICS_MEAN="7")
+        file.update_tags(1, ns="SURVEY", SHEET="12")
+        file.descriptions, file.scales, file.offsets, file.units = ("cover",), (0.5,), (1.0,), ("m",)
+    refine_file(image, mask, tmp_path / "refined.tif")
+    with rasterio.open(tmp_path / "refined.tif") as out, rasterio.open(mask) as file:
+        assert out.tags()["AREA_OR_POINT"] == "Point" and out.transform == file.transform
+        assert out.tags(ns="SURVEY") == {"YEAR": "2024"} and out.tags(1, ns="SURVEY") == {"SHEET": "12"}
+        assert out.tags(1) == {"CLASS": "land cover"}
+        assert (out.descriptions, out.scales, out.offsets, out.units) == (("cover",), (0.5,), (1.0,), ("m",))
+
+
+@pytest.mark.parametrize("values", [1.0, 0.3])
+def test_probabilities_that_do_not_sum_to_one_are_an_error(tmp_path, values):
+    case = land_raster(3)
+    image = write_geotiff(tmp_path / "image.tif", case.image)
+    soft = np.stack([np.where(case.rough == label, 0.8, 0.1) for label in range(3)], -1).astype(np.float32)
+    soft[100:, 20:] = values
+    with pytest.raises(InputError, match=r"soft\.tif has probabilities that sum to .* over the classes, expected 1\."):
+        refine_file(image, write_geotiff(tmp_path / "soft.tif", soft), tmp_path / "refined.tif")
+    write_geotiff(tmp_path / "soft.tif", soft)
+    refine_file(image, tmp_path / "soft.tif", tmp_path / "refined.tif", logits=True)
+    soft[100:, 20:] = np.nan  # no data
+    refine_file(image, write_geotiff(tmp_path / "soft.tif", soft), tmp_path / "refined.tif")

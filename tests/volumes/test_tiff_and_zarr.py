@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -357,3 +360,31 @@ def test_sizes_of_pixels_must_agree(tmp_path):
     without = zarr_array(tmp_path / "n.zarr", CASE.rough)
     refine_file(image, without, tmp_path / "o.zarr")
     assert error_share(read_volume(tmp_path / "o.zarr").values, CASE.truth) < 0.005
+
+
+@pytest.mark.parametrize("compression", ["lzw", "packbits", "zlib", None])
+def test_the_compression_of_a_mask_is_kept(tmp_path, compression):
+    tifffile = pytest.importorskip("tifffile", reason="TIFF needs tifffile")
+    pytest.importorskip("imagecodecs", reason="LZW needs imagecodecs")
+    mask = write_tiff(tmp_path / "m.tif", CASE.rough, "ZYX", compression=compression)
+    refine_file(write_tiff(tmp_path / "i.tif", CASE.image, "ZYX"), mask, tmp_path / "o.tif", spacing=SPACING)
+    with tifffile.TiffFile(mask) as given, tifffile.TiffFile(tmp_path / "o.tif") as out:
+        assert out.pages[0].compression == given.pages[0].compression
+    assert error_share(read_volume(tmp_path / "o.tif").values, CASE.truth) < 0.005
+
+
+def test_a_compression_that_needs_a_missing_package_is_named(tmp_path):
+    pytest.importorskip("imagecodecs", reason="LZW needs imagecodecs")
+    path = write_tiff(tmp_path / "m.tif", CASE.rough, "ZYX", compression="lzw")
+    code = (
+        f"import sys; sys.modules['imagecodecs'] = None; import densefield.volumes as v; v.read_volume({str(path)!r})"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    words = "m.tif has a compression that needs imagecodecs, which is not installed. Install it with: pip install"
+    assert words in answer.stderr and "damaged" not in answer.stderr.splitlines()[-1]
+
+
+def test_a_file_without_pages_has_a_damaged_header(tmp_path):
+    (tmp_path / "cut.tif").write_bytes(b"II*\0\xff\xff\0\0" + bytes(90))  # its first page begins after its end
+    with pytest.raises(InputError, match=r"cut\.tif cannot be read as TIFF: its header is damaged or incomplete\.$"):
+        read_volume(tmp_path / "cut.tif")

@@ -18,6 +18,7 @@ Int32 = npt.NDArray[np.int32]
 Bool = npt.NDArray[np.bool_]
 
 SOFT = (-1e-4, 1 + 1e-4)  # range of probabilities
+SUM = 0.02  # the largest deviation of their sum from 1
 MOST_CLASSES = 1024  # of a file of probabilities
 
 
@@ -117,6 +118,14 @@ def probabilities_of(pixels: Pixels, path: Any) -> Array:
             f"{path} has values from {low:.4g} to {high:.4g}, expected integers for labels, or probabilities from 0 to "
             "1. For raw scores pass logits=True."
         )
+    if values.shape[-1] > 1:
+        total = values.sum(axis=-1)
+        if not np.allclose(total, 1, atol=SUM):
+            raise InputError(
+                f"{path} has probabilities that sum to {float(total.min()):.4g} … {float(total.max()):.4g} over the "
+                "classes, expected 1. Divide them by their sum, and declare pixels without any as no data. For raw "
+                "scores pass logits=True."
+            )
     if values.shape[-1] == 1:
         return np.stack([1 - values[..., 0], values[..., 0]])
     return np.ascontiguousarray(np.moveaxis(values, -1, 0))

@@ -17,6 +17,7 @@ from densefield.io.messages import cause
 from densefield.lazy import optional_module
 from densefield.volumes.grid import Array, Box, Grid, Pixels, missing_values
 
+OF_FILE = ("IMAGE_STRUCTURE", "DERIVED_SUBDATASETS", "SUBDATASETS", "RPC", "TIFF")  # namespaces that GDAL writes itself
 BLOCK = 256  # pixels: the side of the blocks of a result
 
 
@@ -56,7 +57,8 @@ def open_geotiff(path: Path, *, is_mask: bool = False) -> Grid:
                 empty: npt.NDArray[np.bool_] = source.dataset_mask(window=window) == 0
                 missing = empty if missing is None else missing | empty
         except rasterio.errors.RasterioError as error:
-            raise InputError(f"{path} cannot be read: {cause(error)}. It may be damaged.") from error
+            reason = error.__cause__ if isinstance(error.__cause__, Exception) else error  # which says where
+            raise InputError(f"{path} cannot be read: {cause(reason)}. It may be damaged.") from error
         return Pixels(values, missing)
 
     transform = source.transform
@@ -96,7 +98,8 @@ def geotiff_writer(
 ) -> Iterator[Callable[[Box, Array], None]]:
     """A function that writes boxes of labels (…) or probabilities (L, …); the file appears at the end of the block.
 
-    CRS, transformation or ground control points, no-data value, mask band, tags and colours are those of `like`.
+    CRS, transformation or ground control points, no-data value, mask band, tags and colours are those of `like`, and
+    the tags, names, scales and units of bands if there are as many.
     """
     rasterio = optional_module("rasterio", "writing GeoTIFF")
     source = like.source
@@ -128,9 +131,9 @@ def geotiff_writer(
                 out.gcps = points, points_crs
             if source.rpcs is not None:
                 out.rpcs = source.rpcs
-            out.update_tags(**{name: value for name, value in source.tags().items() if name != "AREA_OR_POINT"})
+            _copy_tags(source, out)
             if count == source.count:
-                out.descriptions = source.descriptions
+                _copy_band_tags(source, out)
             if count == 1 and dtype == np.uint8:
                 with suppress(ValueError):  # it has none
                     out.write_colormap(1, source.colormap(1))
@@ -142,3 +145,23 @@ def geotiff_writer(
                     out.write_mask(source.dataset_mask(window=window), window=window)
 
             yield write
+
+
+def _copy_tags(source: Any, out: Any) -> None:
+    """The tags of a file, also those in namespaces."""
+    out.update_tags(**source.tags())
+    for name in source.tag_namespaces():
+        if name not in OF_FILE and not name.startswith("xml:"):
+            out.update_tags(ns=name, **source.tags(ns=name))
+
+
+def _copy_band_tags(source: Any, out: Any) -> None:
+    """What a file says of each band, except for statistics, which are others in the result."""
+    out.descriptions, out.units = source.descriptions, source.units
+    out.scales, out.offsets = source.scales, source.offsets
+    for band in source.indexes:
+        tags = source.tags(band)
+        out.update_tags(band, **{name: value for name, value in tags.items() if not name.startswith("STATISTICS_")})
+        for name in source.tag_namespaces(band):
+            if name not in OF_FILE:
+                out.update_tags(band, ns=name, **source.tags(band, ns=name))

@@ -26,6 +26,7 @@ UNITS = {"um": "µm", "micron": "µm", "microns": "µm", "\\u00B5m": "µm", "\u0
 OME_SUFFIXES = (".ome.tif", ".ome.tiff")
 IMAGEJ_TYPES = tuple(map(np.dtype, (np.uint8, np.uint16, np.float32)))
 OME_TYPES = tuple(map(np.dtype, ("u1", "i1", "u2", "i2", "u4", "i4", "f4", "f8")))
+LOSSLESS = (5, 8, 32773, 32946)  # compressions that a result keeps: LZW, Deflate, PackBits, and an older Deflate
 EXACT = 1 << 24  # integers up to this are exact in single precision
 
 
@@ -48,6 +49,11 @@ def open_tiff(path: Path) -> Grid:
     except (InputError, FileNotFoundError):
         raise
     except Exception as error:  # damaged files raise errors of many types
+        if "imagecodecs" in str(error):
+            raise InputError(
+                f"{path} has a compression that needs imagecodecs, which is not installed. Install it with: "
+                "pip install 'densefield[tiff]'"
+            ) from error
         raise InputError(f"{path} cannot be read as TIFF: {cause(error)}. It may be damaged.") from error
     if values.dtype.kind not in "iufb":
         raise InputError(f"{path} has values of type {values.dtype}, expected numbers.")
@@ -76,6 +82,8 @@ def _planes(path: Path, file: Any) -> list[Any]:
 
     Pages that are written one by one are a series each. Smaller ones are thumbnails and levels of a pyramid.
     """
+    if not file.series:
+        raise InputError(f"{path} cannot be read as TIFF: its header is damaged or incomplete.")
     first, *others = file.series
     alike = [each for each in others if (each.shape, each.axes, each.dtype) == (first.shape, first.axes, first.dtype)]
     larger = [each for each in others if each not in alike and each.size >= first.size]
@@ -156,7 +164,7 @@ def _length(tag: Any) -> float:
 def _form(file: Any) -> dict[str, Any]:
     """What tifffile needs to write a file of the same kind."""
     page = file.pages[0]
-    form: dict[str, Any] = {"compression": page.compression.name if page.compression.value in (5, 8, 32946) else None}
+    form: dict[str, Any] = {"compression": page.compression.name if _can_write(page.compression.value) else None}
     if page.colormap is not None:
         form["colormap"] = page.colormap
     if file.is_imagej:
@@ -166,6 +174,16 @@ def _form(file: Any) -> dict[str, Any]:
     elif file.is_ome:
         form |= {"ome": True, "metadata": _ome_sizes(file)}
     return form
+
+
+def _can_write(compression: int) -> bool:
+    """Whether a result can have a compression; some need imagecodecs for writing, though not for reading."""
+    try:
+        return compression in LOSSLESS and bool(
+            optional_module("tifffile", "writing TIFF").TIFF.COMPRESSORS[compression]
+        )
+    except KeyError:
+        return False
 
 
 def _stored(values: Array, like: Grid, path: Path) -> tuple[Array, dict[str, Any]]:
