@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +90,86 @@ def test_the_metrics_of_validation_are_those_of_all_images_together(tmp_path):
     assert float(logged["val_pixel_accuracy"]) == pytest.approx(metrics.compute().pixel_accuracy, rel=1e-6)
     # Equal numbers of pixels in every image, so that the mean over images is that over pixels.
     assert float(logged["val_loss"]) == pytest.approx(metrics.compute().negative_log_likelihood, rel=1e-5)
+
+
+def test_a_test_logs_what_the_validation_does(tmp_path):
+    module, loader = SegmentationModule(segmenter()), DataLoader(pairs(3, seed=77), batch_size=2)
+    (validated,) = trainer(tmp_path, 1).validate(module, loader, verbose=False)
+    (tested,) = trainer(tmp_path, 1).test(module, loader, verbose=False)
+    assert sorted(tested) == ["test_loss", "test_mean_iou", "test_pixel_accuracy"]
+    assert tested == {name.replace("val", "test"): value for name, value in validated.items()}
+    assert trainer(tmp_path, 1).test(module, loader, verbose=False) == [tested]  # earlier images are forgotten
+
+
+def test_predictions_are_log_marginals_of_images_with_or_without_labels(tmp_path):
+    module, (image, labels) = SegmentationModule(segmenter()), pairs()[0]
+    items = [image, (image,), (image, labels), {"image": image}, {"image": image, "mask": labels}]
+    with torch.no_grad():
+        expected = segmenter()(image[None])
+    for item in items:
+        (found,) = trainer(tmp_path, 1).predict(module, DataLoader([item]))
+        assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("key", ["mask", "label", "labels", "annotation"])
+def test_batches_are_pairs_or_dicts_as_in_training_by_densefield(key):
+    module, (image, labels) = SegmentationModule(segmenter()), pairs()[0]
+    batch = {"image": image[None], key: labels[None], "name": ["a"]}
+    assert torch.equal(module.training_step(batch, 0), module.training_step((image[None], labels[None]), 0))
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ({"img": 0, "mask": 0}, "the batch is a dict with 'img', 'mask', expected a pair"),
+        ({"image": 0, "mask": 0, "label": 0}, "the batch is a dict with 'image', 'mask', 'label', expected"),
+        ([0, 0, 0], "the batch is a list of 3, expected a pair"),
+        (None, "the batch is of type NoneType"),
+    ],
+)
+def test_other_batches_are_named(batch, message):
+    module = SegmentationModule(segmenter())
+    if not isinstance(batch, dict) or "image" not in batch:
+        with pytest.raises(InputTypeError, match=message):
+            module.predict_step(batch, 0)
+    for step in (module.training_step, module.validation_step, module.test_step):
+        with pytest.raises(InputTypeError, match=message):
+            step(batch, 0)
+
+
+PROGRAM = """
+import sys
+import torch
+from lightning.pytorch import Trainer
+from torch.utils.data import DataLoader
+from tests.integrations.test_lightning import SegmentationModule, pairs, segmenter
+devices, path = int(sys.argv[1]), sys.argv[2]
+module = SegmentationModule(segmenter(), crf_start_epoch=1)
+options = {"strategy": "ddp_find_unused_parameters_true", "devices": 2} if devices == 2 else {"devices": 1}
+quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+trainer = Trainer(max_epochs=2, accelerator="cpu", num_sanity_val_steps=0, **quiet, **options)
+trainer.fit(module, DataLoader(pairs(), batch_size=4 // devices), DataLoader(pairs(4, seed=77), batch_size=2))
+if trainer.is_global_zero:
+    torch.save({**module.segmenter.state_dict(), "iou": trainer.callback_metrics["val_mean_iou"]}, path)
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_train_both_stages_as_one_does(tmp_path):
+    program, root = tmp_path / "program.py", Path(__file__).parents[2]
+    program.write_text(PROGRAM)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(root)}
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    for devices, start in ((1, []), (2, torchrun)):
+        command = [sys.executable, *start, str(program), str(devices), str(tmp_path / f"{devices}.pt")]
+        answer = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
+        assert answer.returncode == 0, answer.stderr
+    one, two = (torch.load(tmp_path / f"{devices}.pt") for devices in (1, 2))
+    before = segmenter().state_dict()
+    for name, value in before.items():
+        assert not torch.equal(one[name], value)  # both stages learn
+        assert torch.allclose(one[name], two[name], rtol=1e-5, atol=1e-6), name  # sums in another order
+    assert float(one["iou"]) == pytest.approx(float(two["iou"]), abs=1e-6)
 
 
 def test_network_and_crf_are_trained_with_their_own_rates(tmp_path):
@@ -182,9 +265,9 @@ def test_any_module_with_crfs_can_be_logged(tmp_path):
 
 
 def test_wrong_arguments_raise(tmp_path):
-    with pytest.raises(InputTypeError, match="segmenter is a DenseCRF, expected a Segmenter with a CRF"):
+    with pytest.raises(InputTypeError, match="segmenter is of type DenseCRF, expected a Segmenter with a CRF"):
         SegmentationModule(crf())
-    with pytest.raises(InputTypeError, match="segmenter is a Segmenter, expected a Segmenter with a CRF"):
+    with pytest.raises(InputTypeError, match="segmenter is of type Segmenter, expected a Segmenter with a CRF"):
         SegmentationModule(Segmenter(torch.nn.Conv2d(3, 2, 1)))
     with pytest.raises(InputError, match="crf_start_epoch is -1, expected an integer, 0 or more"):
         SegmentationModule(segmenter(), crf_start_epoch=-1)
@@ -202,5 +285,5 @@ def test_wrong_arguments_raise(tmp_path):
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
-    with pytest.raises(InputError, match="the module is a Own without a DenseCRF: remove CRFLogger"):
+    with pytest.raises(InputError, match="the module is of type Own, without a DenseCRF: remove CRFLogger"):
         trainer(tmp_path, 1, callbacks=[CRFLogger()]).fit(Own(), DataLoader(pairs(), batch_size=2))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
+from densefield.datasets.adapter import IMAGE_KEY, LABEL_KEYS
 from densefield.errors import InputError, InputTypeError
 from densefield.metrics.segmentation_metrics import SegmentationMetrics
 from densefield.nn.dense_crf import DenseCRF
@@ -23,8 +25,10 @@ _STAGE = "densefield_uses_crf"  # in checkpoints
 class SegmentationModule(LightningModule):  # type: ignore[misc]
     """A Segmenter for Lightning's Trainer: loss, metrics of validation, optimiser, and a first stage without the CRF.
 
-    A batch is (images, labels): colours 0…255 (B, 3, H, W), and integers (B, H, W) with 255 for void. It logs
-    ``train_loss``, and of the validation ``val_loss``, ``val_mean_iou`` and ``val_pixel_accuracy`` over all its images.
+    A batch is (images, labels): colours 0…255 (B, 3, H, W), and integers (B, H, W) with 255 for void; or a dict of them
+    with the keys of `densefield.train`. It logs ``train_loss``, and of the validation ``val_loss``, ``val_mean_iou``
+    and ``val_pixel_accuracy`` over all its images. ``Trainer.test`` logs the same as ``test_loss`` and so on;
+    ``Trainer.predict`` returns log marginals.
 
     Parameters
     ----------
@@ -56,7 +60,7 @@ class SegmentationModule(LightningModule):  # type: ignore[misc]
         super().__init__()
         if not isinstance(segmenter, Segmenter) or segmenter.crf is None:
             raise InputTypeError(
-                f"segmenter is a {type(segmenter).__name__}, expected a Segmenter with a CRF: "
+                f"segmenter is of type {type(segmenter).__name__}, expected a Segmenter with a CRF: "
                 "Segmenter(network, DenseCRF(num_classes))."
             )
         if isinstance(crf_start_epoch, bool) or not isinstance(crf_start_epoch, int) or crf_start_epoch < 0:
@@ -93,7 +97,7 @@ class SegmentationModule(LightningModule):  # type: ignore[misc]
         batch_idx
             The number of the batch.
         """
-        images, labels = batch
+        images, labels = _pair(batch)
         loss = log_likelihood_loss(self(images), labels)
         self.log("train_loss", loss, prog_bar=True, batch_size=len(images))
         return loss
@@ -112,16 +116,64 @@ class SegmentationModule(LightningModule):  # type: ignore[misc]
         batch_idx
             The number of the batch.
         """
-        images, labels = batch
-        log_q = self(images)
-        self.log("val_loss", log_likelihood_loss(log_q, labels), batch_size=len(images), sync_dist=True)
-        self._metrics.update(log_q, labels)
+        self._count("val", batch)
 
     def on_validation_epoch_end(self) -> None:
         """Logs the metrics of all images together, of all processes."""
+        self._log_metrics("val")
+
+    def on_test_epoch_start(self) -> None:
+        """Forgets the images of the last test."""
+        self._metrics.reset()
+
+    def test_step(self, batch: Any, batch_idx: int) -> None:
+        """Counts a batch of the test.
+
+        Parameters
+        ----------
+        batch
+            Images and labels.
+        batch_idx
+            The number of the batch.
+        """
+        self._count("test", batch)
+
+    def on_test_epoch_end(self) -> None:
+        """Logs the metrics of all images together, of all processes."""
+        self._log_metrics("test")
+
+    def predict_step(self, batch: Any, batch_idx: int) -> Tensor:
+        """The log marginals of a batch.
+
+        Parameters
+        ----------
+        batch
+            Images, or images and labels, which are not used.
+        batch_idx
+            The number of the batch.
+        """
+        if isinstance(batch, Tensor):
+            images = batch
+        elif isinstance(batch, Mapping) and IMAGE_KEY in batch:
+            images = batch[IMAGE_KEY]
+        elif isinstance(batch, list | tuple) and len(batch) == 1:
+            (images,) = batch  # of a TensorDataset
+        else:
+            images, _ = _pair(batch)
+        result: Tensor = self(images)
+        return result
+
+    def _count(self, stage: str, batch: Any) -> None:
+        """Logs the loss of a batch, and counts it for the metrics."""
+        images, labels = _pair(batch)
+        log_q = self(images)
+        self.log(f"{stage}_loss", log_likelihood_loss(log_q, labels), batch_size=len(images), sync_dist=True)
+        self._metrics.update(log_q, labels)
+
+    def _log_metrics(self, stage: str) -> None:
         result = self._metrics.compute()
-        self.log("val_mean_iou", result.mean_iou, prog_bar=True)
-        self.log("val_pixel_accuracy", result.pixel_accuracy)
+        self.log(f"{stage}_mean_iou", result.mean_iou, prog_bar=True)
+        self.log(f"{stage}_pixel_accuracy", result.pixel_accuracy)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """AdamW with two groups of parameters, ``network`` and ``crf``."""
@@ -189,7 +241,7 @@ class CRFLogger(Callback):  # type: ignore[misc]
             The Trainer and its module.
         """
         if not _crfs(pl_module):
-            raise InputError(f"the module is a {type(pl_module).__name__} without a DenseCRF: remove CRFLogger.")
+            raise InputError(f"the module is of type {type(pl_module).__name__}, without a DenseCRF: remove CRFLogger.")
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -216,6 +268,25 @@ class CRFLogger(Callback):  # type: ignore[misc]
         """
         if self.at == "epoch":
             pl_module.log_dict(_numbers(pl_module))
+
+
+def _pair(batch: Any) -> tuple[Tensor, Tensor]:
+    """The images and labels of a batch."""
+    if isinstance(batch, Mapping):
+        keys = [key for key in LABEL_KEYS if key in batch]
+        if IMAGE_KEY in batch and len(keys) == 1:
+            return batch[IMAGE_KEY], batch[keys[0]]
+        came = f"a dict with {', '.join(map(repr, batch)) or 'nothing in it'}"
+    elif isinstance(batch, list | tuple):
+        if len(batch) == 2:
+            return batch[0], batch[1]
+        came = f"a list of {len(batch)}"
+    else:
+        came = f"of type {type(batch).__name__}"
+    raise InputTypeError(
+        f"the batch is {came}, expected a pair (images, labels), or a dict with {IMAGE_KEY!r} and one of "
+        f"{', '.join(map(repr, LABEL_KEYS))}."
+    )
 
 
 def _crfs(module: LightningModule) -> dict[str, DenseCRF]:
