@@ -1,5 +1,6 @@
 """How Sphinx builds these pages; `make docs` treats every warning as an error."""
 
+import re
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -21,8 +22,8 @@ extensions = [
     "offline_math",
     "short_types",
 ]
-# The sources of generated/, which Sphinx-Gallery writes.
-exclude_patterns = ["_build", "gallery", "tutorials"]
+# README.md is for readers of the repository; gallery and tutorials are the sources of generated/.
+exclude_patterns = ["README.md", "_build", "gallery", "tutorials"]
 default_role = "literal"  # `values` in a docstring is code
 
 myst_enable_extensions = ["attrs_block", "colon_fence", "dollarmath"]
@@ -76,6 +77,12 @@ def add_example_headings(app, what, name, obj, options, lines):
         lines[first:first] = ["Examples", "--------"]
 
 
+def link_pages_of_scripts(app, docname, source):
+    """Links scripts of the gallery, which a reader of the repository opens, to the pages made of them."""
+    source[0] = re.sub(r"\]\((gallery|tutorials)/(\w+)\.py\)", r"](generated/\1/\2.rst)", source[0])
+
+
 def setup(app):
-    """Runs before napoleon reads the docstrings."""
+    """Headings are added before napoleon reads the docstrings."""
+    app.connect("source-read", link_pages_of_scripts)
     app.connect("autodoc-process-docstring", add_example_headings, priority=400)
