@@ -103,7 +103,8 @@ def test_the_page_about_transformers(monkeypatch, tmp_path):
         monkeypatch.setattr(owner, "from_pretrained", lambda name, made=made: made)
     monkeypatch.chdir(tmp_path)
     pillow.effect_noise((60, 50), 80).convert("RGB").save("photo.jpg")
-    dataset = [{"pixel_values": torch.randn(3, 32, 32), "labels": torch.zeros(32, 32, dtype=torch.long)}] * 2
+    pixel_values, labels = torch.randn(3, 32, 32).clamp(-1, 1), torch.zeros(32, 32, dtype=torch.long)
+    dataset = [{"pixel_values": pixel_values, "labels": labels}] * 2
     names: dict[str, Any] = {"dataset": dataset}
     options = 'TrainingArguments("run", num_train_epochs=5'
     source = code("transformers")

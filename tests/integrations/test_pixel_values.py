@@ -80,7 +80,7 @@ def test_half_precision_becomes_single_precision():
 def test_pixel_values_of_another_arithmetic_warn(make, message):
     image = torch.from_numpy(photo()).movedim(-1, 0)[None].float()
     with pytest.warns(InputWarning, match=message):
-        PixelValues.of_processor(processor()).warn_unless_plausible(make(image))
+        assert PixelValues.of_processor(processor()).warn_unless_plausible(make(image))
 
 
 def test_ignored_pixels_are_not_checked():
@@ -92,7 +92,7 @@ def test_ignored_pixels_are_not_checked():
     ignore[:, 20:] = True
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found.warn_unless_plausible(pixel_values, ignore)
+        assert not found.warn_unless_plausible(pixel_values, ignore)
         found.warn_unless_plausible(pixel_values, torch.ones_like(ignore))
     with pytest.warns(InputWarning, match="stand for colours from -5.827"):
         found.warn_unless_plausible(pixel_values)
@@ -101,7 +101,7 @@ def test_ignored_pixels_are_not_checked():
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        (object(), InputTypeError, "is a object, expected one of transformers"),
+        (object(), InputTypeError, "is of type object, expected one of transformers"),
         (processor(image_mean=[0.5]), InputError, r"mean \(0.5,\)"),
         (processor(image_std=None), InputError, r"std \(\)"),
         (processor(image_std=[1, 1, 0]), InputError, "three above 0"),
@@ -110,3 +110,25 @@ def test_ignored_pixels_are_not_checked():
 def test_other_processors_raise(given, error, message):
     with pytest.raises(error, match=message):
         PixelValues.of_processor(given)
+
+
+def test_a_configuration_is_that_of_to_config():
+    found = PixelValues.of_processor(processor(do_flip_channel_order=True))
+    assert PixelValues.of_config(found.to_config()) == found
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"mean": [1]},
+        {"mean": [1, 2], "std": [1, 1], "bgr": False},
+        {"mean": "abc", "std": [1, 1, 1], "bgr": False},
+        {"mean": [1, 2, 3], "std": [1, 0, 1], "bgr": False},
+        {"mean": [1, 2, float("nan")], "std": [1, 1, 1], "bgr": False},
+        {"mean": [1, 2, 3], "std": [1, 1, 1], "bgr": "no"},
+        [1],
+    ],
+)
+def test_a_configuration_that_cannot_be_is_named(fields):
+    with pytest.raises(InputError, match=r"^pixel_values of the configuration is .*, expected mean with three numbers"):
+        PixelValues.of_config(fields)

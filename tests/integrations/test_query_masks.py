@@ -84,10 +84,10 @@ def test_half_precision_is_combined_in_single_precision():
 @pytest.mark.parametrize(
     ("outputs", "message"),
     [
-        ((torch.zeros(1, 2, 4, 4),), "is a tuple, .* call the model with return_dict=True"),
+        ((torch.zeros(1, 2, 4, 4),), "is of type tuple, .* call the model with return_dict=True"),
         (SimpleNamespace(logits=torch.zeros(1, 100, 92)), r"SimpleNamespace with logits of shape \(1, 100, 92\)"),
         (SimpleNamespace(logits=torch.zeros(1, 2, 4, 4).long()), "expected the output of a model"),
-        (SimpleNamespace(pred_masks=torch.zeros(1, 2, 4, 4)), "is a SimpleNamespace, expected"),
+        (SimpleNamespace(pred_masks=torch.zeros(1, 2, 4, 4)), "is of type SimpleNamespace, expected"),
     ],
 )
 def test_other_outputs_raise(outputs, message):
@@ -97,8 +97,9 @@ def test_other_outputs_raise(outputs, message):
 
 def test_queries_of_different_number_and_an_invalid_floor_raise():
     outputs = queries()
-    with pytest.raises(InputError, match="floor is 0, expected a number above 0"):
-        semantic_scores(outputs, floor=0)
+    for floor in (0, "a"):
+        with pytest.raises(InputError, match=f"floor is {floor!r}, expected a number above 0"):
+            semantic_scores(outputs, floor=floor)
     outputs.class_queries_logits = outputs.class_queries_logits[:, 1:]
     with pytest.raises(InputError, match=r"class logits have shape \(2, 6, 4\) and the mask logits \(2, 7, 10, 14\)"):
         semantic_scores(outputs)

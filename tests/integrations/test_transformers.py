@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -207,6 +208,20 @@ def test_the_crf_stays_in_single_precision_in_a_model_of_half_precision(tmp_path
     assert outputs.logits.dtype == torch.float32 and outputs.loss.isfinite()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_converting_a_model_leaves_the_crf_in_single_precision(dtype):
+    both = model()
+    before = {name: each.clone() for name, each in both.crf.state_dict().items()}
+    pixel_values, images, labels = batch()
+    both(pixel_values, images=images, labels=labels).loss.backward()
+    both.to(dtype)
+    for name, parameter in both.crf.named_parameters():
+        assert torch.equal(parameter, before[name]) and parameter.dtype == parameter.grad.dtype == torch.float32
+    assert {parameter.dtype for parameter in both.network.parameters()} == {dtype}
+    assert both(pixel_values.to(dtype), images=images).logits.dtype == torch.float32
+    assert {parameter.dtype for parameter in both.double().parameters()} == {torch.float64}
+
+
 def test_trainer_finds_one_name_of_labels_and_averages_the_loss():
     names = inspect.signature(DenseCRFForSemanticSegmentation.forward).parameters
     assert [name for name in names if "label" in name] == ["labels"]
@@ -226,6 +241,32 @@ def test_wrong_pixel_values_warn_once_and_missing_colours_raise(recwarn):
             model(image_processor=None)(pixel_values)
 
 
+def test_wrong_pixel_values_after_good_ones_warn_once_too():
+    both, (pixel_values, images, _) = model(), batch()
+    with torch.no_grad(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for values in (pixel_values, images.float(), images.float()):
+            both(values)
+    (only,) = [str(each.message) for each in caught]
+    assert "stand for colours from" in only and "data_range" not in only
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("pixel_values", {"mean": [1]}, "pixel_values of the configuration is"),
+        ("crf_options", [1], r"crf_options of the configuration is \[1\], expected an object"),
+        ("crf", [1], r"crf of the configuration is \[1\], expected an object"),
+    ],
+)
+def test_fields_of_a_configuration_that_cannot_be_are_named(tmp_path, name, value, message):
+    model().save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
+    with pytest.raises((InputError, InputTypeError), match=message):
+        DenseCRFForSemanticSegmentation.from_pretrained(tmp_path)
+
+
 @pytest.mark.parametrize("change", [list, lambda images: images.movedim(1, -1), lambda images: images[:1]])
 def test_images_of_another_form_are_named(change):
     pixel_values, images, _ = batch()
@@ -236,8 +277,8 @@ def test_images_of_another_form_are_named(change):
 @pytest.mark.parametrize(
     ("network", "own", "error", "message"),
     [
-        (torch.nn.Conv2d(3, CLASSES, 1), None, InputTypeError, "network is a Conv2d, expected a model of transformers"),
-        (None, CRF(), InputTypeError, "crf is a CRF, expected a DenseCRF"),
+        (torch.nn.Conv2d(3, CLASSES, 1), None, InputTypeError, "network is of type Conv2d, expected a model"),
+        (None, CRF(), InputTypeError, "crf is of type CRF, expected a DenseCRF"),
         (None, DenseCRF(3), InputError, "the network scores 4 classes, but the CRF has 3"),
         (None, DenseCRF(CLASSES, [Custom("depth", sigma=[1.0])]), InputError, "the CRF compares 'depth'"),
         (None, DenseCRF(CLASSES, data_range=1.0), InputError, "data_range=1.0, expected colours 0…255"),
@@ -253,12 +294,12 @@ def test_classes_outside_transformers_are_not_loaded(tmp_path):
     class Own(type(tiny_model("segformer"))):
         pass
 
-    with pytest.raises(InputTypeError, match="the network is a Own, expected a model class of transformers"):
+    with pytest.raises(InputTypeError, match="the network is of class Own, expected a model class of transformers"):
         DenseCRFForSemanticSegmentation.from_network(Own(tiny_model("segformer").config), crf())
     model().save_pretrained(tmp_path)
     config = Path(tmp_path, "config.json")
     config.write_text(config.read_text().replace('"SegformerForSemanticSegmentation"', '"Trainer"'))
-    with pytest.raises(InputTypeError, match="the network is a Trainer, expected a model class"):
+    with pytest.raises(InputTypeError, match="the network is of class Trainer, expected a model class"):
         DenseCRFForSemanticSegmentation.from_pretrained(tmp_path)
     with pytest.raises(InputError, match="the configuration has no network"):
         DenseCRFForSemanticSegmentation(DenseCRFConfig())

@@ -248,6 +248,8 @@ def test_an_unknown_name_raises_and_lists_the_known_names(patterns: tuple[str, .
     with pytest.raises(InputError, match=r"no parameter is called .*spatial\.log_sigma, spatial\.log_weight"):
         crf.freeze(*patterns)
     assert all(parameter.requires_grad for parameter in crf.parameters())
+    with pytest.raises(InputError, match=r"called 'spatial\.sigma', .* Did you mean 'spatial\.log_sigma'\?"):
+        crf.freeze("spatial.sigma")
 
 
 def test_the_repr_has_classes_iterations_changed_options_and_kernels() -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from densefield.integrations.napari import refinement_widget as refinement_widget
     from densefield.integrations.pixel_values import PixelValues as PixelValues
     from densefield.integrations.query_masks import semantic_scores as semantic_scores
-    from densefield.integrations.transformers import DenseCRFConfig as DenseCRFConfig
     from densefield.integrations.transformers import DenseCRFForSemanticSegmentation as DenseCRFForSemanticSegmentation
+    from densefield.integrations.transformers_config import DenseCRFConfig as DenseCRFConfig
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -32,6 +32,7 @@ else:
             "lightning": ["CRFLogger", "SegmentationModule"],
             "pixel_values": ["PixelValues"],
             "query_masks": ["semantic_scores"],
-            "transformers": ["DenseCRFConfig", "DenseCRFForSemanticSegmentation"],
+            "transformers": ["DenseCRFForSemanticSegmentation"],
+            "transformers_config": ["DenseCRFConfig"],
         },
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import torch
 from torch import Tensor
@@ -46,15 +46,15 @@ class PixelValues(NamedTuple):
         """
         if not hasattr(image_processor, "do_rescale"):
             raise InputTypeError(
-                f"the image processor is a {type(image_processor).__name__}, expected one of transformers, such as "
-                "AutoImageProcessor.from_pretrained(…)."
+                f"the image processor is of type {type(image_processor).__name__}, expected one of transformers, such "
+                "as AutoImageProcessor.from_pretrained(…)."
             )
         scale = image_processor.rescale_factor if image_processor.do_rescale else 1.0
         # MobileViT's may have a mean that it does not use.
         normalizes = getattr(image_processor, "do_normalize", False)
         mean = _three(image_processor.image_mean if normalizes else 0.0)
         std = _three(image_processor.image_std if normalizes else 1.0)
-        if len(mean) != 3 or len(std) != 3 or not scale > 0 or min(std) <= 0:
+        if not _are_three(mean) or not _are_three(std) or not scale > 0 or min(std) <= 0:
             raise InputError(
                 f"the image processor has mean {mean}, std {std} and rescale_factor {scale}, expected three numbers, "
                 "three above 0, and one above 0."
@@ -71,7 +71,13 @@ class PixelValues(NamedTuple):
         fields
             ``mean``, ``std`` and ``bgr``.
         """
-        return cls(tuple(fields["mean"]), tuple(fields["std"]), bool(fields["bgr"]))
+        mean, std, bgr = (fields.get(name) if isinstance(fields, Mapping) else None for name in ("mean", "std", "bgr"))
+        if not _are_three(mean) or not _are_three(std) or min(std) <= 0 or not isinstance(bgr, bool):
+            raise InputError(
+                f"pixel_values of the configuration is {fields!r}, expected mean with three numbers, std with three "
+                "above 0, and bgr, true or false."
+            )
+        return cls(tuple(mean), tuple(std), bgr)
 
     def to_config(self) -> dict[str, Any]:
         """The fields as JSON has them."""
@@ -90,8 +96,8 @@ class PixelValues(NamedTuple):
         colours = values * std + mean
         return colours.flip(1) if self.bgr else colours
 
-    def warn_unless_plausible(self, pixel_values: Tensor, ignore: Tensor | None = None) -> None:
-        """Warns at the user's call if the pixel values cannot be those of the processor.
+    def warn_unless_plausible(self, pixel_values: Tensor, ignore: Tensor | None = None) -> bool:
+        """Warns at the user's call if the pixel values cannot be those of the processor; returns whether it did.
 
         Parameters
         ----------
@@ -104,7 +110,7 @@ class PixelValues(NamedTuple):
         if ignore is not None:
             values = values.movedim(1, -1)[~ignore].T[None, :, :, None]
         if not values.numel():
-            return
+            return False
         low, high = (float(each) for each in values.aminmax())
         darkest, brightest = (float(each) for each in self.colours(values).aminmax())
         is_normalized = min(self.mean) > 1
@@ -113,11 +119,23 @@ class PixelValues(NamedTuple):
         elif is_normalized and low >= 0 and high <= 1 and low < high:
             problem = f"lie between {low:.4g} and {high:.4g}, which looks like an image that was not normalised"
         else:
-            return
+            return False
         warn(
             f"the pixel values {problem}: the network's input is not what this image processor makes, so the CRF "
             "compares wrong colours. Use the processor of the model, or pass images=, with colours 0…255."
         )
+        return True
+
+
+def _are_three(values: object) -> TypeGuard[Sequence[float]]:
+    """Whether values are three finite numbers.
+
+    >>> _are_three([1, 2.5, 3]), _are_three([1, 2]), _are_three("abc"), _are_three([1, 2, None])
+    (True, False, False, False)
+    """
+    if not isinstance(values, list | tuple) or len(values) != 3:
+        return False
+    return all(isinstance(each, int | float) and abs(each) < float("inf") for each in values)
 
 
 def _three(values: float | Sequence[float] | None) -> tuple[float, ...]:

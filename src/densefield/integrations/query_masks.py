@@ -51,7 +51,7 @@ def semantic_scores(outputs: Any, size: Size | None = None, *, floor: float = FL
     """
     classes, masks = _found(outputs, "class_queries_logits"), _found(outputs, "masks_queries_logits")
     if classes is not None and masks is not None:
-        if not floor > 0:
+        if not isinstance(floor, int | float) or not floor > 0:
             raise InputError(f"floor is {floor!r}, expected a number above 0, such as {FLOOR}.")
         sums = _semantic_sums(classes, masks)
         return torch.log(resize(sums, size or _size(sums)) + floor)
@@ -59,7 +59,7 @@ def semantic_scores(outputs: Any, size: Size | None = None, *, floor: float = FL
     if logits is None or logits.ndim != 4 or not logits.is_floating_point():
         came = "" if logits is None else f" with logits of shape {tuple(logits.shape)}"
         raise InputTypeError(
-            f"the output is a {type(outputs).__name__}{came}, expected the output of a model for semantic "
+            f"the output is of type {type(outputs).__name__}{came}, expected the output of a model for semantic "
             "segmentation: with logits (batch, classes, rows, columns), or with class_queries_logits and "
             "masks_queries_logits" + (": call the model with return_dict=True." if isinstance(outputs, tuple) else ".")
         )

@@ -3,86 +3,29 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from torch import Tensor
-from transformers import PretrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.modeling_outputs import SemanticSegmenterOutput
 
-from densefield.crf.crf_file import write_crf
-from densefield.crf.crf_tables import crf_from_tables, crf_to_tables
 from densefield.errors import InputError, InputTypeError
 from densefield.integrations.pixel_values import PixelValues
 from densefield.integrations.query_masks import semantic_scores
+from densefield.integrations.transformers_config import (
+    DenseCRFConfig,
+    class_of_transformers,
+    crf_fields,
+    crf_of,
+    network_of,
+)
 from densefield.labels import VOID
 from densefield.nn.dense_crf import DenseCRF
 from densefield.nn.kernel_parameters import KernelParameters
 from densefield.nn.losses import log_likelihood_loss
-
-CRF_FILE = "crf.toml"
-
-
-class DenseCRFConfig(PretrainedConfig):  # type: ignore[misc]
-    """The configuration of a network of transformers and of the CRF on its scores.
-
-    Saving it also writes the CRF to ``crf.toml``, for `CRF.load` and the command line.
-
-    Parameters
-    ----------
-    network
-        The configuration of the network as a dict, `config.to_dict()`.
-    network_class
-        The name of the network's class in transformers, such as "SegformerForSemanticSegmentation".
-    crf
-        Kernels and options of the CRF, as `crf.toml` has them.
-    crf_options
-        ``method``, ``adjoint`` and ``backend`` of the DenseCRF.
-    pixel_values
-        ``mean``, ``std`` and ``bgr`` of the image processor, in colours 0…255; None if images are always passed.
-    **options
-        Those of PretrainedConfig.
-
-    >>> DenseCRFConfig(network_class="SegformerForSemanticSegmentation").model_type
-    'dense_crf'
-    """
-
-    model_type = "dense_crf"
-
-    def __init__(
-        self,
-        network: dict[str, Any] | None = None,
-        network_class: str | None = None,
-        crf: dict[str, Any] | None = None,
-        crf_options: dict[str, Any] | None = None,
-        pixel_values: dict[str, Any] | None = None,
-        **options: Any,
-    ) -> None:
-        self.network = network
-        self.network_class = network_class
-        self.crf = crf
-        self.crf_options = crf_options
-        self.pixel_values = pixel_values
-        super().__init__(**options)
-
-    def save_pretrained(self, save_directory: str | PathLike[str], *arguments: Any, **options: Any) -> None:
-        """Writes config.json, and the CRF to crf.toml.
-
-        Parameters
-        ----------
-        save_directory
-            The folder, which is created if it does not exist.
-        *arguments, **options
-            Those of PretrainedConfig.save_pretrained.
-        """
-        if self.crf is not None:
-            Path(save_directory).mkdir(parents=True, exist_ok=True)
-            write_crf(Path(save_directory, CRF_FILE), crf_from_tables(self.crf))
-        super().save_pretrained(save_directory, *arguments, **options)
 
 
 class DenseCRFForSemanticSegmentation(PreTrainedModel):  # type: ignore[misc]
@@ -121,10 +64,10 @@ class DenseCRFForSemanticSegmentation(PreTrainedModel):  # type: ignore[misc]
         for given in (network, crf):
             for module in () if given is None else given.modules():
                 module._is_hf_initialized = True  # otherwise post_init() replaces its weights
-        self.network = _network_of(config) if network is None else network
-        self.crf = _crf_of(config) if crf is None else crf
+        self.network = network_of(config) if network is None else network
+        self.crf = crf_of(config) if crf is None else crf
         self._pixel_values = None if config.pixel_values is None else PixelValues.of_config(config.pixel_values)
-        self._are_colours_checked = False
+        self._has_warned = False
         self.supports_gradient_checkpointing = self.network.supports_gradient_checkpointing
         self.post_init()
 
@@ -145,8 +88,8 @@ class DenseCRFForSemanticSegmentation(PreTrainedModel):  # type: ignore[misc]
             Without one, every call needs images=.
         """
         if not isinstance(network, PreTrainedModel):
-            raise InputTypeError(f"network is a {type(network).__name__}, expected a model of transformers.")
-        _class_of_transformers(type(network).__name__, type(network))
+            raise InputTypeError(f"network is of type {type(network).__name__}, expected a model of transformers.")
+        class_of_transformers(type(network).__name__, type(network))
         _check_crf(crf, network)
         arithmetic = None if image_processor is None else PixelValues.of_processor(image_processor)
         config = DenseCRFConfig(
@@ -155,7 +98,7 @@ class DenseCRFForSemanticSegmentation(PreTrainedModel):  # type: ignore[misc]
             pixel_values=None if arithmetic is None else arithmetic.to_config(),
             id2label=network.config.id2label,
             label2id=network.config.label2id,
-            **_crf_fields(crf),
+            **crf_fields(crf),
         )
         return cls(config, network, crf)
 
@@ -211,7 +154,7 @@ class DenseCRFForSemanticSegmentation(PreTrainedModel):  # type: ignore[misc]
             Those of PreTrainedModel.save_pretrained.
         """
         self.config.network = self.network.config.to_dict()
-        for name, value in _crf_fields(self.crf).items():
+        for name, value in crf_fields(self.crf).items():
             setattr(self.config, name, value)
         # Some models have other names of parameters in files, but Trainer expects the names of the model to resume.
         if "save_original_format" in inspect.signature(PreTrainedModel.save_pretrained).parameters:
@@ -219,12 +162,12 @@ class DenseCRFForSemanticSegmentation(PreTrainedModel):  # type: ignore[misc]
         super().save_pretrained(save_directory, *arguments, **options)
 
     def _colours(self, pixel_values: Tensor, images: Tensor | None, ignore: Tensor | None) -> Tensor:
-        """Colours 0…255 for the CRF; a plausibility check of the first batch warns of another normalisation."""
+        """Colours 0…255 for the CRF; warns once of pixel values of another normalisation."""
         if images is not None:
             shape = tuple(images.shape) if isinstance(images, Tensor) else None
             channels = (3, 4)  # with alpha
             if shape is None or len(shape) != 4 or shape[0] != len(pixel_values) or shape[1] not in channels:
-                came = f"a {type(images).__name__}" if shape is None else f"of shape {shape}"
+                came = f"of type {type(images).__name__}" if shape is None else f"of shape {shape}"
                 raise InputError(
                     f"images are {came}, expected a tensor of colours 0…255 of shape ({len(pixel_values)}, 3, rows, "
                     "columns): one image for each of the pixel values."
@@ -240,9 +183,9 @@ class DenseCRFForSemanticSegmentation(PreTrainedModel):  # type: ignore[misc]
                 "the model was made without an image processor, so it does not know the colours of the pixel values: "
                 "pass images=, with colours 0…255, or from_network(network, crf, image_processor=processor)."
             )
-        if not self._are_colours_checked:
-            self._are_colours_checked = True
-            self._pixel_values.warn_unless_plausible(pixel_values, ignore)
+        if not self._has_warned and self._pixel_values.warn_unless_plausible(pixel_values, ignore):
+            self._has_warned = True
+            self.crf._range_checked = True  # its own cure is for images
         return self._pixel_values.colours(pixel_values)
 
     def _with_common_void(self, labels: Tensor) -> Tensor:
@@ -255,6 +198,17 @@ class DenseCRFForSemanticSegmentation(PreTrainedModel):  # type: ignore[misc]
                 return labels.masked_fill(labels == void, VOID)
         return labels
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], *arguments: Any) -> Any:
+        """Moves or converts all tensors, but keeps the CRF in single precision or better, as `from_pretrained` does."""
+        own = {id(each) for parameter in self.crf.parameters() for each in (parameter, parameter.grad)}
+
+        def converted(tensor: Tensor) -> Tensor:
+            moved = fn(tensor)
+            is_half = moved.dtype in (torch.float16, torch.bfloat16)
+            return tensor.to(moved.device) if is_half and id(tensor) in own else moved
+
+        return super()._apply(converted, *arguments)
+
     def _init_weights(self, module: torch.nn.Module) -> None:
         """Initial values of modules that a file has no weights for."""
         if isinstance(module, KernelParameters):
@@ -263,45 +217,10 @@ class DenseCRFForSemanticSegmentation(PreTrainedModel):  # type: ignore[misc]
             self.network._init_weights(module)
 
 
-def _crf_fields(crf: DenseCRF) -> dict[str, Any]:
-    """The fields of the configuration that describe the CRF as it is now."""
-    options = {"method": crf.options.method, "adjoint": crf.adjoint, "backend": crf.backend}
-    return {"crf": crf_to_tables(crf.to_numpy()), "crf_options": options}
-
-
-def _crf_of(config: DenseCRFConfig) -> DenseCRF:
-    """The CRF of a configuration."""
-    options: Mapping[str, Any] = config.crf_options or {}
-    tables = crf_from_tables(config.crf or {}, config.num_labels, method=options.get("method", "lattice"))
-    own = {name: options[name] for name in ("adjoint", "backend") if name in options}
-    return DenseCRF.from_numpy(tables, config.num_labels, **own)
-
-
-def _network_of(config: DenseCRFConfig) -> PreTrainedModel:
-    """The network of a configuration, with random weights."""
-    if config.network is None or config.network_class is None:
-        raise InputError(
-            "the configuration has no network: use DenseCRFForSemanticSegmentation.from_network(network, crf)."
-        )
-    found = _class_of_transformers(config.network_class)
-    return found(found.config_class.from_dict(config.network))
-
-
-def _class_of_transformers(name: str, expected: type | None = None) -> Any:
-    """The model class of transformers with this name; files name no other classes, which would be code to run."""
-    found = getattr(transformers, name, None)
-    if not (inspect.isclass(found) and issubclass(found, PreTrainedModel)) or expected not in (None, found):
-        raise InputTypeError(
-            f"the network is a {name}, expected a model class of transformers. For other networks use "
-            "densefield.Segmenter."
-        )
-    return found
-
-
 def _check_crf(crf: object, network: PreTrainedModel) -> None:
     """Raises unless the CRF compares colours 0…255 of images alone, for the classes of the network."""
     if not isinstance(crf, DenseCRF):
-        raise InputTypeError(f"crf is a {type(crf).__name__}, expected a DenseCRF.")
+        raise InputTypeError(f"crf is of type {type(crf).__name__}, expected a DenseCRF.")
     classes = network.config.num_labels
     if classes != crf.num_classes:
         hint = " A model with one label has one logit, of the foreground: use num_labels=2." if classes == 1 else ""

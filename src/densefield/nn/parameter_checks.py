@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import SupportsIndex
@@ -26,7 +27,9 @@ def matching_parameters(module: nn.Module, patterns: Sequence[str]) -> list[nn.P
     for pattern in patterns or ("",):
         found = [parameter for name, parameter in known.items() if fnmatchcase(name, pattern)]
         if not found:
-            raise InputError(f"no parameter is called {pattern!r}, expected one of {', '.join(known)}; or '*'.")
+            close = difflib.get_close_matches(pattern, known, 1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise InputError(f"no parameter is called {pattern!r}, expected one of {', '.join(known)}; or '*'.{hint}")
         matched += found
     return matched
 
