@@ -141,6 +141,44 @@ def test_empty_problems_have_gradients_too(kernels: Any, shape: Any, inference: 
         assert torch.allclose(slope, truth, atol=1e-6)
 
 
+BACKENDS = {
+    "native": {},
+    "torch": {"backend": "torch"},
+    "exact": {"method": "exact"},
+}
+
+
+def unconverged(weight: Any, **options: Any) -> DenseCRF:
+    kernel = Spatial(3, weight=weight, normalization="none")
+    return DenseCRF(2, [kernel], iterations=2, adjoint="implicit", exclude_self=True, **options)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nothing_is_said_of_gradients_where_none_are_computed(backend: str) -> None:
+    crf, scores = unconverged(3.0, **BACKENDS[backend]), random(1, 2, 6, 7, seed=3)
+    with pytest.warns(InputWarning, match="expects a fixed point"):
+        crf(scores)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with torch.no_grad():
+            crf(scores)
+        crf.requires_grad_(False)
+        crf(scores)
+    with pytest.warns(InputWarning, match="expects a fixed point"):
+        crf(scores.requires_grad_())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_convergent_inference_is_recommended_only_where_it_is_possible(backend: str) -> None:
+    scores, options = random(1, 2, 6, 7, seed=3), BACKENDS[backend]
+    repels = np.array([[0.0, -3.0], [-3.0, 0.0]])
+    with pytest.warns(InputWarning, match=r"iterations, inference='convergent', or adjoint='store'"):
+        unconverged(3.0, **options)(scores)
+    for crf in (unconverged(repels, **options), unconverged(3.0, inference="convergent", **options)):
+        with pytest.warns(InputWarning, match=r"Use more iterations, or adjoint='store'"):
+            crf(scores)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_linear_solver_solves_random_systems(seed: int) -> None:
     rng = np.random.default_rng(9000 + seed)

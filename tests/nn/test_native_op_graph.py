@@ -149,12 +149,12 @@ def test_the_operators_pass_opcheck(test: str) -> None:
     spec = batch.KernelSpec(("depth",), "symmetric")
     for needs in (True, False):
         scores, features, widths, weight = (leaf.detach().requires_grad_(needs) for leaf in leaves())
-        for stores, implicit in ((False, True), (True, False), (False, False)):
+        for adjoint in ("implicit", "store", "recompute"):
             # A fixed point is reached within 500 iterations.
-            chosen = CRFOptions(iterations=500 if implicit else 3, threads=1)
+            chosen = CRFOptions(iterations=500 if adjoint == "implicit" else 3, threads=1)
             options = batch.OpOptions((spec,), ("depth",), chosen).encode()
             inputs = (scores, [features.detach().mT.requires_grad_(needs)], [widths], [weight], None, None, options)
-            forward = (*inputs, stores, False, implicit)
+            forward = (*inputs, adjoint, needs, False)
             torch.library.opcheck(native_torch._forward_op, forward, test_utils=test)
     saved = native_torch._forward_op(*forward)
     for wanted in ([True] * 3, [False, True, False]):
@@ -207,7 +207,7 @@ def test_an_exported_model_computes_the_same_after_a_round_trip() -> None:
         program = torch.export.export(model, (image,), dynamic_shapes=shapes)
     graphs = [module.graph for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
     (node,) = (node for graph in graphs for node in graph.nodes if "densefield.mean_field" in str(node.target))
-    assert not node.args[7]  # states are stored for gradients only
+    assert node.args[8] is False  # states are stored for gradients only
     file = io.BytesIO()
     torch.export.save(program, file)
     file.seek(0)

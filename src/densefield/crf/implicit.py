@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from densefield.crf.convergent import check_convergent
 from densefield.crf.kernels import Normalization
 from densefield.crf.linear_solver import LinearSolution, solve_linear
 from densefield.crf.native import (
@@ -25,7 +26,9 @@ from densefield.crf.native import (
     new_array,
     state_floats,
 )
-from densefield.errors import warn
+from densefield.crf.options import CRFOptions, check_inference
+from densefield.crf.pairwise import Pairwise
+from densefield.errors import InputError, warn
 from densefield.filters.pixel_order import PixelOrder
 
 # Inference stops when no marginal changes by more, and is not called converged if it ends above the second number.
@@ -65,14 +68,27 @@ def native_implicit_back_track(
     ]
 
 
-def warn_of_change(change: float, iterations: int) -> None:
+def warn_of_change(change: float, options: CRFOptions, pairwise: Sequence[Pairwise[Any]]) -> None:
     """Warns if inference has not converged."""
     if not change <= CONVERGED_CHANGE:
+        convergent = "inference='convergent', " if _may_be_convergent(options, pairwise) else ""
         warn(
-            f"adjoint='implicit' expects a fixed point, but the last of {iterations} iterations changed a marginal by "
-            f"{change:.2g}, so gradients are not those of the result. Use more iterations, inference='convergent', or "
+            f"adjoint='implicit' expects a fixed point, but the last of {options.iterations} iterations changed a "
+            f"marginal by {change:.2g}, so gradients are not those of the result. Use more iterations, {convergent}or "
             "adjoint='store'."
         )
+
+
+def _may_be_convergent(options: CRFOptions, pairwise: Sequence[Pairwise[Any]]) -> bool:
+    """Whether convergent inference is possible, and another update."""
+    if options.inference == "convergent" or not options.exclude_self:
+        return False
+    try:
+        check_inference("convergent", options)
+        check_convergent(pairwise)
+    except InputError:
+        return False
+    return True
 
 
 def warn_of_residual(solution: LinearSolution[Any], expected: float) -> None:

@@ -13,7 +13,7 @@ from densefield.crf.linear_solver import solve_linear
 from densefield.crf.mean_field import mean_field, update
 from densefield.crf.options import CRFOptions
 from densefield.crf.pairwise import Pairwise
-from densefield.nn.programs import check_convergent_terms, convergent_mean_field, convergent_step
+from densefield.nn.programs import check_convergent_terms, convergent_mean_field, convergent_step, numpy_terms
 
 Adjoint = Literal["store", "recompute", "implicit"]
 
@@ -34,12 +34,13 @@ def implicit_mean_field(scores: Tensor, pairwise: Sequence[Pairwise[Tensor]], op
     w - (∂F/∂log q)ᵀ w = v.
     """
     with torch.no_grad():
-        log_q = _fixed_point(scores, pairwise, options)
+        log_q, change = _fixed_point(scores, pairwise, options)
     if not torch.is_grad_enabled():
         return log_q
     once_more = update(scores, pairwise, log_q.exp()).log_softmax(-1)
     if not once_more.requires_grad:
         return log_q
+    warn_of_change(change, options, numpy_terms(pairwise))
 
     def solve(cotangent: Tensor | None) -> Tensor | None:
         if cotangent is None:  # torch's word for zero
@@ -62,8 +63,8 @@ def implicit_mean_field(scores: Tensor, pairwise: Sequence[Pairwise[Tensor]], op
     return log_q + (once_more - once_more.detach())
 
 
-def _fixed_point(scores: Tensor, pairwise: Sequence[Pairwise[Tensor]], options: CRFOptions) -> Tensor:
-    """log q after up to T iterations; warns if the last still changed it."""
+def _fixed_point(scores: Tensor, pairwise: Sequence[Pairwise[Tensor]], options: CRFOptions) -> tuple[Tensor, float]:
+    """log q after up to T iterations, and how much the last changed a marginal."""
     convergent = options.inference == "convergent"
     if convergent:
         check_convergent_terms(pairwise)
@@ -78,8 +79,7 @@ def _fixed_point(scores: Tensor, pairwise: Sequence[Pairwise[Tensor]], options: 
         change = float((log_q.exp() - last.exp()).abs().max()) if log_q.numel() else 0.0
         if change <= enough:
             break
-    warn_of_change(change, options.iterations)
-    return log_q
+    return log_q, change
 
 
 def numpy_dtype(tensor: Tensor) -> Any:

@@ -45,9 +45,9 @@ def native_op(
         present,
         None if spacing is None else [step for each in spacing for step in each],
         options,
-        differentiates and adjoint == "store",
+        adjoint,
+        differentiates,
         not widths_change,
-        adjoint == "implicit",
     )[0]
     return log_q
 
@@ -60,11 +60,12 @@ def _forward(
     present: Tensor | None,
     spacing: list[float] | None,
     options: str,
-    stores: bool,
+    adjoint: str,
+    differentiates: bool,
     cached: bool,
-    implicit: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     settings = OpOptions.decode(options)
+    stores, implicit = differentiates and adjoint == "store", adjoint == "implicit"
     batch = BatchTerms(scores, parts, shapes, weights, present, spacing, settings, cached)
     f = scores.detach().contiguous().flatten(2).numpy()
     images, num_classes, points = f.shape
@@ -89,8 +90,8 @@ def _forward(
         return float(changes[done - 1]) if changes is not None and done else 0.0
 
     change = max(batch.each(infer), default=0.0)
-    if implicit:
-        warn_of_change(change, iterations)
+    if implicit and differentiates:
+        warn_of_change(change, settings.options, batch.items[0] if batch.items else [])
     return torch.from_numpy(log_q.reshape(scores.shape)), torch.from_numpy(states), ticket_of(batch)
 
 
@@ -230,10 +231,11 @@ _backward_op = torch.library.custom_op("densefield::back_track", _backward, muta
 
 @_forward_op.register_fake
 def _(scores: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-    *_, options, stores, _, _ = arguments
+    *_, options, adjoint, differentiates, _ = arguments
     images, num_classes, *grid = scores.shape
     iterations = OpOptions.decode(options).options.iterations
-    states = scores.new_empty(images if stores else 0, iterations, state_floats(math.prod(grid), num_classes))
+    stored = images if differentiates and adjoint == "store" else 0
+    states = scores.new_empty(stored, iterations, state_floats(math.prod(grid), num_classes))
     log_q = torch.empty_like(scores, memory_format=torch.contiguous_format)
     return log_q, states, scores.new_empty(1, dtype=torch.int64)
 
@@ -252,7 +254,8 @@ def _(cotangent: Tensor, *arguments: Any) -> list[Tensor]:
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    scores, parts, shapes, weights, present, ctx.spacing, ctx.options, _, _, ctx.implicit = inputs
+    scores, parts, shapes, weights, present, ctx.spacing, ctx.options, adjoint, _, _ = inputs
+    ctx.implicit = adjoint == "implicit"
     log_q, states, ticket = output
     ctx.mark_non_differentiable(states, ticket)
     ctx.set_materialize_grads(False)

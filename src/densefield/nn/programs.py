@@ -37,8 +37,13 @@ def convergent_mean_field(scores: Tensor, pairwise: Sequence[Pairwise[Tensor]], 
 
 def check_convergent_terms(pairwise: Sequence[Pairwise[Tensor] | BatchTerm]) -> None:
     """check_convergent() for tensors."""
+    check_convergent(numpy_terms(pairwise))
+
+
+def numpy_terms(pairwise: Sequence[Pairwise[Tensor] | BatchTerm]) -> list[Any]:
+    """Terms whose weights are arrays, as check_convergent() takes them."""
     terms: Any = pairwise
-    check_convergent([replace(term, mu=_to_numpy(term.mu)) for term in terms])
+    return [replace(term, mu=_to_numpy(term.mu)) for term in terms]
 
 
 def convergent_step(scores: Tensor, pairwise: Sequence[Pairwise[Tensor]], log_q: Tensor) -> Tensor:

@@ -21,10 +21,10 @@ from densefield.crf.options import CRFOptions
 from densefield.filters.torch_modes import forbid_second_derivatives, is_transformed
 from densefield.nn.hand_over import without_autocast
 from densefield.nn.inference import Adjoint, numpy_dtype
-from densefield.nn.programs import check_convergent_terms, program_slope, solve_programs
+from densefield.nn.programs import check_convergent_terms, numpy_terms, program_slope, solve_programs
 from densefield.nn.torch_terms import BatchTerm, KernelSums, bind_batch
 
-_FIXED = 4  # arguments of _MeanField before the scores
+_FIXED = 5  # arguments of _MeanField before the scores
 
 
 def torch_mean_field(
@@ -53,7 +53,7 @@ def torch_mean_field(
         zero = sum((each.sum() for each in (*features, *shapes, *weights)), scores.new_zeros(())) * 0
         return scores.log_softmax(1) + zero.to(scores.dtype)  # with gradients, which are zero
     result: Tensor = _MeanField.apply(  # type: ignore[no-untyped-call]
-        present, normalizations, options, adjoint, scores, *features, *shapes, *weights
+        present, normalizations, options, adjoint, torch.is_grad_enabled(), scores, *features, *shapes, *weights
     )
     return result
 
@@ -112,8 +112,8 @@ def mean_field(problem: _Problem, terms: Sequence[BatchTerm], states: list[Tenso
     return z.log_softmax(1)
 
 
-def fixed_point(problem: _Problem, terms: Sequence[BatchTerm]) -> Tensor:
-    """log q, (P, L), after up to T iterations; warns if the last still changed it."""
+def fixed_point(problem: _Problem, terms: Sequence[BatchTerm], warns: bool) -> Tensor:
+    """log q, (P, L), after up to T iterations; `warns` if the last still changed it."""
     z = f = _rows(problem.scores)
     q, change = z.softmax(1), math.inf
     for _ in range(problem.options.iterations):
@@ -122,7 +122,8 @@ def fixed_point(problem: _Problem, terms: Sequence[BatchTerm]) -> Tensor:
         change = float((q - last).abs().max())
         if change <= STOP_CHANGE[numpy_dtype(f)]:
             break
-    warn_of_change(change, problem.options.iterations)
+    if warns:
+        warn_of_change(change, problem.options, numpy_terms(terms))
     return z.log_softmax(1)
 
 
@@ -223,6 +224,7 @@ class _MeanField(torch.autograd.Function):
         normalizations: Sequence[Normalization],
         options: CRFOptions,
         adjoint: Adjoint,
+        enabled: bool,  # whether gradients are computed, if an input needs one
         scores: Tensor,
         *tensors: Tensor,
     ) -> Tensor:
@@ -232,7 +234,7 @@ class _MeanField(torch.autograd.Function):
         ctx.implicit = adjoint == "implicit" and options.iterations > 0 and bool(terms)
         ctx.terms = terms if adjoint != "recompute" and any(ctx.needs_input_grad) else None
         if ctx.implicit:
-            rows = fixed_point(problem, terms)
+            rows = fixed_point(problem, terms, enabled and any(ctx.needs_input_grad))
         else:
             rows = mean_field(problem, terms, None if ctx.terms is None else states)
         log_q = _planes(rows, scores)
