@@ -72,7 +72,7 @@ def test_options_of_volumes(here):
     "arguments, status, words",
     [
         (("-o", "out.png"), 2, "expected .nii or .nii.gz"),
-        (("-o", "out.nii", "--window", "7"), 2, "it has 1 numbers, expected two"),
+        (("-o", "out.nii", "--window", "7"), 2, "it has 1 number, expected two"),
         (("-o", "out.nii", "--window", "low,high"), 2, "is not numbers separated by commas"),
         (("-o", "out.nii", "--window", "3,1"), 1, "--window is (3.0, 1.0), expected a lower number"),
         (("-o", "out.nii", "--spacing", "1,1"), 1, "--spacing is (1.0, 1.0), expected 3 numbers"),

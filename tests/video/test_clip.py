@@ -132,9 +132,11 @@ def test_labels_mean_the_same_in_all_frames():
     assert binary.shape == (3, 2, 20, 40) and set(np.unique(binary.argmax(axis=1))) == {0, 1}
     alike = np.array(list(refine_clip(frames, labels=np.zeros_like(masks), num_classes=5)))
     assert alike.shape[1] == 5 and (alike[:, 0] == 1).all()
-    with pytest.warns(InputWarning, match="4 frames in a row have no mask"):
-        unknown = np.array(list(refine_clip(frames, labels=np.full_like(masks, 255), void=255, num_classes=2)))
-    assert np.allclose(unknown, 0.5)
+    masks = np.full((12, 20, 40), 255, np.uint8)
+    masks[0] = np.arange(40) > 20
+    with pytest.warns(InputWarning, match="[34] frames in a row have no mask"):
+        unknown = np.array(list(refine_clip(frames.repeat(3, 0), labels=masks, void=255, num_classes=2, window=4)))
+    assert np.allclose(unknown[6:], 0.5)
 
 
 def test_a_reader_may_use_one_array_for_all_frames(whole):
@@ -203,3 +205,27 @@ def test_scores_of_another_size_or_number_are_errors():
         next(refine_clip(CLIP.frames[:3], logits=[scores[0], scores[1] * np.nan, scores[2]]))
     with pytest.raises(InputError, match="num_classes=3"):
         next(refine_clip(CLIP.frames[:3], logits=scores, num_classes=3))
+
+
+def test_frames_with_nan_are_named():
+    frames = CLIP.frames.astype(np.float32)
+    frames[3, 5, 6] = np.nan
+    for given in ({"labels": CLIP.rough}, {"probabilities": CLIP.rough.astype(np.float32)}):
+        with pytest.raises(
+            InputError, match=r"frame 3 \(from 0\) holds NaN or infinity at 1 of 1564 pixels.*nan_to_num\(frame\)"
+        ):
+            list(refine_clip(frames, data_range=255, **given))
+    scores = CLIP.rough.astype(np.float32)
+    scores[4, 2, 2] = np.nan
+    with pytest.raises(
+        InputError, match=r"frame 4 \(from 0\): probabilities hold NaN at 1 .* Replace them in the array\.$"
+    ):
+        list(refine_clip(CLIP.frames, probabilities=scores))
+
+
+@pytest.mark.parametrize("void", ["auto", 255])
+def test_masks_without_a_label_are_an_error(void):
+    with pytest.raises(InputError, match="all pixels of all masks are 255, which means unknown"):
+        list(refine_clip(CLIP.frames, labels=np.full_like(CLIP.rough, 255), void=void))
+    (first, *_) = refine_clip(CLIP.frames[:2], labels=np.full_like(CLIP.rough[:2], 255), void=None)
+    assert (first[1] == 1).all()  # an object everywhere

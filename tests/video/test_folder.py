@@ -337,3 +337,28 @@ def test_settings_of_photos_and_volumes_are_errors_in_python(here):
             refine_folder("frames", "masks", "out", settings)
     with pytest.raises(InputError, match="expected a folder of frames and a folder of masks"):
         refine_folder("frames/f0.png", "masks/f0.png", "out.png")
+
+
+@pytest.mark.parametrize("numbers, odd", [((0, 33, 67, 167, 200), "100 from 67.png to 167.png"), ((0, 33, 67), None)])
+def test_times_of_very_different_steps_are_a_warning(numbers, odd):
+    frames = [Path(f"{number}.png") for number in numbers]
+    if odd is None:
+        check_gaps(frames)
+        return
+    with pytest.warns(UserWarning, match=rf"rise by 33.5 \(median\), but by {odd}, and 1 of 4 steps differ"):
+        check_gaps(frames)
+
+
+@pytest.mark.parametrize("options", [(), ("--void", "255"), ("--causal",)])
+def test_a_clip_without_a_label_is_an_error(here, options):
+    for path in (here / "masks").iterdir():
+        Image.fromarray(np.full_like(CLIP.rough[0], 255)).save(path)
+    answer = command(*options)
+    assert answer.exit_code == 2 and "all pixels of all masks are 255" in answer.output
+    assert not (here / "out").exists()
+
+
+def test_one_frame_that_is_left_is_counted_as_one(here):
+    assert command().exit_code == 0
+    (here / "out" / "f4.png").unlink()
+    assert "refined: 1 frame; skipped, since the result exists: 10" in command("--skip-existing").output

@@ -354,5 +354,6 @@ def _pair_of(numbers: tuple[float, ...] | None, flag: str) -> tuple[float, float
     if numbers is None:
         return None
     if len(numbers) != 2:
-        raise typer.BadParameter(f"it has {len(numbers)} numbers, expected two.", param_hint=flag)
+        count = "1 number" if len(numbers) == 1 else f"{len(numbers)} numbers"
+        raise typer.BadParameter(f"it has {count}, expected two.", param_hint=flag)
     return numbers[0], numbers[1]

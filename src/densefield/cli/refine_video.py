@@ -66,7 +66,8 @@ def refine_video(context: typer.Context, settings: RefineSettings, flags: Mappin
         raise typer.Exit(INTERRUPTED) from None
     for line in refined.notes:
         print_message(line, flags)
-    parts = [f"refined: {len(refined.written)} frames"]
+    count = len(refined.written)
+    parts = [f"refined: {count} {'frame' if count == 1 else 'frames'}"]
     parts += [f"skipped, since the result exists: {len(refined.skipped)}"] if refined.skipped else []
     print_message("; ".join(parts))
 

@@ -23,7 +23,7 @@ from densefield.images.reading import (
     warn_of_small_range,
 )
 from densefield.images.refining import RefineSettings
-from densefield.labels import binary_foreground
+from densefield.labels import VOID, binary_foreground
 from densefield.video.options import Kind
 
 COLOURED = ("colours", "voc colours")
@@ -129,7 +129,14 @@ class MaskFiles:
                 f"{binary} is a binary mask such as 0/255, but {labels} holds other labels. If 255 is unknown, pass "
                 "void=255; if it is a label, pass the number of classes: num_classes=."
             )
-        return np.unique(np.concatenate(found))
+        all_values: npt.NDArray[np.integer[Any]] = np.unique(np.concatenate(found))
+        void = VOID if settings.void == "auto" and settings.num_classes is None else settings.void
+        if all_values.tolist() == [void]:
+            raise InputError(
+                f"all pixels of all masks are {void}, such as those of {self._paths[0]}, which means unknown, so that "
+                "no frame has a label: give at least one frame a mask."
+            )
+        return all_values
 
     def _all_colours(self) -> npt.NDArray[np.uint8]:
         """The colours (n, 3) of all masks in their order, black first, or those of PASCAL VOC."""

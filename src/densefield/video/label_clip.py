@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from densefield.crf.arrays import as_array
 from densefield.errors import InputError, warn
+from densefield.labels import VOID
 from densefield.refinement.colour_model import ColourModel, colour_model
 from densefield.refinement.mask_edges import Float32, MaskEdges, pixel_use
 from densefield.refinement.mask_input import check_label_shape
@@ -58,6 +59,7 @@ class LabelClip:
             values, areas = np.unique(mask, return_counts=True)
             for value, area in zip(values.tolist(), areas.tolist(), strict=True):
                 best[value] = max(best.get(value, (0, 0)), (area, -index))
+        _check_any_label(list(best), self._numbers, self._options)
         spread = np.unique(np.linspace(0, total - 1, min(total, SAMPLE)).round().astype(int)).tolist()
         largest = sorted(best.values(), reverse=True)[: 2 * SAMPLE]
         return sorted({*spread, *(-index for _, index in largest)})
@@ -104,6 +106,16 @@ class LabelClip:
         )
         result = group.marginals(group.band(self._width, self._colours))
         yield from (result.frame(number) for number in range(len(frames))[kept])
+
+
+def _check_any_label(values: list[int], numbers: LabelNumbers, options: VideoOptions) -> None:
+    """Raises if all pixels of all masks are unknown; 255 everywhere, which may be one object elsewhere, is."""
+    is_void = values == [VOID] and options.void == "auto" and options.num_classes is None
+    if is_void or (numbers.rows(np.array([sorted(values)])) < 0).all():
+        raise InputError(
+            f"all pixels of all masks are {values[0]}, which means unknown, so that no frame has a label: give at "
+            "least one frame a mask."
+        )
 
 
 def checked_mask(given: Any, index: int, numbers: LabelNumbers) -> Any:

@@ -136,6 +136,12 @@ frames of one size. Resize it, or refine the parts before and after it separatel
                 f"frame {index} (from 0) has shape {image.shape}, but frames before have {self._given}: expected "
                 "frames of one size. Resize it, or refine the parts before and after it separately."
             )
+        if image.dtype.kind == "f" and not (finite := np.isfinite(image)).all():
+            count = int((~finite).reshape(*image.shape[:2], -1).any(axis=-1).sum())
+            raise InputError(
+                f"frame {index} (from 0) holds NaN or infinity at {count} of {image.shape[0] * image.shape[1]} pixels, "
+                "expected numbers: replace them, for instance by numpy.nan_to_num(frame)."
+            )
         data_range = self._options.crf.data_range
         channels = image_colours(image, image.shape[:2], None, data_range)
         if self._given is None and data_range is None:

@@ -65,7 +65,9 @@ class ScoreReader:
             found = unary(**{options.kind: given})
             scores = checked_scores(found.scores, False, options.num_threads).astype(np.float32, copy=False)
         except InputError as error:
-            raise InputError(f"frame {index} (from 0): {error}") from None
+            reason, of_pixels, _ = str(error).partition(" Leave those pixels out")  # of a video, none can be left out
+            cure = " Replace them in the array." if of_pixels else ""
+            raise InputError(f"frame {index} (from 0): {reason}{cure}") from None
         if scores.ndim != 3:
             raise InputError(
                 f"the {options.kind} of frame {index} (from 0) have shape {scores.shape}, expected (classes, rows, "

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
-from densefield.errors import InputError
+from densefield.errors import InputError, warn
 from densefield.images.pairs import Pair, Pairing
 from densefield.io.messages import first_names
 
@@ -46,7 +47,8 @@ def ordered_pairs(pairing: Pairing) -> list[Pair]:
 def check_gaps(frames: Sequence[Path]) -> None:
     """Raises if the numbers at the ends of names have a gap, or if two sorted names differ by zeros alone.
 
-    A constant step such as 0, 5, 10, … is none, nor are times in milliseconds.
+    A constant step such as 0, 5, 10, … is none, nor are times in milliseconds; steps of very different lengths are a
+    warning.
 
     >>> check_gaps([Path("f1.png"), Path("f2.png"), Path("f5.png")])
     Traceback (most recent call last):
@@ -67,7 +69,10 @@ refine the parts before and after in folders of their own.
     numbers = [int(each[2]) for each in found if each is not None]
     steps = [after - before for before, after in pairwise(numbers)]
     least = min(steps, default=1)
-    if least < 1 or any(step % least for step in steps):  # times in milliseconds
+    if least < 1:
+        return
+    if any(step % least for step in steps):  # times in milliseconds
+        _warn_of_uneven_steps(frames, steps)
         return
     for index, step in enumerate(steps):
         if step != least:
@@ -75,3 +80,16 @@ refine the parts before and after in folders of their own.
                 f"frames are missing between {frames[index].name} and {frames[index + 1].name}: other numbers rise by "
                 f"{least}. Add them, or refine the parts before and after in folders of their own."
             )
+
+
+def _warn_of_uneven_steps(frames: Sequence[Path], steps: Sequence[int]) -> None:
+    """Warns if the numbers of two frames are much closer, or farther apart, than others."""
+    middle = median(steps)
+    odd = [index for index, step in enumerate(steps) if abs(step - middle) > middle / 2]
+    if odd:
+        first = odd[0]
+        warn(
+            f"numbers of frames rise by {middle:g} (median), but by {steps[first]} from {frames[first].name} to "
+            f"{frames[first + 1].name}, and {len(odd)} of {len(steps)} steps differ by more than half: all steps count "
+            "as equally long. If frames are missing, add them, or refine the parts in folders of their own."
+        )
