@@ -17,7 +17,7 @@ pytest.importorskip("jinja2", reason="reports need it")
 pytest.importorskip("matplotlib", reason="reports need it")
 pytest.importorskip("PIL", reason="reports need it")
 
-from densefield.errors import InputError
+from densefield.errors import InputError, InputTypeError
 from densefield.evaluation.evaluation import evaluate
 from densefield.report.collecting import collect
 from densefield.report.page import write_report
@@ -206,6 +206,23 @@ def test_invalid_results_are_reported(tmp_path, monkeypatch, arguments, out, mes
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=re.escape(message)):
         write_report(arguments, tmp_path / out)
+
+
+@pytest.mark.parametrize("make", [lambda result: [result], lambda result: {"a": 5}, lambda result: [5]])
+def test_runs_of_another_type_are_errors(tmp_path, make):
+    result = evaluate(ScoredScenes(2), None, methods=["network"])
+    with pytest.raises(InputTypeError, match=r"a run is of type (EvaluationResult|int), expected folders in a list"):
+        write_report(make(result), tmp_path / "a.html")
+    with pytest.raises(InputTypeError, match="runs is of type EvaluationResult, expected"):
+        write_report(result, tmp_path / "a.html")
+    with pytest.raises(InputTypeError, match="runs is 'runs/joint', expected"):
+        write_report("runs/joint", tmp_path / "a.html")
+
+
+def test_the_page_may_be_named_by_text(tmp_path):
+    result = evaluate(ScoredScenes(2), None, methods=["network"])
+    written = write_report({"a": result}, str(tmp_path / "a.html"))
+    assert written[0] == tmp_path / "a.html" and all(each.exists() for each in written)
 
 
 def test_evaluations_of_other_labels_do_not_go_into_one_table(runs, tmp_path):

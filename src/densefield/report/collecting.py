@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, TypeVar
 
-from densefield.errors import InputError
+from densefield.errors import InputError, InputTypeError
 from densefield.evaluation.evaluation import RESULT, read_evaluation
 from densefield.evaluation.result import EvaluationResult
 from densefield.io.files import read_json
@@ -108,11 +108,24 @@ class Findings:
         return self.classes == tuple(map(str, range(len(self.classes))))
 
 
+def _check_types(runs: object) -> None:
+    """Raises unless runs are folders, or a dict of names with folders or results."""
+    expected = "folders in a list, or a dict of names with folders or results, such as {'crf': result}"
+    if isinstance(runs, str | PathLike | EvaluationResult) or not isinstance(runs, Sequence | Mapping):
+        came = repr(runs) if isinstance(runs, str) else f"of type {type(runs).__name__}"
+        raise InputTypeError(f"runs is {came}, expected {expected}.")
+    for each in runs.values() if isinstance(runs, Mapping) else runs:
+        has_name = isinstance(runs, Mapping) and isinstance(each, EvaluationResult)
+        if not has_name and not isinstance(each, str | PathLike):
+            raise InputTypeError(f"a run is of type {type(each).__name__}, expected {expected}.")
+
+
 def collect(runs: Runs) -> Findings:
     """Reads folders and their subfolders; a run is given as NAME=FOLDER, or as a folder.
 
     A dict of names has folders, or results of `evaluate` and `tune_crf` without files.
     """
+    _check_types(runs)
     found = Findings()
     named = runs.items() if isinstance(runs, Mapping) else named_folders([fspath(run) for run in runs])
     for name, each in named:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from datetime import datetime, timezone
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ SCRIPTS = ("tables.js", "charts.js", "pictures.js", "layers.js", "viewer.js", "p
 MAX_COLUMNS = 6  # of methods: more become rows of the table of classes
 
 
-def write_report(runs: Runs, out: Path) -> list[Path]:
+def write_report(runs: Runs, out: str | PathLike[str]) -> list[Path]:
     """Writes the page, and its figures as PNG into a folder beside it; returns all files.
 
     Parameters
@@ -57,14 +58,15 @@ def write_report(runs: Runs, out: Path) -> list[Path]:
 
     if not runs:
         raise InputError("there are no runs, expected one or more.")
-    check_page(out)
+    page = Path(out)
+    check_page(page)
     found = collect(runs)
     panels = _panels(found)
-    write_atomically(out, _page(found, panels).encode())
-    written = [out]
+    write_atomically(page, _page(found, panels).encode())
+    written = [page]
     with matplotlib.rc_context(figures.STYLE):
         for name, group in panels.items():
-            path = out.with_name(f"{out.stem}-figures") / f"{name}.png"
+            path = page.with_name(f"{page.stem}-figures") / f"{name}.png"
             write_atomically(path, figures.to_png(figures.draw(group)))
             written.append(path)
     return written
