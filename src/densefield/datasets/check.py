@@ -32,14 +32,28 @@ from densefield.labels import VOID
 
 @dataclass(frozen=True)
 class DatasetReport:
-    """The result of checking a dataset."""
+    """The result of checking a dataset.
 
-    splits: tuple[str, ...]  # a line for each split
-    checked: int  # number of samples that were read
+    Parameters
+    ----------
+    splits
+        A line for each split.
+    checked
+        The number of samples that were read.
+    images_per_class
+        The number of images that show each class.
+    problems, notes
+        A line for each.
+    complete
+        Whether it has all published images of train, val and, if SBD exists, train_aug.
+    """
+
+    splits: tuple[str, ...]
+    checked: int
     images_per_class: Mapping[str, int]
-    problems: tuple[str, ...]  # a line for each
-    notes: tuple[str, ...] = ()  # a line for each
-    complete: bool = True  # it has all published images of train, val and, if SBD exists, train_aug
+    problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    complete: bool = True
 
 
 @dataclass

@@ -51,7 +51,15 @@ SBD_ARCHIVE = Archive(
 
 @dataclass(frozen=True)
 class Downloaded:
-    """The check of the dataset after the download, and a line for each archive that failed."""
+    """The outcome of `download_voc2012`.
+
+    Parameters
+    ----------
+    report
+        The check of the dataset after the download.
+    failures
+        A line for each archive that failed.
+    """
 
     report: DatasetReport
     failures: tuple[str, ...]

@@ -33,12 +33,24 @@ OVERLAYS, PROBABILITIES = "overlays", "probabilities"
 
 @dataclass(frozen=True)
 class PredictedFiles:
-    """The outcome of `predict_files`."""
+    """The outcome of `predict_files`.
 
-    done: list[str]  # names of predicted images
-    skipped: list[str]  # names of images that had results already
-    failures: list[str]  # a line for each image that could not be predicted
-    ignored: list[str]  # a line for each subfolder and each file that is not an image
+    Parameters
+    ----------
+    done
+        The names of predicted images.
+    skipped
+        The names of images that had results already.
+    failures
+        A line for each image that could not be predicted.
+    ignored
+        A line for each subfolder and each file that is not an image.
+    """
+
+    done: list[str]
+    skipped: list[str]
+    failures: list[str]
+    ignored: list[str]
 
 
 class Predictor:

@@ -97,10 +97,20 @@ class Outcome:
 
 @dataclass(frozen=True)
 class RefinedFiles:
-    """The outcomes of all pairs in the order of their names, and the files that belong to no pair."""
+    """The outcome of `refine_files`.
+
+    Parameters
+    ----------
+    outcomes
+        The outcomes of all refined pairs in the order of their names: `error` is None for a written result.
+    skipped
+        The pairs whose results exist already.
+    pairing
+        All pairs, and the files that belong to no pair.
+    """
 
     outcomes: tuple[Outcome, ...]
-    skipped: tuple[Pair, ...]  # whose results exist already
+    skipped: tuple[Pair, ...]
     pairing: Pairing
 
     @property

@@ -90,12 +90,22 @@ def checked_metric(metric: object) -> Metric:
 
 
 class Reliability(NamedTuple):
-    """A reliability diagram: the mean confidence and the accuracy in each of 15 bins of confidence."""
+    """A reliability diagram: the mean confidence and the accuracy in each of 15 bins of confidence.
 
-    edges: Array  # (16,): bin b holds confidences from edges[b] up to edges[b + 1]
-    pixels: Array  # (15,)
-    confidence: Array  # (15,): NaN in bins without pixels
-    accuracy: Array  # (15,)
+    Parameters
+    ----------
+    edges
+        The limits (16,) of the bins: bin b holds confidences from `edges[b]` up to `edges[b + 1]`.
+    pixels
+        The number of pixels (15,) in each bin.
+    confidence, accuracy
+        Their means (15,) in each bin; NaN in bins without pixels.
+    """
+
+    edges: Array
+    pixels: Array
+    confidence: Array
+    accuracy: Array
 
 
 class SegmentationResult:

@@ -34,13 +34,28 @@ _FREE = ("data.root", "data.sbd", "training.workers", "training.start_from")
 
 
 class Validation(NamedTuple):
-    """Metrics of the validation images: mean IoU, and mean of -log q of the true labels."""
+    """Metrics of the validation images.
+
+    Parameters
+    ----------
+    iou
+        The mean IoU.
+    nll
+        The mean of -log q of the true labels.
+    """
 
     iou: float
     nll: float
 
     def is_better(self, other: Validation | None, by: Literal["iou", "nll"]) -> bool:
         """Whether this is better than another by one of the two.
+
+        Parameters
+        ----------
+        other
+            Another one; None is worse than any.
+        by
+            The metric that counts.
 
         >>> Validation(0.5, 0.4).is_better(Validation(0.4, 0.3), by="iou")
         True

@@ -81,10 +81,19 @@ class ScoreSource(Protocol):
 
 
 class OpenedScores(NamedTuple):
-    """The scored images of a split, the CRF of the run if it has one, a description, and notes on skipped files.
+    """The scores of a split, opened by `open_scores`.
 
-    The description has digests of weights, of score files, and of files of images and masks, since files may be
-    replaced by others of the same names.
+    Parameters
+    ----------
+    source
+        The scored images.
+    crf
+        The CRF of the run if it has one.
+    about
+        A description, with digests of weights, of score files, and of files of images and masks, since files may be
+        replaced by others of the same names.
+    notes
+        A line for each kind of skipped file.
     """
 
     source: ScoreSource

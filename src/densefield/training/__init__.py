@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from densefield.training.entry import train_config as train_config
     from densefield.training.log import read_log as read_log
     from densefield.training.loop import Diverged as Diverged
-    from densefield.training.options import TrainOptions as TrainOptions
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -20,6 +19,5 @@ else:
             "entry": ["TrainedRun", "train", "train_config"],
             "log": ["read_log"],
             "loop": ["Diverged"],
-            "options": ["TrainOptions"],
         },
     )

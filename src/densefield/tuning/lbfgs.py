@@ -26,7 +26,15 @@ SCALE = 100.0  # of the loss for L-BFGS, whose first step has the length of the 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One evaluation of the loss: the mean over pixels plus the penalty, and the parameters."""
+    """One evaluation of the loss.
+
+    Parameters
+    ----------
+    loss
+        The mean over pixels plus the penalty.
+    values
+        The parameters by name.
+    """
 
     loss: float
     values: Mapping[str, float]
