@@ -122,9 +122,7 @@ class SegmentationModule(LightningModule):  # type: ignore[misc]
         """Logs the metrics of all images together, of all processes."""
         self._log_metrics("val")
 
-    def on_test_epoch_start(self) -> None:
-        """Forgets the images of the last test."""
-        self._metrics.reset()
+    on_test_epoch_start = on_validation_epoch_start
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
         """Counts a batch of the test.
