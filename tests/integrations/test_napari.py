@@ -213,13 +213,50 @@ def test_a_removed_labels_layer_gets_no_result(viewer):
 def test_the_result_has_the_scale_and_place_of_the_labels(viewer):
     viewer.layers.clear()
     image, rough, _ = photo()
-    viewer.add_image(np.repeat(image[None, ..., 0], 3, axis=0), scale=(3, 1, 1), name="volume")
+    viewer.add_image(np.repeat(image[None, ..., 0], 3, axis=0), scale=(3, 1, 1), translate=(1, 2, 3), name="volume")
     viewer.add_labels(np.repeat(rough[None], 3, axis=0), scale=(3, 1, 1), translate=(1, 2, 3), name="mask")
     refinement = opened(viewer)
     wait(lambda: "mask (refined)" in viewer.layers)
     result = viewer.layers["mask (refined)"]
     assert result.scale.tolist() == [3, 1, 1] and result.translate.tolist() == [1, 2, 3]
     assert refinement._computed.spacing == (1, 1, 3)
+
+
+@pytest.mark.parametrize("place", [{"translate": (0, 40)}, {"scale": (2, 2)}, {"rotate": 10}])
+def test_labels_that_are_elsewhere_than_the_image_are_an_error(viewer, place):
+    labels = viewer.add_labels(photo()[1].copy(), name="mask", **place)
+    refinement = opened(viewer)
+    wait(lambda: "labels layer is not where the image is: corners are up to" in refinement.status.value)
+    assert len(viewer.layers) == 2
+    for name, value in place.items():
+        setattr(viewer.layers["photo"], name, value)
+    refinement.update.changed.emit(True)
+    wait(lambda: "mask (refined)" in viewer.layers)
+    result = viewer.layers["mask (refined)"]
+    assert np.allclose(result.data_to_world((7, 80)), labels.data_to_world((7, 80)))
+
+
+def test_a_later_result_has_the_place_that_the_labels_have_then(viewer):
+    labels = viewer.add_labels(photo()[1].copy(), name="mask")
+    refinement = opened(viewer)
+    wait(lambda: "mask (refined)" in viewer.layers and settled(refinement))
+    viewer.layers["photo"].scale = labels.scale = (2, 2)
+    refinement.update.changed.emit(True)
+    wait(lambda: viewer.layers["mask (refined)"].scale.tolist() == [2, 2])
+
+
+def test_a_result_is_named_by_its_mode_unless_it_was_renamed(viewer):
+    labels = viewer.add_labels(photo()[1] + 1, name="mask")
+    refinement = opened(viewer)
+    wait(lambda: "mask (refined)" in viewer.layers and settled(refinement))
+    refinement.mode.value = "scribbles"
+    wait(lambda: "mask (spread)" in viewer.layers and settled(refinement))
+    assert len(viewer.layers) == 3
+    viewer.layers["mask (spread)"].name = "mine"
+    refinement.mode.value = "mask"
+    labels.data = np.roll(photo()[1], 3, axis=1) + 1
+    wait(lambda: settled(refinement) and refinement._computed.mode == "mask")
+    assert [layer.name for layer in viewer.layers] == ["photo", "mine", "mask"]
 
 
 # The manifest, and the real viewer

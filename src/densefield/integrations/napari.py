@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +23,18 @@ if TYPE_CHECKING:
 
 Outcome = tuple[npt.NDArray[Any] | DensefieldError, float]  # labels or an error, and seconds
 MODES: tuple[tuple[str, Mode], ...] = (("refine the whole mask", "mask"), ("spread scribbles", "scribbles"))
+SAME_PLACE = 0.01  # pixels: the largest distance of the corners of image and labels
 DELAY = 200  # milliseconds without an event, after which the inputs are computed
 DATA_EVENTS = ("set_data", "paint", "data")  # events of a labels layer whose data changed
+PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")  # attributes of a layer
+
+
+class Shown(NamedTuple):
+    """A layer of results, the name that it was to have, and the one that it got."""
+
+    layer: Labels
+    wanted: str
+    name: str
 
 
 def refinement_widget(napari_viewer: ViewerModel) -> Any:
@@ -54,7 +65,7 @@ class LayerRefinement:
         from qtpy.QtCore import QTimer
 
         self.viewer = viewer
-        self._results: dict[Labels, Labels] = {}  # the layer of results of each labels layer
+        self._results: dict[Labels, Shown] = {}  # the layer of results of each labels layer
         self._watched: Labels | None = None
         self._computed: LayerInput | None = None  # the last input that was started
         self._busy, self._again, self._closed = False, False, False
@@ -96,6 +107,14 @@ class LayerRefinement:
         image, labels = self.image.value, self.labels.value
         if image is None or labels is None:
             self.status.value = "Add an image layer and a labels layer."
+            return
+        apart = distance_apart(image, labels)
+        if apart > SAME_PLACE:
+            self._computed = None
+            self.status.value = (
+                f"The labels layer is not where the image is: corners are up to {apart:.3g} pixels apart. Give both "
+                "layers the same scale and translate."
+            )
             return
         given = self._input(image, labels)
         if given.equals(self._computed):
@@ -143,24 +162,22 @@ class LayerRefinement:
         """Writes a result to its layer, which is below the labels layer."""
         from napari.layers import Labels
 
-        layer = self._results.get(labels)
-        if layer is not None and layer in self.viewer.layers and layer.data.shape == found.shape:
+        wanted = f"{labels.name} ({'refined' if self.mode.value == 'mask' else 'spread'})"
+        place = {name: getattr(labels, name) for name in PLACE}
+        shown = self._results.get(labels)
+        if shown is not None and shown.layer in self.viewer.layers and shown.layer.data.shape == found.shape:
+            layer = shown.layer
             layer.data = found
+            for name, value in place.items():
+                setattr(layer, name, value)
+            if shown.wanted != wanted and layer.name == shown.name:  # else the user chose the name
+                layer.name = wanted
+                self._results[labels] = Shown(layer, wanted, layer.name)
             return
-        layer = Labels(
-            found,
-            name=f"{labels.name} ({'refined' if self.mode.value == 'mask' else 'spread'})",
-            scale=labels.scale,
-            translate=labels.translate,
-            rotate=labels.rotate,
-            shear=labels.shear,
-            affine=labels.affine,
-            units=labels.units,
-            colormap=labels.colormap,
-            opacity=0.5,
-        )
-        self._results[labels] = layer
+        layer = Labels(found, name=wanted, colormap=labels.colormap, opacity=0.5, **place)
+        self._results[labels] = Shown(layer, wanted, wanted)  # before it is in the viewer, so that it is no choice
         self.viewer.layers.insert(self.viewer.layers.index(labels), layer)
+        self._results[labels] = Shown(layer, wanted, layer.name)
         self.viewer.layers.selection.active = labels  # so that the next stroke is painted there
 
     def _input(self, image: Image, labels: Labels) -> LayerInput:
@@ -174,11 +191,12 @@ class LayerRefinement:
 
     def _layers(self, kind: type) -> list[Any]:
         """The layers of a kind, without results: a result of its own result would never end."""
-        results = list(self._results.values())
+        results = [shown.layer for shown in self._results.values()]
         return [layer for layer in self.viewer.layers if isinstance(layer, kind) and layer not in results]
 
     def _layers_changed(self, event: object = None) -> None:
-        self._results = {labels: layer for labels, layer in self._results.items() if layer in self.viewer.layers}
+        kept = {labels: shown for labels, shown in self._results.items() if shown.layer in self.viewer.layers}
+        self._results = kept
         self.container.reset_choices()
 
     def _controls_changed(self, value: object = None) -> None:
@@ -207,6 +225,25 @@ class LayerRefinement:
         self._watch(None)
         for emitter, callback in self._layer_events:
             emitter.disconnect(callback)
+
+
+def distance_apart(image: Image, labels: Labels) -> float:
+    """The largest distance of the corners of a labels layer from those places of the image, in pixels of the image.
+
+    Layers of other shapes than each other are an error elsewhere, and 0 apart.
+
+    Parameters
+    ----------
+    image, labels
+        The layers.
+    """
+    shape = labels.data[0].shape if labels.multiscale else labels.data.shape
+    if image.ndim != labels.ndim:
+        return 0.0
+    corners = product(*[(0, size - 1) for size in shape])
+    apart = [np.subtract(image.data_to_world(each), labels.data_to_world(each)) for each in corners]
+    pixel = float(np.abs(image.scale).min())
+    return float(np.linalg.norm(apart, axis=1).max()) / pixel
 
 
 def _outcome(given: LayerInput) -> Outcome:
