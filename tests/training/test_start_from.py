@@ -82,3 +82,29 @@ def test_a_run_without_a_crf_provides_only_its_network(tiny, tmp_path):
     new = segmenter_with(tiny)
     assert start_from(new, run) == f"network from {run}, step 500"
     assert same(new.network, source.network) and same(new.crf, segmenter_with(tiny).crf)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "says"),
+    [
+        ((64, 64), None, "that run saw images with data.network_size = [64, 64], and this one with their own size (no"),
+        (
+            None,
+            64,
+            "that run saw images with their own size (no data.network_size), and this one with data.net",
+        ),
+        ((64, 64), (64, 64), None),
+    ],
+)
+def test_another_size_of_the_images_is_said(tiny, tmp_path, then, now, says):
+    config = read_config(tiny, ["training.stage=2"])
+
+    def seen_at(size):
+        update = {"network_size": size} | ({} if size is None else {"crop": None, "scales": None})
+        return config.model_copy(update={"data": config.data.model_copy(update=update)})
+
+    segmenter = build_segmenter(config)
+    write_checkpoint(tmp_path / BEST, seen_at(then), segmenter, {}, TrainingState(step=9), [])
+    first, *more = start_from(segmenter, tmp_path, seen_at(now)).splitlines()
+    assert first == f"network and crf from {tmp_path}, step 9"
+    assert len(more) == (says is not None) and all(line.startswith(says) for line in more)

@@ -149,15 +149,15 @@ def test_evaluation_and_prediction_take_the_same_path(mixed, tmp_path):
         ("data.longest_side=64", "data: longest_side and network_size are both set"),
         (
             "data.network_size=31",
-            "network_size: is 31, expected rows and columns such as .306, 306.*each from 32 to 4096",
+            "is 31, expected rows and columns such as .306, 306.*each from 32 to 4096",
         ),
         (
             "data.network_size=5000",
-            "network_size: is 5000, expected rows and columns such as .306, 306.*from 32 to 4096",
+            "is 5000, expected rows and columns such as .306, 306.*from 32 to 4096",
         ),
-        ("data.network_size=[306,16]", "network_size: is .306, 16., expected"),
-        ("data.network_size=true", "network_size: is True, expected"),
-        ("data.network_size=[306,306,3]", "network_size: is .306, 306, 3., expected"),
+        ("data.network_size=[306,16]", "is .306, 16., expected"),
+        ("data.network_size=true", "network_size=true: is true, expected"),
+        ("data.network_size=[306,306,3]", "is .306, 306, 3., expected"),
     ],
 )
 def test_wrong_sizes_and_combinations_are_rejected(mixed, setting, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -186,10 +187,10 @@ def _naming(path: str | PathLike[str], field: str) -> Iterator[None]:
         raise InputError(f"{path}: {field}: {' '.join(str(error).split()) or type(error).__name__}") from error
 
 
-def start_from(segmenter: Segmenter, path: str | PathLike[str]) -> str:
+def start_from(segmenter: Segmenter, path: str | PathLike[str], config: Config | None = None) -> str:
     """Loads the network's weights from a run or a checkpoint, and the CRF's if both have one of the same form.
 
-    Returns a line that says what was loaded.
+    Returns a line that says what was loaded, and where the run saw images at another size than `config` says.
     """
 
     def form(state: dict[str, Tensor]) -> dict[str, torch.Size]:
@@ -219,7 +220,16 @@ def start_from(segmenter: Segmenter, path: str | PathLike[str]) -> str:
         with _naming(checkpoint_file(path), f"model: {name}"):
             load_weights(part, state)
         loaded.append(name)
-    return f"{' and '.join(loaded)} from {path}, step {content['step']}{note}"
+    line = f"{' and '.join(loaded)} from {path}, step {content['step']}{note}"
+    before = config_from(content["config"]).data.network_size
+    if config is not None and config.data.network_size != before:
+        now = config.data.network_size
+        line += f"\nthat run saw images with {_shown_size(before)}, and this one with {_shown_size(now)}"
+    return line
+
+
+def _shown_size(size: int | tuple[int, int] | None) -> str:
+    return "their own size (no data.network_size)" if size is None else f"data.network_size = {json.dumps(size)}"
 
 
 def find_checkpoint(run: Path, config: Config, resume: bool) -> dict[str, Any] | None:
@@ -243,7 +253,7 @@ def load_start(segmenter: Segmenter, config: Config) -> str:
     """Loads the weights that a new run starts from; returns a line about them."""
     check_start(config)
     stage, source = config.training.stage, config.training.start_from
-    return f"stage {stage}" if source is None else f"stage {stage}: {start_from(segmenter, source)}"
+    return f"stage {stage}" if source is None else f"stage {stage}: {start_from(segmenter, source, config)}"
 
 
 def restore(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -105,8 +106,8 @@ class DataConfig(Section):
             type(side) is int and MIN_NETWORK_SIZE <= side <= MAX_NETWORK_SIZE for side in sides
         ):
             raise ValueError(
-                f"is {value}, expected rows and columns such as [306, 306], or the length of the longer side such as "
-                f"384, each from {MIN_NETWORK_SIZE} to {MAX_NETWORK_SIZE}"
+                f"is {json.dumps(value, default=str)}, expected rows and columns such as [306, 306], or the length of the "
+                f"longer side such as 384, each from {MIN_NETWORK_SIZE} to {MAX_NETWORK_SIZE}"
             )
         return tuple(sides) if isinstance(value, list) else value
 
@@ -129,8 +130,8 @@ class DataConfig(Section):
                 if getattr(self, name):
                     raise ValueError(
                         f"{name} and network_size are both set: with network_size, whole images are used at their own "
-                        f"size, and only the network's input is resized. Remove {name}, or network_size to train on "
-                        "crops"
+                        f"size, and only the network's input is resized. Remove one of them: {name} for whole images, "
+                        "network_size for crops"
                     )
         if self.scales is not None and self.scales[0] > self.scales[1]:
             raise ValueError(f"scales are {list(self.scales)}, expected the smaller first")
