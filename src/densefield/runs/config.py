@@ -106,8 +106,8 @@ class DataConfig(Section):
             type(side) is int and MIN_NETWORK_SIZE <= side <= MAX_NETWORK_SIZE for side in sides
         ):
             raise ValueError(
-                f"is {json.dumps(value, default=str)}, expected rows and columns such as [306, 306], or the length of the "
-                f"longer side such as 384, each from {MIN_NETWORK_SIZE} to {MAX_NETWORK_SIZE}"
+                f"is {json.dumps(value, default=str)}, expected rows and columns such as [306, 306], or the length of "
+                f"the longer side such as 384, each from {MIN_NETWORK_SIZE} to {MAX_NETWORK_SIZE}"
             )
         return tuple(sides) if isinstance(value, list) else value
 
