@@ -103,6 +103,15 @@ def test_polygons_and_keypoints_are_scribbles_too():
     )
 
 
+def test_rectangles_cover_the_pixels_whose_centres_are_inside():
+    value = {"x": 25.0, "y": 50.0, "width": 50.0, "height": 25.0, "rectanglelabels": ["sea"]}
+    drawn = drawn_labels([{"type": "rectanglelabels", "value": value}], (8, 12))
+    assert np.argwhere(drawn.mask).tolist() == [[row, column] for row in (4, 5) for column in range(3, 9)]
+    turned = {**value, "x": 50.0, "y": 25.0, "rotation": 90}  # of a square image, downwards and to the left
+    drawn = drawn_labels([{"type": "rectanglelabels", "value": turned}], (8, 8))
+    assert np.argwhere(drawn.mask).tolist() == [[row, column] for row in range(2, 6) for column in (2, 3)]
+
+
 def test_whole_objects_are_refined_and_the_rest_is_background():
     regions = [brush("sea", slice(0, 60), slice(50, 90))]
     masks = masks_of(label_studio_prediction(photo(), regions, mode="mask"))
@@ -123,12 +132,14 @@ def test_the_background_gets_no_region_and_regions_belong_to_the_brush_control()
 @pytest.mark.parametrize(
     "regions, options, message",
     [
-        ([], {}, "has no brush, polygon or keypoint with a label"),
+        ([], {}, "has no brush, polygon, rectangle or keypoint with a label"),
         (STROKES[:1], {}, "two labels or more are needed"),
         (STROKES, {"labels": ["sky", "land"]}, "unknown label 'sea', expected one of 'sky', 'land'"),
         (STROKES, {"background": "land"}, "background is 'land', expected one of 'sea', 'sky'"),
         (STROKES, {"mode": "both"}, "mode is 'both'"),
-        ([region("rectanglelabels", "sea", {})], {}, "type 'rectanglelabels', expected one of brushlabels"),
+        ([region("ellipselabels", "sea", {})], {}, "type 'ellipselabels', expected one of brushlabels"),
+        ([region("polygonlabels", "sea", {"points": []})], {}, "it has 0 corners, expected 3 or more"),
+        ([region("rectanglelabels", "sea", {"x": 1, "y": 2})], {}, "a rectangle cannot be read"),
         ([{**STROKES[0], "original_width": 80}], {}, "60 × 80 pixels, but the image has 60 × 90"),
         ([{**STROKES[0], "image_rotation": 90}], {}, "rotated image"),
         ([region("brushlabels", "sea", {"rle": [1, 2]})], {}, "has 2 bytes"),

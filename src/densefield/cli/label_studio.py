@@ -42,7 +42,7 @@ def label_studio_verb(
         str | None, typer.Option(help="Name of the brush control; by default that of the first brush region.")
     ] = None,
 ) -> None:
-    """Turn brush strokes, polygons and keypoints of Label Studio into dense brush regions.
+    """Turn brush strokes, polygons, rectangles and keypoints of Label Studio into dense brush regions.
 
     The file that is written has the tasks with a prediction each, to import as pre-annotations.
     """

@@ -1,4 +1,4 @@
-"""Label Studio: brush strokes, polygons and keypoints in, dense brush regions out.
+"""Label Studio: brush strokes, polygons, rectangles and keypoints in, dense brush regions out.
 
 `label_studio_prediction` is for one image, such as in a machine learning backend; `refine_label_studio_export` is for
 files.
@@ -6,6 +6,7 @@ files.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,8 +22,13 @@ from densefield.refinement import propagate, refine
 
 Mode = Literal["scribbles", "mask"]
 Regions = Sequence[dict[str, Any]]
-KINDS = {"brushlabels": "a brush", "polygonlabels": "a polygon", "keypointlabels": "a keypoint"}
-OTHER_SHAPES = ("rectanglelabels", "ellipselabels", "bitmasklabels", "vectorlabels")
+KINDS = {
+    "brushlabels": "a brush",
+    "polygonlabels": "a polygon",
+    "rectanglelabels": "a rectangle",
+    "keypointlabels": "a keypoint",
+}
+OTHER_SHAPES = ("ellipselabels", "bitmasklabels", "vectorlabels")
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,8 @@ def drawn_labels(regions: Regions, shape: tuple[int, int], labels: Sequence[str]
     shapes = [region for region in regions if is_region(region)]
     if not shapes:
         raise InputError(
-            "the annotation has no brush, polygon or keypoint with a label: draw one of each label, the background too."
+            "the annotation has no brush, polygon, rectangle or keypoint with a label: draw one of each label, the "
+            "background too."
         )
     found = [only_label(region) for region in shapes]
     names = tuple(labels) if labels is not None else tuple(sorted(set(found)))
@@ -110,10 +117,11 @@ def label_studio_prediction(
     image
         (H, W, C) or (H, W), colours 0…255; or a Pillow image, which is turned as its EXIF data say, as browsers do.
     regions
-        The ``result`` of an annotation: brush, polygon and keypoint regions.
+        The ``result`` of an annotation: brush, polygon, rectangle and keypoint regions.
     mode
         "scribbles": drawn pixels keep their label, and the others receive one of the labels. "mask": whole objects are
-        drawn, by brushes or polygons, and their edges move to those of the image; what is not drawn is background.
+        drawn, by brushes, polygons or rectangles, and their edges move to those of the image; what is not drawn is
+        background.
     labels
         The labels that may occur; by default those that occur.
     background
@@ -163,7 +171,7 @@ def dense_prediction(
     if mode == "mask" and drawn.points:
         raise InputError(
             f"a keypoint of {drawn.points[0]!r} marks one pixel, but mode is 'mask', in which whole objects are drawn: "
-            "draw them by brushes or polygons, or use mode 'scribbles'."
+            "draw them by brushes, polygons or rectangles, or use mode 'scribbles'."
         )
     if mode == "scribbles":
         if len(np.unique(drawn.mask[drawn.mask > 0])) < 2:
@@ -201,7 +209,7 @@ def _brush_region(
 
 
 def is_region(region: Any) -> bool:
-    """Whether a result is a brush, polygon or keypoint with a label; raises for other shapes."""
+    """Whether a result is a brush, polygon, rectangle or keypoint with a label; raises for other shapes."""
     if not isinstance(region, dict):
         raise InputError(f"a region is {shortened(region)}, expected an object, as Label Studio exports it.")
     kind = region.get("type")
@@ -259,7 +267,13 @@ def _pixels(region: dict[str, Any], shape: tuple[int, int]) -> npt.NDArray[np.bo
         return decode_brush(value.get("rle", ()), *shape)
     canvas = Image.new("1", shape[::-1])
     try:
+        if kind == "rectanglelabels":
+            return _rectangle(value, shape)
         if kind == "polygonlabels":
+            if len(value["points"]) < 3:
+                raise InputError(
+                    f"a polygon cannot be read: it has {len(value['points'])} corners, expected 3 or more."
+                )
             corners = [_position(x, y, shape) for x, y in value["points"]]
             ImageDraw.Draw(canvas).polygon(corners, fill=1)
         else:
@@ -267,6 +281,18 @@ def _pixels(region: dict[str, Any], shape: tuple[int, int]) -> npt.NDArray[np.bo
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{KINDS[kind]} cannot be read: {cause(error)}.") from error
     return np.array(canvas)
+
+
+def _rectangle(value: dict[str, Any], shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """The pixels whose centres are in a rectangle, which is turned clockwise about its upper left corner."""
+    height, width = shape
+    down = (np.arange(height) + 0.5 - value["y"] / 100 * height)[:, None]
+    across = np.arange(width) + 0.5 - value["x"] / 100 * width
+    angle = math.radians(value.get("rotation", 0))
+    along = across * math.cos(angle) + down * math.sin(angle)
+    below = down * math.cos(angle) - across * math.sin(angle)
+    inside = (along >= 0) & (along < value["width"] / 100 * width)
+    return np.asarray(inside & (below >= 0) & (below < value["height"] / 100 * height))
 
 
 def _position(x: float, y: float, shape: tuple[int, int]) -> tuple[int, int]:
