@@ -11,10 +11,11 @@ The last table groups the classes by the number of images that show them.
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from method_arguments import parsed, run
 
 from densefield.evaluation.evaluation import read_evaluation
 from densefield.metrics.metrics import METRICS, Metric, SegmentationResult
@@ -24,11 +25,12 @@ DRAWS, SEED = 1000, 90210
 GROUPS = 3  # of classes, by frequency
 
 
-def read(argument: str) -> tuple[str, list[SegmentationResult], list[str]]:
+def read(name: str, method: str, folders: Sequence[Path]) -> tuple[str, list[SegmentationResult], list[str]]:
     """Return the name of a method, its results for each seed, and the classes."""
-    name, _, rest = argument.partition("=")
-    method, _, folders = rest.partition(":")
-    found = [read_evaluation(Path(folder)) for folder in folders.split(",")]
+    found = [read_evaluation(folder) for folder in folders]
+    for folder, (_, results) in zip(folders, found, strict=True):
+        if method not in results:
+            raise SystemExit(f"{folder} has no results of {method}, but of {', '.join(results)}: evaluate both methods")
     return name, [results[method] for _, results in found], found[0][0]["classes"]
 
 
@@ -48,9 +50,11 @@ def rarest_first(images: np.ndarray, groups: int) -> list[np.ndarray]:
 
 
 def cell(metric: str, value: float, draws: np.ndarray, sign: str = "") -> str:
-    """Format a number and its interval, fractions in percent."""
+    """Format a number and its interval, fractions in percent; a dash for no number."""
+    if not np.isfinite(value):
+        return "–"
     scale, digits = (100, 2) if metric in FRACTIONS else (1, 4)
-    low, high = np.quantile(draws, [0.025, 0.975])
+    low, high = np.nanquantile(draws, [0.025, 0.975])
     return f"{scale * value:{sign}.{digits}f} ({scale * low:{sign}.{digits}f} … {scale * high:{sign}.{digits}f})"
 
 
@@ -61,11 +65,13 @@ def table(header: list[str], rows: list[list[str]]) -> None:
     print()
 
 
-def main(arguments: list[str]) -> None:
-    methods = [read(argument) for argument in arguments]
+def main(arguments: Sequence[str]) -> None:
+    methods = [read(*argument) for argument in parsed(arguments)]
     (first, best, classes), others = methods[0], methods[1:]
     if any(not np.array_equal(each.names, best[0].names) for _, results, _ in methods for each in results):
         raise SystemExit("the methods were evaluated on different images")
+    if any(each != classes for _, _, each in methods):
+        raise SystemExit("the methods were evaluated with different classes")
     counts = {len(results) for _, results, _ in methods} - {1}
     if len(counts) > 1:
         raise SystemExit(f"the methods have {sorted(counts)} seeds, expected one number for all, or 1")
@@ -101,12 +107,13 @@ def main(arguments: list[str]) -> None:
     columns = [100 * values.mean(axis=0) for values, _ in ious]
     shown = (best[0].per_image.truth.sum(axis=1) > 0).sum(axis=0)  # images that show each class
     rows = [
-        [label, str(shown[number]), *(f"{column[number]:.1f}" for column in columns)]
+        [label, str(shown[number]), *(f"{column[number]:.1f}" if shown[number] else "–" for column in columns)]
         for number, label in enumerate(classes)
     ]
     table(["IoU", "images", *(name for name, _, _ in methods)], rows)
     rows = []
-    for group in rarest_first(shown, GROUPS):
+    there = np.flatnonzero(shown)  # other classes have no IoU
+    for group in (there[each] for each in rarest_first(shown[there], GROUPS) if len(each)):
         cells = []
         for values, samples in ious[1:]:
             gain = (ious[0][0][..., group].mean(axis=0) - values[..., group].mean(axis=0)).mean()
@@ -117,6 +124,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 1 or "--help" in sys.argv:
-        sys.exit(__doc__)
-    main(sys.argv[1:])
+    run(main, __doc__)

@@ -10,12 +10,12 @@ same for all methods. Labels, and all metrics of labels, do not depend on the te
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
+from method_arguments import parsed, run
 
 from densefield.labels import VOID
 from densefield.metrics import fit_temperature
@@ -36,6 +36,8 @@ def log_marginals(source: ScoreSource, crf: DenseCRF | None) -> Iterator[tuple[t
 def losses(run: Path, method: str) -> tuple[float, np.ndarray]:
     """The temperature of a run, and for each image the sums of −log q before and after it, and the pixels: (I, 3)."""
     held_out, val = open_scores(run, split="held_out"), open_scores(run, split="val")
+    if method == "crf" and held_out.crf is None:
+        raise SystemExit(f"{run} has no CRF: use the method network")
     crf = held_out.crf if method == "crf" else None
     temperature = fit_temperature(
         (log_q.numpy(), labels.numpy()) for log_q, labels in log_marginals(held_out.source, crf)
@@ -54,12 +56,10 @@ def cell(values: np.ndarray, draws: np.ndarray, sign: str = "") -> str:
     return f"{values.mean():{sign}.4f} ({low:{sign}.4f} … {high:{sign}.4f})"
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     temperatures, sums = {}, {}
-    for argument in arguments:
-        name, _, rest = argument.partition("=")
-        method, _, runs = rest.partition(":")
-        found = [losses(Path(run), method) for run in runs.split(",")]
+    for name, method, runs in parsed(arguments):
+        found = [losses(run, method) for run in runs]
         temperatures[name] = [temperature for temperature, _ in found]
         sums[name] = np.stack([rows for _, rows in found])  # (S, I, 3)
     first = next(iter(sums))
@@ -85,6 +85,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 1 or "--help" in sys.argv:
-        sys.exit(__doc__)
-    main(sys.argv[1:])
+    run(main, __doc__)
