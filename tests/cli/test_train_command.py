@@ -73,8 +73,13 @@ def test_a_run_is_resumed_only_when_asked(config, tmp_path):
 def test_invalid_settings_are_listed_and_nothing_is_written(config, tmp_path):
     answer = run(config, "--run", tmp_path / "run", "--set", "training.stepz=3", "--set", "optimizer.lr_top=-1")
     assert answer.exit_code == 2 and not (tmp_path / "run").exists()
-    assert "training.stepz: unknown key; did you mean steps?" in answer.stderr
-    assert "optimizer.lr_top: is -1; should be greater than 0" in answer.stderr
+    assert "--set training.stepz=3: unknown key; did you mean steps?" in answer.stderr
+    assert "--set optimizer.lr_top=-1: is -1; should be greater than 0" in answer.stderr
+
+
+def test_an_unknown_device_is_an_error_before_the_settings_are_read(tmp_path):
+    answer = run(tmp_path / "none.toml", "--run", tmp_path / "run", "--device", "gpu")
+    assert answer.exit_code == 2 and "device is 'gpu', expected auto, cpu, cuda" in " ".join(answer.stderr.split())
 
 
 def test_divergence_has_its_own_exit_status(config, tmp_path):

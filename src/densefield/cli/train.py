@@ -31,6 +31,10 @@ def train_verb(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume from the run's last checkpoint.")] = False,
+    device: Annotated[
+        str,
+        typer.Option(help="Device of training: auto, cpu, cuda, cuda:1 or mps; auto is a CUDA GPU if there is one."),
+    ] = "auto",
 ) -> None:
     """Train a network alone (stage 1), or a network and a CRF together (stage 2).
 
@@ -44,15 +48,17 @@ def train_verb(
     if start is not None:
         overrides.append(f"training.start_from={json.dumps(str(start.resolve()))}")
     with ending_on_errors(FLAGS, needs="training"):
+        from densefield.runs.devices import check_device_name
         from densefield.runs.run_folder import check_run
         from densefield.runs.settings import read_config
 
+        check_device_name(device)
         resolved = read_config(config, overrides)
         check_run(resolved, run, resume)
         from densefield.runs.distributed import exit_together, rank_and_world_size
         from densefield.training.entry import train_config
 
-        best = train_config(resolved, run, resume=resume)
+        best = train_config(resolved, run, resume=resume, device=device)
     if rank_and_world_size()[0] == 0:
         print_result(f"{run}: best validation IoU {100 * best.iou:.2f}, NLL {best.nll:.4f}")
     exit_together()

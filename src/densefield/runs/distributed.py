@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from densefield.errors import DensefieldError, InputError
+from densefield.runs.devices import AUTO, choose_device
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -117,9 +118,8 @@ def _exit(status: int) -> None:
     os._exit(status)
 
 
-def start_fabric(config: Config) -> Fabric:
-    """Fabric on a GPU if there is one, else on the CPU; with DDP over all processes that torchrun started."""
-    import torch
+def start_fabric(config: Config, device: str = AUTO) -> Fabric:
+    """Fabric on a device, as choose_device() names it; with DDP over all processes that torchrun started."""
     from lightning_fabric import Fabric
     from lightning_fabric.strategies.ddp import DDPStrategy
 
@@ -132,14 +132,20 @@ def start_fabric(config: Config) -> Fabric:
             f"training.batch is {config.training.batch}, expected a multiple of {parts}: of {world} processes times "
             f"training.accumulate, which is {config.training.accumulate}."
         )
+    chosen = choose_device(device)
+    if chosen.type == "xpu":
+        raise InputError(f"device is {device}, but training is on auto, cpu, cuda, cuda:N or mps.")
+    one_gpu = ":" in device
+    if world > 1 and one_gpu:
+        raise InputError(f"device is {device} for {world} processes: use cuda, the GPU with the number of the process.")
     # The user's network may have layers that scores do not depend on, such as an auxiliary head.
     strategy = DDPStrategy(timeout=process_timeout(), find_unused_parameters=config.network.is_own)
     with warnings.catch_warnings():  # Fabric's advice on the numbers of workers and devices
         warnings.simplefilter("ignore")
         fabric = Fabric(
-            accelerator="cuda" if torch.cuda.is_available() else "cpu",
+            accelerator=chosen.type,
             strategy=strategy if world > 1 else "auto",
-            devices=local,
+            devices=[chosen.index] if one_gpu else local,
             num_nodes=world // local,
             precision=config.training.precision,
         )

@@ -24,6 +24,7 @@ from densefield.runs.build import adapt, set_iterations
 from densefield.runs.checkpoint import Validation, read_checkpoint
 from densefield.runs.config import HELD_OUT, NETWORK_OPTIONS, Config
 from densefield.runs.crf_config import EMBEDDING
+from densefield.runs.devices import AUTO
 from densefield.runs.distributed import gather
 from densefield.runs.objects import Objects, type_name
 from densefield.runs.references import OBJECT, is_reference, reference_to
@@ -66,7 +67,7 @@ class TrainedRun:
         )
 
 
-def train_config(config: Config, run: str | PathLike[str], *, resume: bool = False) -> Validation:
+def train_config(config: Config, run: str | PathLike[str], *, resume: bool = False, device: str = AUTO) -> Validation:
     """Trains as the settings say; returns the metrics of the best checkpoint on the validation images (paper, Eq. 2).
 
     Stage 1 trains the network alone, q = softmax(f) (paper, Fig. 1); stage 2 trains the network and the CRF together,
@@ -85,8 +86,11 @@ def train_config(config: Config, run: str | PathLike[str], *, resume: bool = Fal
     resume
         Resume from the run's last checkpoint, if it has one. The run ends with the same parameters as without
         interruption.
+    device
+        "auto" for a CUDA GPU if there is one, else the CPU; or "cpu", "cuda", "cuda:1" or "mps". Under torchrun "auto"
+        and "cuda" are the GPU with the number of the process.
     """
-    return run_training(config, Path(run), resume=resume)[1]
+    return run_training(config, Path(run), resume=resume, device=device)[1]
 
 
 def train(
@@ -100,6 +104,7 @@ def train(
     start_from: str | PathLike[str] | None = None,
     resume: bool = False,
     data: Callable[..., Any] | str | None = None,
+    device: str = AUTO,
     **options: Unpack[TrainOptions],
 ) -> TrainedRun:
     """Trains any network alone, or together with a CRF, as `densefield train` does with its own networks.
@@ -133,6 +138,8 @@ def train(
     data
         In place of datasets, a function, or its name ``"package.module:function"``, that returns the dataset of a
         split: called with the name of the split, `train` or `val`, and ``data_options``.
+    device
+        That of `train_config`.
     options
         Further options: ``steps``, ``batch``, ``lr``, ``lr_crf``, ``optimizer``, ``seed``, ``frozen``, ``crop``,
         ``augment`` and all others of `densefield.training.options.TrainOptions`. They are the keys of settings, with
@@ -178,7 +185,7 @@ def train(
     datasets = {name: as_dataset(each, classes, name=name) for name, each in sources.items()}
     objects = Objects(module, module_crf, datasets.get("train"), datasets.get("val"))
     with _restored(module):
-        segmenter, best = run_training(config, Path(run), resume=resume, objects=objects)
+        segmenter, best = run_training(config, Path(run), resume=resume, objects=objects, device=device)
     gather(None)  # until the first process has written all checkpoints
     load_weights(segmenter, read_checkpoint(run)["model"])
     set_iterations(segmenter.crf, config.crf.test_iterations)

@@ -36,6 +36,7 @@ from densefield.runs.checkpoint import (
     write_checkpoint,
 )
 from densefield.runs.config import Config
+from densefield.runs.devices import AUTO
 from densefield.runs.distributed import (
     deterministic,
     naming_lost_processes,
@@ -61,15 +62,17 @@ class Diverged(DensefieldError):
     exit_status = 1
 
 
-def run_training(config: Config, run: Path, *, resume: bool, objects: Objects = NONE) -> tuple[Segmenter, Validation]:
+def run_training(
+    config: Config, run: Path, *, resume: bool, objects: Objects = NONE, device: str = AUTO
+) -> tuple[Segmenter, Validation]:
     """Trains a segmenter; returns it with its last parameters, and the metrics of its best checkpoint.
 
-    `objects` are those that the settings do not describe.
+    `objects` are those that the settings do not describe; `device` is a name as in choose_device().
     """
     folder, training = run, config.training
     with deterministic(), naming_lost_processes(rank_and_world_size()[1]):
         # All errors of the settings are raised before anything is written.
-        fabric = start_fabric(config)
+        fabric = start_fabric(config, device)
         train_set, val_set = build_datasets(config, objects)
         measured = evenly_spread(train_set, config.data.train_iou_images)
         checkpoint = find_checkpoint(folder, config, resume)
@@ -210,7 +213,8 @@ def validate(fabric: Fabric, segmenter: Segmenter, dataset: Dataset, config: Con
             torch.distributed.broadcast(buffer, 0)
     num_classes, share = len(dataset.classes), range(fabric.global_rank, len(dataset), fabric.world_size)
     counts = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=fabric.device)
-    loss = torch.zeros((), dtype=torch.float64, device=fabric.device)
+    wide = torch.float32 if fabric.device.type == "mps" else torch.float64  # which Apple's GPUs do not have
+    loss = torch.zeros((), dtype=wide, device=fabric.device)
     for batch in evaluation_batches(Subset(dataset, share), workers=config.training.workers):
         for part in _split(batch, 1, fabric.device):
             with fabric.autocast():
