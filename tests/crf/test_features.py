@@ -73,7 +73,7 @@ def test_an_empty_image_keeps_its_channels(shape):
 @pytest.mark.parametrize(
     "image, error, message",
     [
-        ([[1, 2]], InputTypeError, "the image is a list, expected a numpy array .*Use numpy.asarray"),
+        ([[1, 2]], InputTypeError, "the image is of type list, expected a numpy array .*Use numpy.asarray"),
         (np.zeros((2, 3), bool), InputTypeError, "dtype bool, expected integers or floating point numbers"),
         (np.zeros((2, 3), complex), InputTypeError, "dtype complex128, expected integers or floating point numbers"),
         (np.zeros((2, 3), object), InputTypeError, "dtype object, expected integers or floating point numbers"),
@@ -122,7 +122,7 @@ def test_large_features_are_centred_before_they_are_rounded(dtype):
         (
             {"depth": [1, 2]},
             InputTypeError,
-            r"feature 'depth' is a list, expected a numpy array \(2, 3, d\) or \(6, d\)",
+            r"feature 'depth' is of type list, expected a numpy array \(2, 3, d\) or \(6, d\)",
         ),
         ({"depth": np.zeros((6, 1), complex)}, InputTypeError, "feature 'depth' is complex128, expected a numpy array"),
         ({"depth": np.zeros((6, 1), bool)}, InputTypeError, "feature 'depth' is bool, expected a numpy array"),

@@ -18,8 +18,12 @@ IMAGE = np.zeros((3, 4, 3), np.uint8)
     [
         ({"kernels": [3]}, InputError, "a kernel is 3, expected Spatial, Bilateral or Custom"),
         ({"kernels": [Spatial]}, InputError, "a kernel is .*expected Spatial, Bilateral or Custom"),
-        ({"kernels": Spatial(3)}, InputTypeError, r"kernels are a Spatial, expected a list of them: use \[kernel\]"),
-        ({"kernels": None}, InputTypeError, "kernels are a NoneType, expected a list"),
+        (
+            {"kernels": Spatial(3)},
+            InputTypeError,
+            r"kernels are of type Spatial, expected a list of them: use \[kernel\]",
+        ),
+        ({"kernels": None}, InputTypeError, "kernels are of type NoneType, expected a list"),
         ({"iterations": -1}, InputError, "iterations is -1, expected an integer from 0 to 1048576"),
         ({"iterations": 2.5}, InputError, "iterations is 2.5, expected an integer from 0 to 1048576"),
         ({"iterations": 3_000_000}, InputError, "iterations is 3000000, expected an integer from 0 to 1048576"),
@@ -39,7 +43,7 @@ def test_invalid_options_are_rejected_immediately(options, error, message):
 @pytest.mark.parametrize(
     "scores, error, message",
     [
-        ([[1.0]], InputTypeError, "scores are a list, expected a numpy array"),
+        ([[1.0]], InputTypeError, "scores are of type list, expected a numpy array"),
         (
             np.zeros((2, 3, 4), int),
             InputTypeError,
@@ -70,7 +74,7 @@ def test_invalid_scores_are_rejected(scores, error, message, method):
         ({}, InputError, "compares colours, but no image was given: pass image="),
         ({"image": np.zeros((4, 3, 3))}, InputError, "Rows and columns are swapped"),
         ({"image": np.zeros((3, 3, 4))}, InputError, "channels come first"),
-        ({"image": [1, 2]}, InputTypeError, "the image is a list, expected a numpy array"),
+        ({"image": [1, 2]}, InputTypeError, "the image is of type list, expected a numpy array"),
         ({"image": np.zeros((3, 4, 3), bool)}, InputTypeError, "dtype bool, expected integers or floating point"),
         ({"image": np.full((3, 4, 3), np.nan)}, InputError, "NaN or infinity"),
         ({"image": IMAGE, "spacing": 5}, InputError, "spacing is 5, expected 2 numbers above 0"),
@@ -85,7 +89,7 @@ def test_invalid_scores_are_rejected(scores, error, message, method):
             InputError,
             r"expected a boolean array \(3, 4\), True for",
         ),
-        ({"image": IMAGE, "ignore": [True]}, InputTypeError, "ignore is a list, expected a boolean array"),
+        ({"image": IMAGE, "ignore": [True]}, InputTypeError, "ignore is of type list, expected a boolean array"),
         ({"image": IMAGE, "features": {"depth": np.zeros((3, 4, 1))}}, InputError, "depth, which no kernel compares"),
     ],
 )

@@ -138,7 +138,7 @@ SCORES = np.random.default_rng(5).normal(size=(3, 4, 5))
     [
         ([], "there are no scored images, expected one or more"),
         (iter([]), "there are no scored images"),
-        (3, "the scored images are a int, expected an iterable of a triple"),
+        (3, "the scored images are of type int, expected an iterable of a triple"),
         ([(SCORES, IMAGE)], "image_000000 is 2 values, expected a triple"),
         (
             [(SCORES, IMAGE, LABELS), (SCORES[:2], IMAGE, LABELS)],
@@ -159,7 +159,7 @@ SCORES = np.random.default_rng(5).normal(size=(3, 4, 5))
         ([(SCORES, IMAGE / 255, LABELS)], "image_000000: the image is float64"),
         ([(SCORES, IMAGE, LABELS[:3])], r"image_000000: the labels are int64 \(3, 9\)"),
         ([(SCORES, IMAGE, LABELS + 3)], "image_000000 has the label 3"),
-        ([("scores", IMAGE, LABELS)], "the scores are a str, expected an array or a tensor"),
+        ([("scores", IMAGE, LABELS)], "the scores are of type str, expected an array or a tensor"),
     ],
 )
 @pytest.mark.parametrize("read", [list, iter], ids=["list", "generator"])

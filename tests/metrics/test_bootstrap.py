@@ -204,7 +204,7 @@ def test_one_image_has_no_interval():
 
 
 def test_other_types_have_no_interval():
-    with pytest.raises(InputTypeError, match=r"got a dict, expected a SegmentationResult.*compute\(\)"):
+    with pytest.raises(InputTypeError, match=r"got an object of type dict, expected a SegmentationResult.*compute\(\)"):
         bootstrap_interval({})
 
 

@@ -32,8 +32,8 @@ def test_invalid_classes_raise(classes):
 @pytest.mark.parametrize(
     ("prediction", "truth", "message"),
     [
-        (np.zeros((2, 4, 5)), TRUTH, "the prediction is a ndarray.* Use torch.from_numpy"),
-        (LABELS, [np.zeros((4, 5))], "the truth is a ndarray"),
+        (np.zeros((2, 4, 5)), TRUTH, "the prediction is of type ndarray.* Use torch.from_numpy"),
+        (LABELS, [np.zeros((4, 5))], "the truth is of type ndarray"),
         (LABELS, TRUTH.float(), r"the truth has dtype torch.float32, expected integers. Use .long\(\)"),
         (LABELS.bool(), TRUTH, "the prediction has dtype torch.bool"),
     ],

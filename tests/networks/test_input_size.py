@@ -109,7 +109,7 @@ def test_an_input_size_that_is_no_size_is_rejected(wrong):
 
 
 def test_lists_with_something_else_in_them_are_rejected():
-    with pytest.raises(InputTypeError, match="the image is a str, expected a torch tensor"):
+    with pytest.raises(InputTypeError, match="the image is of type str, expected a torch tensor"):
         seeded(ALL["fcn8s"])(["photo.jpg"])
     with pytest.raises(InputError, match=r"expected \(batch, channels, rows, columns\)"):
         seeded(ALL["fcn8s"])([picture(1, 3, 9, 9)])

@@ -28,7 +28,7 @@ def test_an_image_without_three_channels_raises(shape):
 
 
 @pytest.mark.parametrize(
-    "image, message", [(torch.zeros(3, 4, 5, dtype=torch.bool), "dtype torch.bool"), ([[[0.0]]], "is a list")]
+    "image, message", [(torch.zeros(3, 4, 5, dtype=torch.bool), "dtype torch.bool"), ([[[0.0]]], "is of type list")]
 )
 def test_an_image_of_the_wrong_type_raises(image, message):
     with pytest.raises(InputTypeError, match=message):

@@ -142,7 +142,7 @@ def test_an_image_on_another_device_raises(ours):
 
 
 def test_an_array_raises(network):
-    with pytest.raises(InputTypeError, match="the image is a list"):
+    with pytest.raises(InputTypeError, match="the image is of type list"):
         network([[0.0]])
 
 

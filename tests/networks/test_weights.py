@@ -122,12 +122,12 @@ def test_a_checkpoint_that_contains_the_weights_raises_with_a_hint(tmp_path):
 
 def test_a_file_with_a_single_tensor_raises(tmp_path):
     torch.save(torch.zeros(2), tmp_path / "tensor.pth")
-    with pytest.raises(InputTypeError, match="holds a Tensor, expected a state dict"):
+    with pytest.raises(InputTypeError, match="holds an object of type Tensor, expected a state dict"):
         load_weights(line(), tmp_path / "tensor.pth")
 
 
 def test_weights_of_another_type_raise():
-    with pytest.raises(InputTypeError, match="weights is a int, expected a state dict or the name of a file"):
+    with pytest.raises(InputTypeError, match="weights is of type int, expected a state dict or the name of a file"):
         load_weights(line(), 3)
 
 

@@ -84,7 +84,7 @@ def test_invalid_options_raise(arguments: dict[str, Any], message: str) -> None:
         (SCORES, {"image": IMAGE.to("meta")}, "the image is on meta, but the scores are on cpu"),
         (SCORES.log(), {"image": IMAGE}, r"hold NaN or infinity at \d+ of 120 places, first at \(0, "),
         (SCORES, {"image": IMAGE / 0}, "the image holds NaN or infinity"),
-        (list(SCORES), {"image": IMAGE}, "list of 2, but image is a Tensor"),
+        (list(SCORES), {"image": IMAGE}, "list of 2, but image is of type Tensor"),
         ([SCORES[:1]], {"image": [IMAGE[:1]]}, r"Items of a list have no batch axis: pass the tensor itself"),
         (list(SCORES), {"image": [IMAGE[0]]}, "list of 2, but image is a list of 1"),
     ],
@@ -99,7 +99,7 @@ def test_wrong_input_raises_and_says_what_to_do(scores: Any, options: dict[str, 
     [
         (SCORES.numpy(), {"image": IMAGE}, "For numpy arrays use densefield.CRF"),
         (SCORES.long(), {"image": IMAGE}, "expected floating point numbers"),
-        (SCORES, {"image": IMAGE.numpy()}, r"the image is a ndarray.*torch.from_numpy\(image\).movedim"),
+        (SCORES, {"image": IMAGE.numpy()}, r"the image is of type ndarray.*torch.from_numpy\(image\).movedim"),
         (SCORES, {"image": IMAGE > 9}, "the image has dtype torch.bool"),
         ([SCORES[0].numpy()], {"image": [IMAGE[0]]}, "a list with a ndarray in it"),
     ],
@@ -172,7 +172,7 @@ def test_options_are_replaced_together() -> None:
     with pytest.raises(AttributeError, match=r"options\.replace"):
         crf.to_numpy().threads = 2
     for each in (crf, crf.to_numpy()):
-        with pytest.raises(InputTypeError, match="options are a dict, expected CRFOptions"):
+        with pytest.raises(InputTypeError, match="options are of type dict, expected CRFOptions"):
             each.options = {"iterations": 3}
 
 

@@ -158,7 +158,7 @@ def test_from_numpy_and_back_is_the_same_crf() -> None:
 
 
 def test_from_numpy_takes_only_a_crf() -> None:
-    with pytest.raises(InputTypeError, match=r"crf is a DenseCRF, expected a densefield\.CRF"):
+    with pytest.raises(InputTypeError, match=r"crf is of type DenseCRF, expected a densefield\.CRF"):
         DenseCRF.from_numpy(DenseCRF(2), num_classes=2)
 
 

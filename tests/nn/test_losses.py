@@ -141,8 +141,8 @@ def test_half_precision_is_summed_in_float32(dtype, relative):
 @pytest.mark.parametrize(
     ("log_q", "labels", "options", "error", "message"),
     [
-        (np.zeros((1, 2, 1, 1)), torch.zeros(1, 1, 1).long(), {}, InputTypeError, "log marginals are a ndarray"),
-        (torch.zeros(1, 2, 1, 1), [[0]], {}, InputTypeError, "labels are a list"),
+        (np.zeros((1, 2, 1, 1)), torch.zeros(1, 1, 1).long(), {}, InputTypeError, "log marginals are of type ndarray"),
+        (torch.zeros(1, 2, 1, 1), [[0]], {}, InputTypeError, "labels are of type list"),
         (torch.zeros(1, 2, 1, 1).long(), torch.zeros(1, 1, 1).long(), {}, InputTypeError, "dtype torch.int64"),
         (torch.zeros(1, 2, 1, 1), torch.zeros(1, 1, 1), {}, InputTypeError, r"Use labels.long\(\)"),
         (torch.zeros(1, 2, 1, 1), torch.zeros(1, 1, 1).bool(), {}, InputTypeError, "dtype torch.bool"),

@@ -159,7 +159,9 @@ def test_ignore_may_be_any_boolean_array(given):
             with pytest.raises(InputError, match=r"ignore is \w+ \(.*\), expected a boolean array"):
                 refine(pixels, **what, ignore=wrong)
         for wrong in (out.tolist(), "mask.png"):
-            with pytest.raises(InputTypeError, match=r"ignore is (a list|the path 'mask.png'), expected a boolean"):
+            with pytest.raises(
+                InputTypeError, match=r"ignore is (of type list|the path 'mask.png'), expected a boolean"
+            ):
                 refine(pixels, **what, ignore=wrong)
 
 
@@ -191,7 +193,7 @@ def test_a_crf_replaces_kernels_and_iterations():
     )
     with pytest.raises(InputError, match=r"got crf= together with kernels= or iterations=.*crf.replace"):
         refine(image, labels=mask, crf=crf, iterations=5)
-    with pytest.raises(InputTypeError, match=r"crf is a str, expected a CRF. For a file use CRF.load\(path\)"):
+    with pytest.raises(InputTypeError, match=r"crf is of type str, expected a CRF. For a file use CRF.load\(path\)"):
         refine(image, labels=mask, crf="crf.toml")
 
 
@@ -214,7 +216,7 @@ HALF = np.full((2, 2, 3), 0.5)
         (
             {"probabilities": [0.5]},
             InputTypeError,
-            "probabilities are a list, expected a floating point.*labels=",
+            "probabilities are of type list, expected a floating point.*labels=",
         ),
         (
             {"probabilities": HALF.astype(int)},
@@ -231,7 +233,7 @@ HALF = np.full((2, 2, 3), 0.5)
         ({"probabilities": HALF * np.nan}, InputError, r"hold NaN at 6 of 6 pixels.*ignore=numpy.isnan\(prob"),
         ({"probabilities": HALF / 2}, InputError, "sum to 0.5 … 0.5 over the labels .first axis., expected 1"),
         ({"probabilities": np.full((2, 3, 4), 0.25)}, InputError, r"use numpy.moveaxis\(probabilities, -1, 0\)"),
-        ({"labels": [[0, 1]]}, InputTypeError, "labels are a list, expected an array of integers"),
+        ({"labels": [[0, 1]]}, InputTypeError, "labels are of type list, expected an array of integers"),
         ({"labels": np.zeros((2, 3))}, InputTypeError, "labels have dtype float64, expected integers.*probabilities="),
         ({"labels": "mask.png"}, InputTypeError, r"labels are the path 'mask.png'.*PIL.Image.open\('mask.png'\)"),
         ({"labels": np.zeros((2, 3, 3), np.uint8)}, InputError, "a picture in colours, expected integers"),
@@ -327,7 +329,7 @@ def test_invalid_arguments_are_rejected(given, error, message):
             InputTypeError,
             r"the image is the path 'photo.jpg'.*asarray\(PIL.Image.open\('photo.jpg'\)\)",
         ),
-        (IMAGE.tolist(), InputTypeError, r"the image is a list, expected a numpy array.*numpy.asarray\(image\)"),
+        (IMAGE.tolist(), InputTypeError, r"the image is of type list, expected a numpy array.*numpy.asarray\(image\)"),
         (None, InputError, "no image was given"),
         (np.full((2, 3, 3), np.nan), InputError, "the image holds NaN or infinity at 6 of 6 pixels.*ignore="),
         (np.zeros((16, 24, 3), np.uint8), InputError, "The scores are smaller than the image: upsample them first"),

@@ -42,7 +42,7 @@ def test_a_function_is_called_with_its_arguments(here):
         ),
         ("own_module.inner:make", r"there is no module own_module\.inner|importing own_module\.inner raised"),
         ("own_module:mak", r"own_module\.py has no mak; did you mean make\?"),
-        ("own_module:three", r"'own_module:three', which is a int, expected a function"),
+        ("own_module:three", r"'own_module:three', which is of type int, expected a function"),
         (
             "own_broken:make",
             r"^key: importing own_broken raised ModuleNotFoundError: No module named 'no_such_library'\.$",

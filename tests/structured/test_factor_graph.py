@@ -60,7 +60,7 @@ GRAPH = FactorGraph([2, 3], {"unary": [[0]], "pair": [[0, 1]]})
         ),
         ({"pair": torch.zeros(2, 1, 2, 3, dtype=torch.long)}, InputTypeError, "int64, expected float32 or float64"),
         ({"pair": torch.zeros(2, 1, 2, 3, dtype=torch.float64)}, InputTypeError, "one dtype"),
-        ({"pair": [[1.0]]}, InputTypeError, "are a list"),
+        ({"pair": [[1.0]]}, InputTypeError, "are of type list"),
         ({"other": torch.zeros(1)}, InputError, "groups unary, pair, other, expected unary, pair"),
     ],
 )

@@ -115,7 +115,7 @@ def test_labels_may_come_and_go():
 @pytest.mark.parametrize(
     "pairs, options, message",
     [
-        ([CLIP.frames[0]], {}, "element 0 of the stream is a ndarray"),
+        ([CLIP.frames[0]], {}, "element 0 of the stream is of type ndarray"),
         ([(CLIP.frames[0], CLIP.rough[0]), (CLIP.frames[1, 1:], CLIP.rough[1, 1:])], {}, "frame 1 .from 0. has shape"),
         ([(CLIP.frames[0], CLIP.rough[0, 1:])], {}, "frame 0 .from 0.: labels have shape"),
         ([(CLIP.frames[0], CLIP.rough[0] / 2)], {}, "labels have dtype float64"),
@@ -151,5 +151,5 @@ def test_a_first_frame_without_a_mask_has_no_labels_to_carry_on(labels):
 def test_something_else_than_pairs_is_named(given):
     with pytest.raises(InputTypeError, match="expected an iterable of pairs"):
         next(refine_stream(given))
-    with pytest.raises(InputTypeError, match=r"masks is a list, expected .*zip\(frames, masks\)"):
+    with pytest.raises(InputTypeError, match=r"masks is of type list, expected .*zip\(frames, masks\)"):
         refine_stream(CLIP.frames, [CLIP.rough[0]])

@@ -42,10 +42,10 @@ def as_array(given: object, subject: str, expected: str, cure: str = "") -> Arra
             return np.asarray(given)
         except (TypeError, ValueError, RuntimeError) as error:  # a tensor on a GPU, or one that requires a gradient
             raise InputTypeError(
-                f"{subject} a {type(given).__name__} that NumPy cannot read: {error} For a torch tensor use "
+                f"{subject} of type {type(given).__name__}, which NumPy cannot read: {error} For a torch tensor use "
                 "tensor.detach().float().cpu().numpy()."
             ) from error
-    raise InputTypeError(f"{subject} a {type(given).__name__}, expected {expected}. {cure}".rstrip())
+    raise InputTypeError(f"{subject} of type {type(given).__name__}, expected {expected}. {cure}".rstrip())
 
 
 def image_array(image: object) -> Array:

@@ -75,7 +75,9 @@ def kernel_to_table(kernel: Kernel, compatibility: Compatibility = "potts") -> d
     """Every field of a kernel, arrays as lists; without widths if a covariance replaces them."""
     kind = next((name for name, each in KINDS.items() if isinstance(kernel, each)), None)
     if kind is None:
-        raise InputError(f"a kernel is a {type(kernel).__name__}, expected Spatial, Bilateral or Custom to write it.")
+        raise InputError(
+            f"a kernel is of type {type(kernel).__name__}, expected Spatial, Bilateral or Custom to write it."
+        )
     table: dict[str, Any] = {"kind": kind}
     for name in _FIELDS[kind]:
         if name == "compatibility":

@@ -157,7 +157,7 @@ def _checked_feature(
     points = math.prod(shape)
     expected = f"({points}, d)" if len(shape) == 1 else f"({', '.join(str(n) for n in shape)}, d) or ({points}, d)"
     if not isinstance(feature, np.ndarray) or feature.dtype.kind not in "iuf":
-        came = feature.dtype if isinstance(feature, np.ndarray) else f"a {type(feature).__name__}"
+        came = feature.dtype if isinstance(feature, np.ndarray) else f"of type {type(feature).__name__}"
         raise InputTypeError(f"feature {name!r} is {came}, expected a numpy array {expected} of numbers.")
     if feature.shape[: len(shape)] == shape and feature.ndim == len(shape) + 1:
         return _near_origin(feature.reshape(points, feature.shape[-1]))

@@ -314,7 +314,7 @@ def _solutions(
 def checked_kernels(kernels: object) -> tuple[Kernel, ...]:
     """Kernels as a tuple."""
     if not isinstance(kernels, Iterable):
-        raise InputTypeError(f"kernels are a {type(kernels).__name__}, expected a list of them: use [kernel].")
+        raise InputTypeError(f"kernels are of type {type(kernels).__name__}, expected a list of them: use [kernel].")
     found = tuple(kernels)
     for kernel in found:
         if not isinstance(kernel, Kernel):

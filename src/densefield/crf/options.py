@@ -167,6 +167,8 @@ def _checked_data_range(given: float | Sequence[float] | None) -> float | tuple[
 def check_attribute(name: str, value: object) -> None:
     """Raises if an option is set as an attribute of a CRF, or its options to something else."""
     if name == "options" and not isinstance(value, CRFOptions):
-        raise InputTypeError(f"options are a {type(value).__name__}, expected CRFOptions: use crf.options.replace(…).")
+        raise InputTypeError(
+            f"options are of type {type(value).__name__}, expected CRFOptions: use crf.options.replace(…)."
+        )
     if name in CRFOptions.__dataclass_fields__:
         raise AttributeError(f"options are set together: crf.options = crf.options.replace({name}=…).")

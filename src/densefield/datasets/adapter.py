@@ -120,7 +120,7 @@ def _parts(item: object, id: str) -> tuple[object, object]:
         raise InputError(f"{id} is a dict with {there}, expected {EXPECTED}.")
     if isinstance(item, tuple | list) and len(item) == 2:
         return item[0], item[1]
-    came = f"{len(item)} values" if isinstance(item, tuple | list) else f"a {type(item).__name__}"
+    came = f"{len(item)} values" if isinstance(item, tuple | list) else f"of type {type(item).__name__}"
     raise InputTypeError(f"{id} is {came}, expected {EXPECTED}: return that from the dataset.")
 
 
@@ -204,7 +204,9 @@ def _array(value: Any, subject: str, expected: str) -> Array:
         value = value.float() if value.is_floating_point() else value  # NumPy has no bfloat16
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         return np.asarray(value)
-    raise InputTypeError(f"{subject} is a {type(value).__name__}, {expected}, as an array, a tensor or a Pillow image.")
+    raise InputTypeError(
+        f"{subject} is of type {type(value).__name__}, {expected}, as an array, a tensor or a Pillow image."
+    )
 
 
 def _sequence(samples: Any, name: str) -> Any:
@@ -213,12 +215,13 @@ def _sequence(samples: Any, name: str) -> Any:
     if hasattr(samples, "batch_sampler") and hasattr(samples, "dataset"):
         raise InputTypeError(f"{name} is a DataLoader: pass its dataset, loader.dataset. Batches are made here.")
     if isinstance(samples, str | bytes | Mapping) or samples is None:
-        raise InputTypeError(f"{name} is a {type(samples).__name__}, {expected}.")
+        raise InputTypeError(f"{name} is of type {type(samples).__name__}, {expected}.")
     try:
         length = len(samples)
     except TypeError:
         raise InputTypeError(
-            f"{name} is a {type(samples).__name__}, which has no length, {expected}. If it ends, pass list({name})."
+            f"{name} is of type {type(samples).__name__}, which has no length, {expected}. If it ends, pass "
+            f"list({name})."
         ) from None
     if length == 0:
         raise InputError(f"{name} is empty, expected one sample or more.")
@@ -226,7 +229,7 @@ def _sequence(samples: Any, name: str) -> Any:
         return samples
     if isinstance(samples, Iterable):
         return list(samples)
-    raise InputTypeError(f"{name} is a {type(samples).__name__}, {expected}.")
+    raise InputTypeError(f"{name} is of type {type(samples).__name__}, {expected}.")
 
 
 def _ids(samples: Any, name: str) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ def gaussian_filter(
         raise InputError(f"method is {method!r}, expected one of {', '.join(get_args(Method))}.")
     for name, tensor in (("features", features), ("values", values)):
         if not isinstance(tensor, Tensor):
-            raise InputTypeError(f"{name} are a {type(tensor).__name__}, expected a torch tensor.")
+            raise InputTypeError(f"{name} are of type {type(tensor).__name__}, expected a torch tensor.")
     check_torch_mode("gaussian_filter", (features, values))
     if features.ndim == 3:
         if values.ndim != 3 or len(values) != len(features):
@@ -136,7 +136,7 @@ def apply_filter(
             "those the filter was made from."
         )
     if stretch is not None and not isinstance(k, TorchLatticeFilter):
-        raise InputTypeError(f"stretch needs a TorchLatticeFilter, but the filter is a {type(k).__name__}.")
+        raise InputTypeError(f"stretch needs a TorchLatticeFilter, but the filter is of type {type(k).__name__}.")
     if stretch is not None and tuple(stretch.shape) != (k.dimension, k.dimension):
         raise InputError(f"stretch has shape {tuple(stretch.shape)}, expected ({k.dimension}, {k.dimension}).")
     if present is not None and stretch is None:

@@ -101,7 +101,7 @@ class ExactFilter(GaussianFilter[A], Generic[A]):
     def _checked(self, values: A, name: str) -> Any:
         if _library(values) is not self._xp:
             raise InputTypeError(
-                f"{name} are a {type(values).__name__} but the features a {type(self._features).__name__}: "
+                f"{name} are of type {type(values).__name__} but the features of type {type(self._features).__name__}: "
                 "give both as numpy arrays or both as torch tensors."
             )
         array: Any = values
@@ -120,4 +120,4 @@ def _library(array: object) -> ModuleType:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         return torch
-    raise InputTypeError(f"got a {type(array).__name__}, expected a numpy array or a torch tensor.")
+    raise InputTypeError(f"got an object of type {type(array).__name__}, expected a numpy array or a torch tensor.")

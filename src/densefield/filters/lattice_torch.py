@@ -61,7 +61,7 @@ class TorchLatticeFilter(GaussianFilter[Tensor]):
         self, features: Tensor, *, operator: Operator = "symmetric", halo: int = 0, calibrate: bool = True
     ) -> None:
         if not isinstance(features, Tensor):
-            raise InputTypeError(f"features are a {type(features).__name__}, expected a torch tensor (N, d).")
+            raise InputTypeError(f"features are of type {type(features).__name__}, expected a torch tensor (N, d).")
         if features.dtype not in (torch.float32, torch.float64):
             raise InputTypeError(f"features have dtype {features.dtype}, expected torch.float32 or torch.float64.")
         check_feature_shape(tuple(features.shape))

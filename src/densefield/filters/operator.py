@@ -112,7 +112,7 @@ def checked_features(features: object) -> Array:
     """Features as a C-contiguous (N, d) array of float32 or float64; NaN and infinity are not looked for."""
     if not isinstance(features, np.ndarray):
         raise InputTypeError(
-            f"features are a {type(features).__name__}, expected a numpy array (N, d). "
+            f"features are of type {type(features).__name__}, expected a numpy array (N, d). "
             "Use numpy.asarray(features), or densefield.filters.gaussian_filter for torch tensors."
         )
     if features.dtype not in (np.float32, np.float64):
@@ -164,7 +164,7 @@ def checked_values(values: object, num_points: int, name: str = "values") -> Flo
     """Values as a C-contiguous (B, N, C) array of float32."""
     if not isinstance(values, np.ndarray):
         raise InputTypeError(
-            f"{name} are a {type(values).__name__}, expected a numpy array. Use numpy.asarray({name}), "
+            f"{name} are of type {type(values).__name__}, expected a numpy array. Use numpy.asarray({name}), "
             "or densefield.filters.gaussian_filter for torch tensors."
         )
     if values.dtype != np.float32:

@@ -204,7 +204,7 @@ def _paired(a: SegmentationResult, b: SegmentationResult) -> tuple[Counts, Count
 def _checked_result(result: object) -> SegmentationResult:
     if not isinstance(result, SegmentationResult):
         raise InputTypeError(
-            f"got a {type(result).__name__}, expected a SegmentationResult: the result of "
+            f"got an object of type {type(result).__name__}, expected a SegmentationResult: the result of "
             "SegmentationMetrics.compute()."
         )
     if result.images < 2:

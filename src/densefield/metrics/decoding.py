@@ -133,7 +133,7 @@ def as_array(given: object, subject: str) -> Array:
         return np.asarray(given)
     except (TypeError, ValueError, RuntimeError) as error:  # a tensor on a GPU, or one that requires a gradient
         raise InputTypeError(
-            f"{subject} a {type(given).__name__} that NumPy cannot read: {error} For a torch tensor use "
+            f"{subject} of type {type(given).__name__}, which NumPy cannot read: {error} For a torch tensor use "
             "tensor.detach().float().cpu().numpy()."
         ) from error
 

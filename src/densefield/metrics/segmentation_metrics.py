@@ -121,8 +121,8 @@ def _items(batch: object, name: str) -> Sequence[Tensor]:
     for item in items:
         if not isinstance(item, Tensor):
             raise InputTypeError(
-                f"{name} is a {type(item).__name__}, expected a torch tensor with the images of a batch along its "
-                "first axis, or a list of tensors. Use torch.from_numpy for arrays."
+                f"{name} is of type {type(item).__name__}, expected a torch tensor with the images of a batch along "
+                "its first axis, or a list of tensors. Use torch.from_numpy for arrays."
             )
     return list(batch) if isinstance(batch, Tensor) and batch.ndim else items
 

@@ -38,7 +38,7 @@ class InputNormalization(NamedTuple):
     def __call__(self, image: Tensor) -> Tensor:
         """Normalise colours 0…255, (…, 3, H, W), integer or floating point."""
         if not isinstance(image, Tensor):
-            raise InputTypeError(f"the image is a {type(image).__name__}, expected a torch tensor (…, 3, H, W).")
+            raise InputTypeError(f"the image is of type {type(image).__name__}, expected a torch tensor (…, 3, H, W).")
         if image.dtype == torch.bool or image.is_complex():
             raise InputTypeError(f"the image has dtype {image.dtype}, expected colours 0…255.")
         if image.ndim < 3 or image.shape[-3] != 3:
@@ -91,7 +91,7 @@ def checked_batch(image: object) -> Tensor:
     """The image; raises unless it is (B, C, H, W), floating point, with at least one pixel."""
     if not isinstance(image, Tensor):
         raise InputTypeError(
-            f"the image is a {type(image).__name__}, expected a torch tensor (batch, 3, rows, columns)."
+            f"the image is of type {type(image).__name__}, expected a torch tensor (batch, 3, rows, columns)."
         )
     if not image.is_floating_point():
         raise InputTypeError(

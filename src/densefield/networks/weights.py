@@ -55,7 +55,9 @@ def checked_weights(
     elif isinstance(weights, str | PathLike):
         given, source = read_weights(weights), f"the weights in {weights} do"
     else:
-        raise InputTypeError(f"weights is a {type(weights).__name__}, expected a state dict or the name of a file.")
+        raise InputTypeError(
+            f"weights is of type {type(weights).__name__}, expected a state dict or the name of a file."
+        )
     wanted = {name: value for name, value in given.items() if name in shapes}
     problems = {
         "missing": (name for name in shapes if name not in given),
@@ -160,7 +162,9 @@ def _read_safetensors(path: Path) -> Any:
 
 def _checked_mapping(weights: Any, source: str) -> dict[str, Tensor]:
     if not isinstance(weights, Mapping):
-        raise InputTypeError(f"{source} holds a {type(weights).__name__}, expected a state dict: names and tensors.")
+        raise InputTypeError(
+            f"{source} holds an object of type {type(weights).__name__}, expected a state dict: names and tensors."
+        )
     others = [str(name) for name, value in weights.items() if not isinstance(value, Tensor)]
     if others:
         raise InputTypeError(

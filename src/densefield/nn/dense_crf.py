@@ -186,7 +186,7 @@ class DenseCRF(nn.Module):
         7
         """
         if not isinstance(crf, CRF):
-            raise InputTypeError(f"crf is a {type(crf).__name__}, expected a densefield.CRF.")
+            raise InputTypeError(f"crf is of type {type(crf).__name__}, expected a densefield.CRF.")
         own: Any = {"adjoint": adjoint, "backend": backend, "channels": channels, "axes": axes}
         return cls(num_classes, crf.kernels, **asdict(crf.options), **own)
 

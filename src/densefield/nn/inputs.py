@@ -24,8 +24,8 @@ def checked_scores(
     """Scores (B, L, …) in floating point; check_finite_scores checks their values."""
     if not isinstance(scores, Tensor):
         raise InputTypeError(
-            f"the scores are a {type(scores).__name__}, expected a torch tensor (batch, classes, rows, columns), or a "
-            "list of (classes, rows, columns). For numpy arrays use densefield.CRF, or torch.from_numpy(scores)."
+            f"the scores are of type {type(scores).__name__}, expected a torch tensor (batch, classes, rows, columns), "
+            "or a list of (classes, rows, columns). For numpy arrays use densefield.CRF, or torch.from_numpy(scores)."
         )
     if not scores.is_floating_point():
         raise InputTypeError(
@@ -84,7 +84,9 @@ def checked_part(
         cure = ""
         if hasattr(given, "__array__"):  # probably with channels last
             cure = f" Use torch.from_numpy({argument}).movedim(-1, 0)[None]."
-        raise InputTypeError(f"{name} is a {type(given).__name__}, expected a torch tensor (batch, channels, …).{cure}")
+        raise InputTypeError(
+            f"{name} is of type {type(given).__name__}, expected a torch tensor (batch, channels, …).{cure}"
+        )
     if given.dtype == torch.bool or given.is_complex():
         raise InputTypeError(f"{name} has dtype {given.dtype}, expected integers or floating point numbers.")
     came = tuple(given.shape)

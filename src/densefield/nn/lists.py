@@ -63,7 +63,7 @@ def checked_spacings(spacing: Any, axes: int, images: int) -> list[tuple[float, 
 
 def _checked_list(name: str, given: Any, count: int) -> Sequence[Tensor]:
     if not isinstance(given, list | tuple) or len(given) != count:
-        came = f"a list of {len(given)}" if isinstance(given, list | tuple) else f"a {type(given).__name__}"
+        came = f"a list of {len(given)}" if isinstance(given, list | tuple) else f"of type {type(given).__name__}"
         raise InputError(f"the scores are a list of {count}, but {name} is {came}: expected as many.")
     for item in given:
         if not isinstance(item, Tensor):

@@ -68,7 +68,7 @@ def _check(log_marginals: object, labels: object) -> None:
         (labels, "labels", "(batch, rows, columns)"),
     ):
         if not isinstance(given, Tensor):
-            raise InputTypeError(f"the {name} are a {type(given).__name__}, expected a torch tensor {expected}.")
+            raise InputTypeError(f"the {name} are of type {type(given).__name__}, expected a torch tensor {expected}.")
     assert isinstance(log_marginals, Tensor) and isinstance(labels, Tensor)
     if not log_marginals.is_floating_point():
         raise InputTypeError(f"the log marginals have dtype {log_marginals.dtype}, expected floating point numbers.")

@@ -49,7 +49,9 @@ class Segmenter(nn.Module):
         if not isinstance(network, nn.Module):
             raise InputTypeError(f"network is {network!r}, expected a torch.nn.Module.")
         if crf is not None and not isinstance(crf, DenseCRF):
-            raise InputTypeError(f"crf is a {type(crf).__name__}, expected a DenseCRF, or None for the network alone.")
+            raise InputTypeError(
+                f"crf is of type {type(crf).__name__}, expected a DenseCRF, or None for the network alone."
+            )
         num_classes = getattr(network, "num_classes", None)
         if crf is not None and num_classes not in (None, crf.num_classes):
             raise InputError(

@@ -45,7 +45,7 @@ def as_array(value: object, name: str, expected: str) -> npt.NDArray[Any]:
     try:
         return np.asarray(value if isinstance(value, np.ndarray) else memoryview(value))  # type: ignore[arg-type]
     except TypeError:
-        raise InputTypeError(f"{name} is a {type(value).__name__}, expected {expected}.") from None
+        raise InputTypeError(f"{name} is of type {type(value).__name__}, expected {expected}.") from None
 
 
 def checked_integer(value: object, name: str) -> int:

@@ -115,7 +115,7 @@ class DenseCRF:
     def setUnary(self, u: Unary) -> None:
         """Takes the energies of a ConstUnary or LogisticUnary."""
         if not isinstance(u, (ConstUnary, LogisticUnary)):
-            raise InputTypeError(f"u is a {type(u).__name__}, expected ConstUnary or LogisticUnary.")
+            raise InputTypeError(f"u is of type {type(u).__name__}, expected ConstUnary or LogisticUnary.")
         self._set_energies(u._energies)
 
     def setUnaryEnergy(self, u: object, f: object = None) -> None:
@@ -254,7 +254,7 @@ class DenseCRF2D(DenseCRF):
 def _check_matrix(matrix: object, name: str) -> eigen.MatrixXf:
     if not isinstance(matrix, eigen.MatrixXf):
         raise InputTypeError(
-            f"{name} is a {type(matrix).__name__}, expected what startInference or inference returned."
+            f"{name} is of type {type(matrix).__name__}, expected what startInference or inference returned."
         )
     return matrix
 

@@ -223,7 +223,7 @@ def chosen_crf(
     else:
         model = crf.to_numpy() if hasattr(crf, "to_numpy") else crf
         if not isinstance(model, CRF):
-            raise InputTypeError(f"crf is a {type(crf).__name__}, expected a CRF. For a file use CRF.load(path).")
+            raise InputTypeError(f"crf is of type {type(crf).__name__}, expected a CRF. For a file use CRF.load(path).")
     for kernel in model.kernels:
         if isinstance(kernel, Custom):
             raise InputError(

@@ -300,5 +300,5 @@ def _checked_optimizer(saved: dict[str, Any], optimizer: torch.optim.Optimizer) 
             if isinstance(value, Tensor) and not bool(value.isfinite().all()):
                 raise InputError(f"{name} of parameter {number} holds NaN or infinity.")
             if not isinstance(value, Tensor) and value is not None:
-                raise InputError(f"{name} of parameter {number} is a {type(value).__name__}, expected a tensor.")
+                raise InputError(f"{name} of parameter {number} is of type {type(value).__name__}, expected a tensor.")
     return {"state": state, "param_groups": own["param_groups"]}

@@ -47,7 +47,8 @@ def check_checkpoint(path: Path, content: object) -> dict[str, Any]:
     """The fields of a checkpoint; raises, in one line that names the file and the field."""
     if not isinstance(content, dict):
         raise InputError(
-            f"{path} is not the checkpoint of a run: it holds a {type(content).__name__}, expected a dict."
+            f"{path} is not the checkpoint of a run: it holds an object of type {type(content).__name__}, expected a "
+            "dict."
         )
     missing = [name for name in FIELDS if name not in content]
     if missing:

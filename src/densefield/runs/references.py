@@ -103,7 +103,7 @@ def _imported(name: str, key: str) -> Callable[..., Any]:
             raise InputError(f"{key} is {name!r}, but {_file_of(module_name)} has no {part}{hint}")
         found = getattr(found, part)
     if not callable(found):
-        raise InputError(f"{key} is {name!r}, which is a {type(found).__name__}, expected a function.")
+        raise InputError(f"{key} is {name!r}, which is of type {type(found).__name__}, expected a function.")
     function: Callable[..., Any] = found
     return function
 

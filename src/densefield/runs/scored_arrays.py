@@ -154,7 +154,7 @@ def _parts(triple: object, id: str) -> tuple[Any, Any, Any]:
         return triple["scores"], triple["image"], triple["labels"]
     if isinstance(triple, tuple | list) and len(triple) == 3:
         return triple[0], triple[1], triple[2]
-    came = f"{len(triple)} values" if isinstance(triple, tuple | list) else f"a {type(triple).__name__}"
+    came = f"{len(triple)} values" if isinstance(triple, tuple | list) else f"of type {type(triple).__name__}"
     raise InputTypeError(f"{id} is {came}, expected {EXPECTED}.")
 
 
@@ -164,12 +164,14 @@ def _array(scores: Any, id: str) -> Any:
         return scores.detach().float().cpu().numpy()
     if not hasattr(scores, "__array__"):
         raise InputTypeError(
-            f"{id}: the scores are a {type(scores).__name__}, expected an array or a tensor (L, h, w)."
+            f"{id}: the scores are of type {type(scores).__name__}, expected an array or a tensor (L, h, w)."
         )
     return np.asarray(scores)
 
 
 def _iterated(triples: Triples) -> Iterator[Any]:
     if not isinstance(triples, Iterable) or isinstance(triples, str | bytes | Mapping):
-        raise InputTypeError(f"the scored images are a {type(triples).__name__}, expected an iterable of {EXPECTED}.")
+        raise InputTypeError(
+            f"the scored images are of type {type(triples).__name__}, expected an iterable of {EXPECTED}."
+        )
     return iter(triples)

@@ -205,7 +205,7 @@ def checked_scores(scores: Scores, shapes: Mapping[str, tuple[int, ...]], shared
     """Scores expanded to (B, *shape); the batch and the first `shared` axes of the shape may be 1."""
     for name, given in scores.items():
         if not isinstance(given, Tensor):
-            raise InputTypeError(f"the scores {name!r} are a {type(given).__name__}, expected a torch tensor.")
+            raise InputTypeError(f"the scores {name!r} are of type {type(given).__name__}, expected a torch tensor.")
         if given.dtype not in (torch.float32, torch.float64):
             raise InputTypeError(f"the scores {name!r} have dtype {given.dtype}, expected float32 or float64.")
     if len({(given.dtype, given.device) for given in scores.values()}) > 1:

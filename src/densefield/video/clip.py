@@ -126,8 +126,8 @@ def check_lengths(frames: Any, masks: Any, kind: Kind) -> None:
     for name, given in (("frames", frames), (kind, masks)):
         if not hasattr(given, "__len__") or not hasattr(given, "__getitem__"):
             raise InputTypeError(
-                f"{name} is a {type(given).__name__}, expected a sequence with a length, such as a list or an array. "
-                "For frames that come one by one use refine_stream()."
+                f"{name} is of type {type(given).__name__}, expected a sequence with a length, such as a list or an "
+                "array. For frames that come one by one use refine_stream()."
             )
     if len(frames) != len(masks):
         raise InputError(f"got {len(frames)} frames and {len(masks)} {kind}, expected one for each frame.")

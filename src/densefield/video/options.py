@@ -46,7 +46,7 @@ class VideoOptions:
         """Raises if a value is wrong, or has no effect."""
         if not isinstance(self.kind, str):
             raise InputTypeError(
-                f"masks is a {type(self.kind).__name__}, expected {_kinds()}. Frames and masks come in pairs: "
+                f"masks is of type {type(self.kind).__name__}, expected {_kinds()}. Frames and masks come in pairs: "
                 "zip(frames, masks)."
             )
         if self.kind not in get_args(Kind):

@@ -78,11 +78,13 @@ class Streamed:
 def stream(pairs: Iterable[tuple[Any, Any]], options: VideoOptions) -> Iterator[Streamed]:
     """The refined frames."""
     if not isinstance(pairs, Iterable):
-        raise InputTypeError(f"got a {type(pairs).__name__}, expected an iterable of pairs (frame, mask).")
+        raise InputTypeError(
+            f"got an object of type {type(pairs).__name__}, expected an iterable of pairs (frame, mask)."
+        )
     step: Any = (_LabelStream if options.kind == "labels" else _ScoreStream)(options)
     for index, pair in enumerate(pairs):
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise InputError(f"element {index} of the stream is a {type(pair).__name__}, expected (frame, mask).")
+            raise InputError(f"element {index} of the stream is of type {type(pair).__name__}, expected (frame, mask).")
         yield step(*pair, index)
 
 

@@ -31,7 +31,7 @@ def open_nifti(path: Path) -> Grid:
         picture = nibabel.load(path)
         shape = tuple(int(each) for each in picture.shape)
         if not isinstance(picture, nibabel.Nifti1Image):
-            raise InputError(f"{path} is a {type(picture).__name__}, expected NIfTI: .nii or .nii.gz.")
+            raise InputError(f"{path} is of type {type(picture).__name__}, expected NIfTI: .nii or .nii.gz.")
         while len(shape) > 3 and shape[-1] == 1:
             shape = shape[:-1]
         if len(shape) == 5 and shape[3] == 1:  # vectors, by the standard
