@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from densefield import CRF, Spatial
+from densefield import CRF, InputError, Spatial
 from densefield.io.files import remove_left_behind
 from densefield.volumes import refine_file
 from densefield.volumes.finished import FinishedTiles, fingerprint, tiles_folder
@@ -88,6 +88,22 @@ def test_another_input_starts_anew(here, counter):
     counter.run(11)
     write_geotiff(here / "image.tif", CASE.image // 2)
     assert counter.run() == 12
+
+
+def test_wrong_input_leaves_no_tiles(here, monkeypatch):
+    real, seen = LabelPlan.labels, []
+
+    def labels(plan, sample):
+        seen.append(len(list(tiles_folder(here / "out.tif").iterdir())))
+        if len(seen) == 4:
+            raise InputError("a damaged block")
+        return real(plan, sample)
+
+    monkeypatch.setattr(LabelPlan, "labels", labels)
+    with pytest.raises(InputError, match="a damaged block"):
+        refine_file("image.tif", "mask.tif", "out.tif", tile=SIDE)
+    assert seen == [1, 2, 3, 4]
+    assert sorted(path.name for path in here.iterdir()) == ["image.tif", "mask.tif"]
 
 
 def test_a_damaged_tile_is_computed_again(here, counter):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from densefield.errors import InputError
 from densefield.io.files import write_atomically
 from densefield.volumes.grid import Array
 
@@ -22,6 +23,8 @@ KEY = "key"  # the file with the fingerprint
 
 class FinishedTiles:
     """The results of tiles, one file each. Those of other inputs or options are removed first.
+
+    At the end of a block the folder is removed, also after wrong input, but not after an interruption.
 
     Parameters
     ----------
@@ -39,6 +42,13 @@ class FinishedTiles:
         if not given.is_file() or given.read_text(encoding="utf-8") != key:
             self.remove()
             write_atomically(given, key.encode())
+
+    def __enter__(self) -> FinishedTiles:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or issubclass(kind, InputError):
+            self.remove()
 
     def __contains__(self, number: int) -> bool:
         return self._file(number).is_file()

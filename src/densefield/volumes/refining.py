@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -181,20 +182,19 @@ def _run(
     only: Array | None = None
     if progress is not None:
         progress(0, len(parts))
-    for number, part in parts:
-        if kept is None:
-            only = refined(part)
-        elif number not in kept:
-            kept.write(number, refined(part))
-        if progress is not None:
-            progress(number + 1, len(parts))
-    with open_writer(out, image, mask, dtype, channels) as write:
+    with kept or nullcontext():
         for number, part in parts:
-            shape = (*(() if channels is None else (channels,)), *box_shape(part.core))
-            values = only if kept is None else kept.read(number, shape)
-            write(part.core, refined(part) if values is None else values)
-    if kept is not None:
-        kept.remove()
+            if kept is None:
+                only = refined(part)
+            elif number not in kept:
+                kept.write(number, refined(part))
+            if progress is not None:
+                progress(number + 1, len(parts))
+        with open_writer(out, image, mask, dtype, channels) as write:
+            for number, part in parts:
+                shape = (*(() if channels is None else (channels,)), *box_shape(part.core))
+                values = only if kept is None else kept.read(number, shape)
+                write(part.core, refined(part) if values is None else values)
     low, high = (tuple(each.tolist()) for each in (plan.levels.low, plan.levels.high))
     form: Literal["labels", "probabilities"] = "probabilities" if soft else "labels"
     return RefinedFile(out, image.shape, form, _width(image, plan), low, high, len(parts))
