@@ -334,7 +334,7 @@ def test_many_failures_are_only_counted_on_the_terminal(here):
     [
         (np.full((2, 12, 16), 3.0), [], "For raw scores use --logits."),
         (np.full((2, 12, 16), np.nan), [], "Replace them in the array."),
-        (MASK, ["--num-classes", "2", "--confidence", "0.4"], "--confidence is 0.4, expected more than 0.5"),
+        (MASK, ["--num-classes", "2", "--confidence", "0.4"], "--confidence is 0.4, expected a number above 0.5"),
         (np.full((2, 12, 16), 0.5), ["--num-classes", "3"], "2 classes, but --num-classes 3 was given"),
         (MASK, ["--logits"], "but --logits expects floating point"),
         (MASK, ["--soft"], "leave out --soft"),
