@@ -60,6 +60,48 @@ def test_eval_evaluates_the_network_alone_without_a_crf(run, tmp_path):
     assert list(json.loads((tmp_path / "result.json").read_text())["methods"]) == ["network"]
 
 
+def test_eval_fits_a_temperature_on_another_split(run, tmp_path):
+    answer = command("eval", run, "-o", tmp_path / "fitted", "--fit-temperature", "train")
+    assert answer.exit_code == 0, answer.output
+    fitted = json.loads((tmp_path / "fitted" / "result.json").read_text())
+    temperature = fitted["temperatures"]["network"]
+    assert f"temperature: network {temperature:g} (fitted on train)" in answer.stdout and temperature != 1
+    again = command("eval", run, "-o", tmp_path / "given", "--temperature", temperature)
+    assert again.exit_code == 0 and "fitted" not in again.stdout
+    given = json.loads((tmp_path / "given" / "result.json").read_text())
+    assert given["methods"] == fitted["methods"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--fit-temperature", "val"), "the split val to fit the temperature on shares 4 images with the split val"),
+        (("--fit-temperature", "train", "--temperature", "2"), "--temperature and --fit-temperature are both given"),
+        (("--temperature", "0"), "temperature is 0.0, expected a number above 0"),
+    ],
+)
+def test_impossible_temperatures_of_eval_are_errors(run, tmp_path, arguments, says):
+    answer = command("eval", run, "-o", tmp_path / "out", *arguments)
+    assert answer.exit_code == 2 and says in " ".join(answer.stderr.split()), answer.output
+    assert not (tmp_path / "out" / "result.json").exists()
+
+
+def test_predict_divides_by_a_temperature(run, tmp_path):
+    Image.fromarray(np.random.default_rng(5).integers(0, 256, (40, 50, 3)).astype(np.uint8)).save(tmp_path / "a.png")
+    refused = command("predict", run, tmp_path / "a.png", "-o", tmp_path / "out", "--temperature", 3)
+    assert refused.exit_code == 2 and "add --probabilities" in refused.stderr
+    found = []
+    for temperature in (1, 3):
+        out = tmp_path / str(temperature)
+        arguments = ("--probabilities", "--temperature", temperature)
+        assert command("predict", run, tmp_path / "a.png", "-o", out, *arguments).exit_code == 0
+        with np.load(out / "probabilities" / "a.npz") as file:
+            found.append(next(iter(file.values())).astype(np.float64))
+    expected = found[0] ** (1 / 3)
+    assert np.allclose(found[1], expected / expected.sum(axis=0), atol=5e-3)  # half precision
+    assert not np.allclose(*found, atol=0.02)
+
+
 def test_eval_takes_the_crf_that_tune_wrote_and_report_shows_it(run, tuned, tmp_path):
     answer = command("eval", run, "-o", run / "eval", "--crf", run / "tune" / "crf.toml", "--cases", 1)
     assert answer.exit_code == 0, answer.output

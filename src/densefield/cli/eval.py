@@ -31,6 +31,17 @@ def eval_verb(
         Literal["network", "crf", "both"] | None,
         typer.Option(help="The network alone, with the CRF, or both; both if there is a CRF.", show_default=False),
     ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Divide the log marginals by this number; labels stay the same.")
+    ] = None,
+    fit_temperature: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPLIT",
+            help="Divide the log marginals of each method by the number that suits the images of this split best.",
+            show_default=False,
+        ),
+    ] = None,
     cases: Annotated[int, typer.Option(min=0, help="Number of images of each kind to draw.")] = 4,
 ) -> None:
     """Evaluate a network alone and with a CRF, with confidence intervals over images.
@@ -51,9 +62,13 @@ def eval_verb(
 
         # All checks that need no torch come before it is loaded.
         check_device_name(device)
+        if temperature is not None and fit_temperature is not None:
+            raise InputError("--temperature and --fit-temperature are both given: leave one of them out.")
         splits = split_list(split)
         for each in splits:
             check_sources(scores, data, each, probabilities)
+        if fit_temperature is not None:
+            check_sources(scores, data, fit_temperature, probabilities)
         if crf is not None:
             read_photo_crf(crf)
         elif method in ("crf", "both") and names_score_files(scores, probabilities):
@@ -61,6 +76,7 @@ def eval_verb(
         check_result_folder(out)
         from densefield.cli.tables import print_classes, print_comparison
         from densefield.evaluation.evaluation import evaluate
+        from densefield.evaluation.temperatures import checked_temperature, fit_temperatures
         from densefield.nn.dense_crf import DenseCRF
         from densefield.runs.distributed import exit_together, rank_and_world_size
         from densefield.runs.scored_images import open_scores
@@ -80,19 +96,44 @@ def eval_verb(
                 methods = (method,)
             elif method is None and chosen is None:
                 methods = ("network",)
+            temperatures: Any = checked_temperature(1.0 if temperature is None else temperature)
+            if fit_temperature is not None:
+                others = open_scores(
+                    scores, data, fit_temperature, probabilities=probabilities, device=device, network=network
+                ).source
+                for opened in every:
+                    shared = len(set(others.ids) & set(opened.source.ids))
+                    if shared:
+                        raise InputError(
+                            f"the split {fit_temperature} to fit the temperature on shares {shared} images with the "
+                            f"split {opened.about['split']}: name another one."
+                        )
+                with Bar("fit temperature") as bar:
+                    temperatures = fit_temperatures(others, chosen, methods, bar.advance)
             results = {}
             for opened in every:
                 name = opened.about["split"]
                 folder = out if len(every) == 1 else path_inside(out, name)
                 with Bar("eval" if len(every) == 1 else f"eval {name}") as bar:
                     results[name] = evaluate(
-                        opened.source, chosen, folder, methods, about=opened.about, cases=cases, progress=bar.advance
+                        opened.source,
+                        chosen,
+                        folder,
+                        methods,
+                        temperature=temperatures,
+                        about=opened.about,
+                        cases=cases,
+                        progress=bar.advance,
                     )
     if rank_and_world_size()[0] == 0:
         for name, result in results.items():
             comparison = {"crf": result["comparison"]} if "comparison" in result else {}
             title = f"{len(result['images'])} images" + (f", {name}" if len(results) > 1 else "")
             print_comparison(result["methods"], comparison, title)
+            if set(result["temperatures"].values()) != {1.0}:
+                fitted = "" if fit_temperature is None else f" (fitted on {fit_temperature})"
+                numbers = ", ".join(f"{method} {value:g}" for method, value in result["temperatures"].items())
+                print_result(f"temperature: {numbers}{fitted}")
             if "verdict" in result:
                 print_result(result["verdict"])
             print_left_out(result["left_out"], FLAGS)

@@ -36,6 +36,10 @@ def predict_verb(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Also write probabilities (classes, rows, columns) as .npz.")
     ] = False,
+    temperature: Annotated[
+        float | None,
+        typer.Option(help="Divide the logarithms of probabilities by this number; labels stay the same."),
+    ] = None,
     skip_existing: SkipExisting = False,
 ) -> None:
     """Predict the label of every pixel of images: OUT/NAME.png, a palette PNG.
@@ -52,6 +56,8 @@ def predict_verb(
 
         # All checks that need no torch come before it is loaded.
         check_device_name(device)
+        if temperature is not None and not probabilities:
+            raise InputError("--temperature changes probabilities alone, not labels: add --probabilities.")
         is_log_linear = (run / "unary.json").is_file()
         if not is_log_linear:
             checkpoint_file(run)
@@ -68,7 +74,9 @@ def predict_verb(
         chosen = own if crf is None else DenseCRF.from_numpy(read_photo_crf(crf, num_classes), num_classes)
         if method == "crf" and chosen is None:
             raise InputError(f"{run} has no CRF: pass crf=.")
-        predictor = Predictor(outputs, None if method == "network" else chosen, longest_side)
+        chosen = None if method == "network" else chosen
+        sharpness = 1.0 if temperature is None else temperature
+        predictor = Predictor(outputs, chosen, longest_side, temperature=sharpness)
         with printing_warnings(FLAGS), Bar("predict") as bar:
             predicted = predict_files(
                 predictor,

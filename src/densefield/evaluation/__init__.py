@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from densefield.evaluation.predict import Predictor as Predictor
     from densefield.evaluation.predict import predict_files as predict_files
     from densefield.evaluation.result import EvaluationResult as EvaluationResult
+    from densefield.evaluation.temperatures import fit_temperatures as fit_temperatures
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -21,5 +22,6 @@ else:
             "evaluation": ["evaluate", "evaluate_images", "read_evaluation"],
             "predict": ["PredictedFiles", "Predictor", "predict_files"],
             "result": ["EvaluationResult"],
+            "temperatures": ["fit_temperatures"],
         },
     )

@@ -14,6 +14,7 @@ from densefield.crf.crf_file import crf_to_toml
 from densefield.errors import InputError
 from densefield.evaluation.cases import CASES, draw_cases
 from densefield.evaluation.result import EvaluationResult
+from densefield.evaluation.temperatures import temperatures_of, tempered
 from densefield.evaluation.views import make_view, write_view
 from densefield.io.files import read_json, write_atomically
 from densefield.io.folders import path_inside
@@ -43,6 +44,7 @@ def evaluate(
     *,
     classes: Sequence[str] | None = None,
     probabilities: bool = False,
+    temperature: float | Mapping[str, float] = 1.0,
     about: Mapping[str, str] | None = None,
     cases: int = 4,
     progress: Progress | None = None,
@@ -71,9 +73,12 @@ def evaluate(
         The names of the classes of triples, by default numbers.
     probabilities
         The scores of triples are probabilities rather than logits.
+    temperature
+        Divides the log marginals, as `fit_temperatures` finds it: one for all methods, or one for each by name. Labels
+        do not depend on it.
     about
-        A description of the scores. If it and the CRF are the same, images that have counts in the folder are not
-        evaluated again.
+        A description of the scores. If it, the CRF and the temperature are the same, images that have counts in the
+        folder are not evaluated again.
     cases
         Number of images of each kind to draw: best and worst results, most improved and most worsened by the CRF.
     progress
@@ -98,7 +103,10 @@ def evaluate(
     crf = None if crf is None else as_dense_crf(crf, num_classes)
     both: Sequence[MethodName] = ("network",) if crf is None else ("network", "crf")
     chosen = both if methods is None else methods
-    _check(scored.classes, crf, chosen, about or {}, folder)
+    _check_methods(crf, chosen)
+    temperatures = temperatures_of(temperature, chosen)
+    if folder is not None:
+        _check_folder(folder, scored.classes, crf if "crf" in chosen else None, about or {}, temperatures)
     started = time.monotonic()
     rank, processes = rank_and_world_size()
     own: dict[str, dict[str, ImageCounts] | str] = {}
@@ -106,7 +114,7 @@ def evaluate(
     for number, (name, load) in enumerate(scored.items):
         if number % processes != rank:
             continue
-        own[name] = _counts(name, load, crf, chosen, num_classes, folder, strict=strict)
+        own[name] = _counts(name, load, crf, temperatures, num_classes, folder, strict=strict)
         if progress is not None:
             progress(len(own), share)
     found = {name: counts for part in gather(own) for name, counts in part.items()}
@@ -125,6 +133,7 @@ def evaluate(
         "images": list(images),
         "left_out": left_out,
         "crf": None if crf is None or "crf" not in chosen else crf_to_toml(crf.to_numpy()),
+        "temperatures": temperatures,
         "methods": {method: summarise(each) for method, each in results.items()},
         "cases": [],
         "seconds": round(time.monotonic() - started, 1),
@@ -198,7 +207,7 @@ def _counts(
     name: str,
     load: Callable[[], ScoredImage],
     crf: DenseCRF | None,
-    methods: Sequence[MethodName],
+    temperatures: Mapping[str, float],  # of the methods
     num_classes: int,
     folder: Path | None,
     *,
@@ -209,6 +218,7 @@ def _counts(
     The file of counts is written last: if it exists, so does the view of the image.
     """
     path = None if folder is None else path_inside(folder / IMAGES, f"{name}.npz")
+    methods = list(temperatures)
     try:
         known = None if path is None else read_image_counts(path, methods)
         if path is not None and known is not None:
@@ -224,6 +234,7 @@ def _counts(
             started = time.perf_counter()
             log_q["crf"] = scored.log_marginals(crf)
             seconds = time.perf_counter() - started
+        log_q = {method: tempered(each, temperatures[method]) for method, each in log_q.items()}
         counts: dict[str, ImageCounts] = {
             method: count_image(log_q[method], scored.labels, num_classes) for method in methods
         }
@@ -238,25 +249,29 @@ def _counts(
     return counts
 
 
-def _check(
-    classes: Sequence[str],
-    crf: DenseCRF | None,
-    methods: Sequence[str],
-    about: Mapping[str, str],
-    folder: Path | None,
-) -> None:
-    """Raises if the folder has counts of other scores; notes which scores its counts are of."""
+def _check_methods(crf: DenseCRF | None, methods: Sequence[str]) -> None:
+    """Raises unless the methods are known and there is a CRF if it is one of them."""
     if not methods or len(set(methods)) < len(methods) or not set(methods) <= set(get_args(MethodName)):
         raise InputError(f"methods are {list(methods)}, expected network, crf, or both.")
     if "crf" in methods and crf is None:
         raise InputError('there is no CRF to evaluate: pass crf=, or methods=("network",) for the network alone.')
-    if folder is None:
-        return
+
+
+def _check_folder(
+    folder: Path,
+    classes: Sequence[str],
+    crf: DenseCRF | None,
+    about: Mapping[str, str],
+    temperatures: Mapping[str, float],
+) -> None:
+    """Raises if the folder has counts of other scores; notes which scores its counts are of."""
     notes = {
         **identity(about),
         "classes": ", ".join(classes),
-        "crf": crf_to_toml(crf.to_numpy()) if crf is not None and "crf" in methods else "none",
+        "crf": "none" if crf is None else crf_to_toml(crf.to_numpy()),
     }
+    if set(temperatures.values()) != {1.0}:
+        notes["temperature"] = json.dumps(temperatures)
     path = folder / NOTES
     if path.exists():
         known = read_json(path)

@@ -16,6 +16,7 @@ from torch.nn.functional import interpolate
 
 from densefield.datasets.transforms import shrunk_image
 from densefield.errors import InputError
+from densefield.evaluation.temperatures import checked_temperature, tempered
 from densefield.images.pairs import find_images
 from densefield.images.palette import overlay, voc_palette
 from densefield.images.reading import read_rgb
@@ -65,6 +66,8 @@ class Predictor:
         The CRF; None for the network alone.
     longest_side
         Larger images are shrunk to this, and their log marginals resized back; 0 is no limit.
+    temperature
+        Divides the log marginals; labels do not depend on it.
 
     Examples
     --------
@@ -74,8 +77,16 @@ class Predictor:
     (2, 4, 6)
     """
 
-    def __init__(self, network: Callable[[Tensor], Any], crf: DenseCRF | None, longest_side: int = 0) -> None:
+    def __init__(
+        self,
+        network: Callable[[Tensor], Any],
+        crf: DenseCRF | None,
+        longest_side: int = 0,
+        *,
+        temperature: float = 1.0,
+    ) -> None:
         self._network, self._crf, self._longest = network, crf, longest_side
+        self._temperature = checked_temperature(temperature)
 
     def __call__(self, image: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Log marginals (L, H, W) of an image (H, W, 3), or (H, W) if grey, in colours 0…255."""
@@ -88,6 +99,7 @@ class Predictor:
             log_q = log_marginals(scores.float(), colours, self._crf, features=features)
             if log_q.shape[2:] != image.shape[:2]:
                 log_q = interpolate(log_q, size=image.shape[:2], mode="bilinear", align_corners=False).log_softmax(1)
+            log_q = tempered(log_q, self._temperature, dim=1)
         array: npt.NDArray[np.float32] = log_q[0].numpy()
         return array
 

@@ -1,0 +1,88 @@
+"""Temperatures of the methods of an evaluation: divisors of their log marginals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from torch import Tensor
+
+from densefield.errors import DensefieldError, InputError
+from densefield.io.messages import failure_line
+from densefield.io.progress import Progress
+from densefield.metrics.temperature import fit_temperature
+from densefield.nn.dense_crf import DenseCRF
+from densefield.runs.distributed import gather
+from densefield.runs.scored_images import ScoreSource
+
+
+def tempered(log_q: Tensor, temperature: float, dim: int = 0) -> Tensor:
+    """Log marginals divided by a temperature, and normalised along the axis of the classes.
+
+    >>> import torch
+    >>> tempered(torch.tensor([0.8, 0.2]).log(), 2.0).exp()
+    tensor([0.6667, 0.3333])
+    """
+    return log_q if temperature == 1 else (log_q / temperature).log_softmax(dim)
+
+
+def checked_temperature(temperature: object) -> float:
+    """A finite number above 0.
+
+    >>> checked_temperature(2)
+    2.0
+    """
+    is_number = isinstance(temperature, int | float | np.floating) and not isinstance(temperature, bool)
+    if not is_number or not 0 < float(temperature) < np.inf:  # type: ignore[arg-type]
+        raise InputError(f"temperature is {temperature!r}, expected a number above 0.")
+    return float(temperature)  # type: ignore[arg-type]
+
+
+def temperatures_of(given: float | Mapping[str, float], methods: Sequence[str]) -> dict[str, float]:
+    """The temperature of each method: one for all, or by method.
+
+    >>> temperatures_of(1.5, ["network", "crf"])
+    {'network': 1.5, 'crf': 1.5}
+    """
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(methods, checked_temperature(given))
+    if set(given) != set(methods):
+        raise InputError(f"temperature is for {', '.join(given) or 'nothing'}, expected {' and '.join(methods)}.")
+    return {method: checked_temperature(given[method]) for method in methods}
+
+
+def fit_temperatures(
+    source: ScoreSource, crf: DenseCRF | None, methods: Sequence[str], progress: Progress | None = None
+) -> dict[str, float]:
+    """The temperature of each method that maximises the likelihood of the true labels; the same in all processes.
+
+    Parameters
+    ----------
+    source
+        Scored images, other ones than those to evaluate.
+    crf
+        The CRF of the method "crf".
+    methods
+        "network", "crf", or both.
+    progress
+        Called with the number of images done and their total number.
+    """
+    total = len(source) * len(methods)
+
+    def pairs(crf: DenseCRF | None, first: int) -> Iterator[tuple[Tensor, Tensor]]:
+        for index, name in enumerate(source.ids):
+            try:
+                scored = source[index]
+                yield scored.log_marginals(crf), scored.labels
+            except DensefieldError:
+                raise
+            except Exception as error:  # files may hold anything
+                raise InputError(f"{failure_line(error, name)} A temperature is fitted on all images.") from error
+            if progress is not None:
+                progress(first + index + 1, total)
+
+    found = {}
+    for number, method in enumerate(methods):
+        temperature = fit_temperature(pairs(crf if method == "crf" else None, number * len(source)))
+        found[method] = float(f"{temperature:.4g}")
+    return gather(found)[0]
