@@ -159,6 +159,7 @@ def test_kernels_that_cannot_be_learnt_are_rejected(write, kernels, says):
     [
         ("normalization = 'after'", r'crf: inference is "convergent".* but kernels\.0 has normalization = "after"'),
         ("normalization = 'before'", r'kernels\.0 has normalization = "before": use "symmetric"'),
+        ("weight = [[0, 1], [1, 0]]", r"weights, but that of kernels\.0 is not: .* alike pixels repel"),
         (
             "compatibility = 'matrix'",
             r'spatial\.matrix is learnt .*"per_label".*crf\.freeze.*inference = "parallel"',

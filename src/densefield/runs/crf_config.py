@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from densefield.crf.compatibility import is_positive_semidefinite
 from densefield.crf.crf_tables import KERNELS, OPTIONS, kernel_problems, kernel_to_table, kernels_from_tables
 from densefield.crf.model import PHOTO_KERNELS
 from densefield.crf.options import MOST_ITERATIONS, AxisOrder
@@ -56,6 +57,12 @@ class CRFConfig(Section):
                 raise ValueError(
                     f'inference is "convergent", which expects symmetric kernel matrices, but {KERNELS}.{place} has '
                     f'normalization = "{table["normalization"]}": use "symmetric" or "none", or inference = "parallel"'
+                )
+            if not is_positive_semidefinite(np.asarray(table["weight"], np.float64)):
+                raise ValueError(
+                    f'inference is "convergent", which expects positive semi-definite weights, but that of '
+                    f"{KERNELS}.{place} is not: for some combination of labels, alike pixels repel each other. Change "
+                    'it, or use inference = "parallel"'
                 )
         for name in parameter_names(self.kernels):
             if name.endswith(".matrix") and not any(fnmatchcase(name, pattern) for pattern in self.freeze):
