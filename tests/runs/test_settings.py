@@ -103,6 +103,16 @@ def test_a_problem_of_a_section_names_the_setting_of_that_section(write):
         read_config(path, ["network.pretrained=true", "training.steps=5"])
 
 
+def test_a_problem_of_the_file_that_a_setting_uncovers_names_both(write):
+    kernel = "{kind = 'spatial', weight = [[1, 0], [0, 1]], normalization = 'after'}"
+    path = write(f"[crf]\ninference = 'convergent'\nkernels = [{kernel}]\n")
+    with pytest.raises(InputError) as caught:
+        read_config(path, ["crf.inference=parallel"])
+    assert str(caught.value).startswith(
+        f"{path} with --set crf.inference=parallel: crf.kernels.0.weight: the weight has"
+    )
+
+
 def test_an_unknown_key_of_the_crf_lists_the_file(write):
     with pytest.raises(InputError, match=r"crf\.zzz: unknown key, expected .*kernels, file"):
         read_config(write("[crf]\nzzz = 1\n"))
@@ -170,7 +180,8 @@ def test_convergent_inference_is_refused_for_kernels_that_cannot_have_it(write, 
     file = f"[crf]\ninference = 'convergent'\nkernels = [{{kind = 'spatial', {kernel}}}]\n"
     with pytest.raises(InputError, match=says):
         read_config(write(file))
-    assert read_config(write(file), ["crf.inference=parallel"]).crf.inference == "parallel"
+    path = write(file + "[network]\nnum_classes = 2\n")
+    assert read_config(path, ["crf.inference=parallel"]).crf.inference == "parallel"
 
 
 def test_convergent_inference_takes_a_matrix_that_is_not_learnt(write):

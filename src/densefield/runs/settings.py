@@ -70,7 +70,7 @@ def _read_config(path: str | PathLike[str], settings: Sequence[str]) -> Config:
     remaining = unread + [line for line in of_file if line in found]  # those that the command line does not cure
     if remaining or of_settings:
         lines = [problem_text(path, remaining)] if remaining else []
-        raise InputError("\n".join([*lines, *(_naming_setting(line, ordered) for line in of_settings)]))
+        raise InputError("\n".join([*lines, *(_naming_setting(path, line, ordered) for line in of_settings)]))
     return _validated(chosen)
 
 
@@ -81,15 +81,16 @@ def _joint(tables: Tables, second: Tables) -> Tables:
     return joint
 
 
-def _naming_setting(problem: str, settings: Sequence[str]) -> str:
-    """A problem of the command line, with the setting that it comes from; with all if there is no telling."""
+def _naming_setting(path: str | PathLike[str], problem: str, settings: Sequence[str]) -> str:
+    """A problem of the command line, with the setting that it comes from; with file and all if there is no telling."""
     keys = {setting: setting.partition("=")[0].strip() for setting in settings}
     place, _, what = problem.partition(": ")
     for setting, key in keys.items():
         if key == place:
             return f"--set {setting}: {what}"
     near = [each for each, key in keys.items() if key.startswith(f"{place}.") or place.startswith(f"{key}.")]
-    return f"{' '.join(f'--set {setting}' for setting in near or settings)}: {problem}"
+    named = " ".join(f"--set {setting}" for setting in near or settings)
+    return f"{named}: {problem}" if near else f"{path} with {named}: {problem}"
 
 
 def config_from(tables: Mapping[str, Any]) -> Config:
