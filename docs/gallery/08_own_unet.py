@@ -48,6 +48,7 @@ labels = torch.stack([torch.from_numpy(scene.labels > 0).long() for scene in sce
 # %%
 # The CRF takes scores and image. Its parameters get a larger learning rate.
 torch.manual_seed(31)
+torch.set_num_threads(1)  # threads cost more than they gain for images this small
 network, crf = UNet(), DenseCRF(2, [Spatial(2, weight=1), Bilateral(20, 12, weight=2)])
 of_network, of_crf = list(network.parameters()), list(crf.parameters())
 optimizer = torch.optim.Adam(
