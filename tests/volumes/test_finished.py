@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,14 +14,19 @@ import pytest
 
 from densefield import CRF, InputError, Spatial
 from densefield.io.files import remove_left_behind
-from densefield.volumes import refine_file
-from densefield.volumes.finished import FinishedTiles, fingerprint, tiles_folder
+from densefield.volumes import refine_file, refining
+from densefield.volumes.finished import FinishedTiles, fingerprint, input_state, tiles_folder
 from densefield.volumes.label_plan import LabelPlan
 from tests.support.volume_files import land_raster, read_geotiff, write_geotiff
 
 pytest.importorskip("rasterio", reason="GeoTIFF needs rasterio")
 CASE = land_raster(3)
 SIDE = 50  # 12 tiles
+
+
+def kept_tile(folder, number):
+    """The file of a finished tile, None if there is none."""
+    return next(tiles_folder(folder / "out.tif").glob(f"{number}.*.z"), None)
 
 
 @pytest.fixture
@@ -78,10 +84,23 @@ def test_other_options_start_anew(here, counter, options):
     assert counter.run(**options) > 8
 
 
-def test_another_crf_starts_anew(here, tmp_path):
+def test_another_crf_starts_anew():
     one, other = (CRF([Spatial(2, weight=weight)]) for weight in (1, 1.5))
-    keys = [fingerprint(tmp_path / "out.tif", (), crf) for crf in (one, other, CRF([Spatial(2, weight=1)]))]
+    keys = [fingerprint("state", crf) for crf in (one, other, CRF([Spatial(2, weight=1)]))]
     assert keys[0] == keys[2] != keys[1]
+
+
+def test_threads_of_a_crf_do_not_start_anew(here):
+    def stopping(done, total):
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        refine_file("image.tif", "mask.tif", "out.tif", tile=SIDE, crf=CRF(threads=1), progress=stopping)
+    first, seen = kept_tile(here, 0), []
+    again = {"crf": CRF(threads=2), "progress": lambda done, total: seen.append(first.exists())}
+    refine_file("image.tif", "mask.tif", "out.tif", tile=SIDE, **again)
+    assert seen and all(seen)
 
 
 def test_another_input_starts_anew(here, counter):
@@ -90,11 +109,59 @@ def test_another_input_starts_anew(here, counter):
     assert counter.run() == 12
 
 
+def test_another_input_of_the_same_size_and_time_starts_anew(here, counter):
+    before = (here / "image.tif").stat()
+    counter.run(11)
+    write_geotiff(here / "other.tif", np.ascontiguousarray(CASE.image[::-1]))
+    os.utime(here / "other.tif", ns=(before.st_atime_ns, before.st_mtime_ns))
+    (here / "other.tif").replace(here / "image.tif")
+    after = (here / "image.tif").stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert counter.run() == 12
+
+
+def test_an_input_that_changes_during_a_run_starts_anew(here, counter, monkeypatch):
+    real = refining.make_plan
+
+    def changing(*given):
+        plan = real(*given)
+        os.utime(here / "mask.tif")
+        return plan
+
+    monkeypatch.setattr(refining, "make_plan", changing)
+    counter.run(11)
+    monkeypatch.setattr(refining, "make_plan", real)
+    assert counter.run() == 12
+
+
+def test_tiles_of_a_run_with_other_options_at_the_same_time_are_not_taken(here, counter):
+    counter.run(out="whole.tif", roughness=3.0)
+    other = FinishedTiles(here / "out.tif", "0123456789abcdef", np.dtype(np.uint8))
+
+    def meanwhile(done, total):
+        other.write(done, np.full((50, 50), 7, np.uint8))
+
+    counter.run(out="out.tif", roughness=3.0, progress=meanwhile)
+    assert counter.count == 12
+    assert np.array_equal(read_geotiff("out.tif"), read_geotiff("whole.tif"))
+
+
+def test_a_run_whose_tiles_are_removed_meanwhile_computes_them_again(here, counter):
+    counter.run(out="whole.tif")
+
+    def removing(done, total):
+        if done == 7:
+            shutil.rmtree(tiles_folder(here / "out.tif"))
+
+    assert counter.run(progress=removing) == 12 + 7
+    assert np.array_equal(read_geotiff("out.tif"), read_geotiff("whole.tif"))
+
+
 def test_wrong_input_leaves_no_tiles(here, monkeypatch):
     real, seen = LabelPlan.labels, []
 
     def labels(plan, sample):
-        seen.append(len(list(tiles_folder(here / "out.tif").iterdir())))
+        seen.append(len(list(tiles_folder(here / "out.tif").glob("*"))))
         if len(seen) == 4:
             raise InputError("a damaged block")
         return real(plan, sample)
@@ -102,27 +169,36 @@ def test_wrong_input_leaves_no_tiles(here, monkeypatch):
     monkeypatch.setattr(LabelPlan, "labels", labels)
     with pytest.raises(InputError, match="a damaged block"):
         refine_file("image.tif", "mask.tif", "out.tif", tile=SIDE)
-    assert seen == [1, 2, 3, 4]
+    assert seen == [0, 1, 2, 3]
     assert sorted(path.name for path in here.iterdir()) == ["image.tif", "mask.tif"]
 
 
 def test_a_damaged_tile_is_computed_again(here, counter):
     counter.run(out="whole.tif")
     counter.run(5)
-    (tiles_folder(here / "out.tif") / "2.z").write_bytes(b"no tile")
+    kept_tile(here, 2).write_bytes(b"no tile")
     assert counter.run() == 8
     assert np.array_equal(read_geotiff("out.tif"), read_geotiff("whole.tif"))
 
 
 def test_a_zarr_result_inside_its_image_does_not_change_the_fingerprint(tmp_path):
-    (tmp_path / "image.zarr" / "labels").mkdir(parents=True)
-    (tmp_path / "image.zarr" / "0").write_bytes(b"chunk")
-    out = tmp_path / "image.zarr" / "labels" / "cells"
-    before = fingerprint(out, (tmp_path / "image.zarr",), None)
+    image = tmp_path / "image.zarr"
+    for folder in ("labels", "0", "labels/1"):
+        (image / folder).mkdir(parents=True)
+    for name in (".zattrs", "0/0", "labels/.zattrs", "labels/1/0"):
+        (image / name).write_bytes(b"chunk")
+    out = image / "labels" / "0"  # whose name is that of the finest level too
+    before = input_state(out, (image,))
     FinishedTiles(out, "key", np.dtype(np.uint8)).write(0, np.zeros(3, np.uint8))
-    assert fingerprint(out, (tmp_path / "image.zarr",), None) == before
-    (tmp_path / "image.zarr" / "0").write_bytes(b"another")
-    assert fingerprint(out, (tmp_path / "image.zarr",), None) != before
+    (image / "labels" / ".0123abcd.part.0").mkdir()
+    for folder in ("0", ".0123abcd.part.0"):
+        (image / "labels" / folder).mkdir(exist_ok=True)
+        (image / "labels" / folder / "0").write_bytes(b"result")
+    assert input_state(out, (image,)) == before
+    for name in (".zattrs", "0/0", "labels/.zattrs", "labels/1/0"):
+        (image / name).write_bytes(b"another")
+        assert input_state(out, (image,)) != before
+        before = input_state(out, (image,))
 
 
 def test_files_that_a_killed_process_left_are_removed(here, counter):
@@ -145,23 +221,23 @@ def test_the_command_resumes_after_a_signal(here, number):
     write_geotiff(here / "mask.tif", large.rough)
     command = [sys.executable, "-m", "densefield", "refine", "image.tif", "mask.tif", "--tile", "40", "--threads", "1"]
     run = subprocess.Popen([*command, "-o", "out.tif"], stderr=subprocess.PIPE, text=True)
-    kept = tiles_folder(here / "out.tif")
     end = time.monotonic() + 60
-    while time.monotonic() < end and not (kept / "3.z").exists():
+    while time.monotonic() < end and kept_tile(here, 3) is None:
         time.sleep(0.005)
     run.send_signal(number)
     _, messages = run.communicate(timeout=60)
     assert run.returncode == (130 if number == signal.SIGINT else -number)
     if number == signal.SIGINT:
         assert "of 529 tiles. To resume, run the same command." in messages
-    first = (kept / "0.z").stat().st_mtime_ns
+    first = kept_tile(here, 0)
+    time_of_first = first.stat().st_mtime_ns
     refine_file("image.tif", "mask.tif", "whole.tif", tile=40)
     seen = []
 
     def progress(done, total):
-        seen.append((kept / "0.z").stat().st_mtime_ns)
+        seen.append(first.stat().st_mtime_ns)
 
     refine_file("image.tif", "mask.tif", "out.tif", iterations=5, tile=40, progress=progress)
-    assert set(seen) == {first}
+    assert set(seen) == {time_of_first}
     assert np.array_equal(read_geotiff("out.tif"), read_geotiff("whole.tif"))
     assert {path.name for path in here.iterdir()} == {"image.tif", "mask.tif", "out.tif", "whole.tif"}

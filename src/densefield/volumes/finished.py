@@ -7,6 +7,7 @@ import os
 import shutil
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,14 @@ from densefield.io.files import write_atomically
 from densefield.volumes.grid import Array
 
 LEVEL = 1  # of compression: labels become small, and probabilities cost little time
-KEY = "key"  # the file with the fingerprint
+DIGITS = 16  # of a fingerprint
 
 
 class FinishedTiles:
     """The results of tiles, one file each. Those of other inputs or options are removed first.
 
-    At the end of a block the folder is removed, also after wrong input, but not after an interruption.
+    At the end of a block the folder is removed, also after wrong input, but not after an interruption. Names of files
+    have the fingerprint, so that a run never reads tiles that another one writes at the same time.
 
     Parameters
     ----------
@@ -37,11 +39,10 @@ class FinishedTiles:
     """
 
     def __init__(self, out: Path, key: str, dtype: np.dtype[Any]) -> None:
-        self.folder, self._dtype = tiles_folder(out), dtype
-        given = self.folder / KEY
-        if not given.is_file() or given.read_text(encoding="utf-8") != key:
-            self.remove()
-            write_atomically(given, key.encode())
+        self.folder, self._key, self._dtype = tiles_folder(out), key, dtype
+        for each in self.folder.glob("*"):
+            if key not in each.name:
+                each.unlink(missing_ok=True)
 
     def __enter__(self) -> FinishedTiles:
         return self
@@ -63,14 +64,16 @@ class FinishedTiles:
 
     def write(self, number: int, values: Array) -> None:
         """Keeps the result of a tile."""
-        write_atomically(self._file(number), zlib.compress(values.astype(self._dtype, copy=False).tobytes(), LEVEL))
+        content = zlib.compress(values.astype(self._dtype, copy=False).tobytes(), LEVEL)
+        with suppress(FileNotFoundError):  # another run removed the folder meanwhile: the tile is computed again
+            write_atomically(self._file(number), content)
 
     def remove(self) -> None:
         """Removes the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _file(self, number: int) -> Path:
-        return self.folder / f"{number}.z"
+        return self.folder / f"{number}.{self._key}.z"
 
 
 def tiles_folder(out: Path) -> Path:
@@ -82,14 +85,23 @@ def tiles_folder(out: Path) -> Path:
     return out.with_name(f".{out.name}.tiles")
 
 
-def fingerprint(out: Path, inputs: tuple[Path, ...], options: object) -> str:
-    """A text that changes with the files of the inputs, by size and time, with the options, and with the version."""
-    lines = [version("densefield"), repr(options)]
+def input_state(out: Path, inputs: tuple[Path, ...]) -> str:
+    """A text that changes with the files of inputs, by their sizes and times; taken before they are read.
+
+    The time of the last change of a file's status tells files apart that were replaced with their earlier time.
+    """
+    lines = []
     for path in inputs:
         for file in _files(path, out):
             found = file.stat()
-            lines.append(f"{file.resolve()} {found.st_size} {found.st_mtime_ns}")
-    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+            lines.append(f"{file.resolve()} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}")
+    return "\n".join(lines)
+
+
+def fingerprint(state: str, options: object) -> str:
+    """A short text that changes with the state of the inputs, with the options, and with the version."""
+    text = "\n".join((version("densefield"), repr(options), state))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:DIGITS]
 
 
 def _files(path: Path, out: Path) -> Iterator[Path]:
@@ -97,10 +109,15 @@ def _files(path: Path, out: Path) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
-    is_inside = path.resolve() in out.resolve().parents
+    place = out.parent.resolve()
     for folder, folders, names in os.walk(path):
+        if Path(folder).resolve() == place:
+            folders[:] = [name for name in folders if not _is_written(name, out)]
+            names = [name for name in names if not _is_written(name, out)]
         folders.sort()
-        if is_inside:
-            own = (out.name, f".{out.name}.tiles")
-            folders[:] = [name for name in folders if not name.endswith(own)]
         yield from (Path(folder, name) for name in sorted(names))
+
+
+def _is_written(name: str, out: Path) -> bool:
+    """Whether a name beside a result is that of the result, of a temporary file of it, or of finished tiles."""
+    return name == out.name or (name.startswith(".") and name.endswith((f".{out.name}", ".tiles")))

@@ -18,7 +18,7 @@ from densefield.filters.threads import check_threads
 from densefield.io.files import remove_left_behind
 from densefield.io.progress import Progress
 from densefield.labels import Void
-from densefield.volumes.finished import FinishedTiles, fingerprint
+from densefield.volumes.finished import FinishedTiles, fingerprint, input_state
 from densefield.volumes.formats import check_output, open_pair, open_writer
 from densefield.volumes.grid import Array, Grid, check_same_place, inside
 from densefield.volumes.label_plan import LabelPlan
@@ -155,6 +155,8 @@ def _run(
     progress: Progress | None,
 ) -> RefinedFile:
     """Refines all tiles, keeps them if there are several, and then writes the file."""
+    remove_left_behind(out)
+    state = input_state(out, (image.path, mask.path))
     plan = make_plan(image, mask, options, threads)
     soft = plan.code is None
     single = mask.channels in (None, 1)  # the probability of label 1 alone
@@ -176,9 +178,8 @@ def _run(
         inner: Array = result[inside(part.inner)].astype(dtype, copy=False)
         return inner
 
-    remove_left_behind(out)
     layout = (sides, plan.halo, channels, dtype.str)
-    kept = FinishedTiles(out, _key(image, mask, out, options, layout), dtype) if len(parts) > 1 else None
+    kept = FinishedTiles(out, _key(state, image, options, layout), dtype) if len(parts) > 1 else None
     only: Array | None = None
     if progress is not None:
         progress(0, len(parts))
@@ -200,10 +201,10 @@ def _run(
     return RefinedFile(out, image.shape, form, _width(image, plan), low, high, len(parts))
 
 
-def _key(image: Grid, mask: Grid, out: Path, options: VolumeOptions, layout: object) -> str:
+def _key(state: str, image: Grid, options: VolumeOptions, layout: object) -> str:
     """The fingerprint of a run. Results do not depend on the number of threads."""
-    crf = None if options.crf is None else (crf_to_toml(options.crf), options.crf.options)
-    return fingerprint(out, (image.path, mask.path), (replace(options, crf=None), crf, image.spacing, layout))
+    crf = None if options.crf is None else (crf_to_toml(options.crf), replace(options.crf.options, threads=None))
+    return fingerprint(state, (replace(options, crf=None), crf, image.spacing, layout))
 
 
 def _side(image: Grid, plan: LabelPlan | ScorePlan, classes: int) -> int:
