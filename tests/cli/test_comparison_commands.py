@@ -77,7 +77,7 @@ def test_eval_fits_a_temperature_on_another_split(run, tmp_path):
     [
         (("--fit-temperature", "val"), "the split val to fit the temperature on shares 4 images with the split val"),
         (("--fit-temperature", "train", "--temperature", "2"), "--temperature and --fit-temperature are both given"),
-        (("--temperature", "0"), "temperature is 0.0, expected a number above 0"),
+        (("--temperature", "0"), "temperature is 0.0, expected a finite number above 0"),
     ],
 )
 def test_impossible_temperatures_of_eval_are_errors(run, tmp_path, arguments, says):

@@ -52,9 +52,9 @@ def test_counts_of_another_temperature_are_not_taken_for_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("temperature", "says"),
     [
-        (0, "temperature is 0, expected a number above 0"),
+        (0, "temperature is 0, expected a finite number above 0"),
         (float("nan"), "temperature is nan"),
-        (True, "temperature is True"),
+        ([1.0, 2.0], "temperature is \\[1.0, 2.0\\]"),
         ({"crf": 1.0}, "temperature is for crf, expected network"),
     ],
 )
@@ -71,5 +71,5 @@ def test_predicted_probabilities_are_tempered():
     )
     assert np.allclose(tempered, torch.log_softmax(torch.tensor(plain) / 2.5, 0).numpy(), atol=1e-5)
     assert np.allclose(np.exp(tempered).sum(axis=0), 1, atol=1e-5)
-    with pytest.raises(InputError, match="expected a number above 0"):
+    with pytest.raises(InputError, match="expected a finite number above 0"):
         Predictor(network, None, temperature=-1)

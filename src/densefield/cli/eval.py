@@ -76,7 +76,7 @@ def eval_verb(
         check_result_folder(out)
         from densefield.cli.tables import print_classes, print_comparison
         from densefield.evaluation.evaluation import evaluate
-        from densefield.evaluation.temperatures import checked_temperature, fit_temperatures
+        from densefield.evaluation.temperatures import fit_temperatures
         from densefield.nn.dense_crf import DenseCRF
         from densefield.runs.distributed import exit_together, rank_and_world_size
         from densefield.runs.scored_images import open_scores
@@ -96,7 +96,7 @@ def eval_verb(
                 methods = (method,)
             elif method is None and chosen is None:
                 methods = ("network",)
-            temperatures: Any = checked_temperature(1.0 if temperature is None else temperature)
+            temperatures: Any = 1.0 if temperature is None else temperature
             if fit_temperature is not None:
                 others = open_scores(
                     scores, data, fit_temperature, probabilities=probabilities, device=device, network=network

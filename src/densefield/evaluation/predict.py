@@ -16,7 +16,7 @@ from torch.nn.functional import interpolate
 
 from densefield.datasets.transforms import shrunk_image
 from densefield.errors import InputError
-from densefield.evaluation.temperatures import checked_temperature, tempered
+from densefield.evaluation.temperatures import tempered
 from densefield.images.pairs import find_images
 from densefield.images.palette import overlay, voc_palette
 from densefield.images.reading import read_rgb
@@ -27,6 +27,7 @@ from densefield.io.progress import Progress
 from densefield.nn.dense_crf import DenseCRF
 from densefield.nn.network_features import outputs_of
 from densefield.nn.segmenter import log_marginals
+from densefield.refinement.refine import checked_temperature
 from densefield.runs.distributed import rank_and_world_size
 
 OVERLAYS, PROBABILITIES = "overlays", "probabilities"

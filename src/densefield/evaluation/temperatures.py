@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
 from torch import Tensor
 
 from densefield.errors import DensefieldError, InputError
@@ -12,6 +11,7 @@ from densefield.io.messages import failure_line
 from densefield.io.progress import Progress
 from densefield.metrics.temperature import fit_temperature
 from densefield.nn.dense_crf import DenseCRF
+from densefield.refinement.refine import checked_temperature
 from densefield.runs.distributed import gather
 from densefield.runs.scored_images import ScoreSource
 
@@ -24,18 +24,6 @@ def tempered(log_q: Tensor, temperature: float, dim: int = 0) -> Tensor:
     tensor([0.6667, 0.3333])
     """
     return log_q if temperature == 1 else (log_q / temperature).log_softmax(dim)
-
-
-def checked_temperature(temperature: object) -> float:
-    """A finite number above 0.
-
-    >>> checked_temperature(2)
-    2.0
-    """
-    is_number = isinstance(temperature, int | float | np.floating) and not isinstance(temperature, bool)
-    if not is_number or not 0 < float(temperature) < np.inf:  # type: ignore[arg-type]
-        raise InputError(f"temperature is {temperature!r}, expected a number above 0.")
-    return float(temperature)  # type: ignore[arg-type]
 
 
 def temperatures_of(given: float | Mapping[str, float], methods: Sequence[str]) -> dict[str, float]:
