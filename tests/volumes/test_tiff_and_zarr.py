@@ -10,7 +10,8 @@ import pytest
 
 from densefield import InputError
 from densefield.volumes import read_volume, refine_file, write_volume
-from densefield.volumes.formats import volume_kind
+from densefield.volumes.formats import open_pair, volume_kind
+from densefield.volumes.grid import check_same_place
 from tests.support.volume_files import SPACING, error_share, land_raster, organ_volume
 
 CASE = organ_volume()
@@ -388,3 +389,17 @@ def test_a_file_without_pages_has_a_damaged_header(tmp_path):
     (tmp_path / "cut.tif").write_bytes(b"II*\0\xff\xff\0\0" + bytes(90))  # its first page begins after its end
     with pytest.raises(InputError, match=r"cut\.tif cannot be read as TIFF: its header is damaged or incomplete\.$"):
         read_volume(tmp_path / "cut.tif")
+
+
+@pytest.mark.parametrize(("unit", "other"), [(None, "millimeter"), ("millimeter", None), ("furlong", "micrometer")])
+def test_lengths_in_unknown_units_are_not_compared(tmp_path, unit, other):
+    zarr = pytest.importorskip("zarr", reason="Zarr needs zarr")
+    for name, length in (("image.zarr", unit), ("mask.zarr", other)):
+        group = zarr.open_group(tmp_path / name, mode="w", zarr_format=2)
+        group.create_array("0", data=np.zeros((4, 8, 8), np.uint8))
+        axes = [{"name": axis, "type": "space"} | ({"unit": length} if length else {}) for axis in "zyx"]
+        scaled = {"path": "0", "coordinateTransformations": [{"type": "scale", "scale": [1, 1, 1]}]}
+        group.attrs["multiscales"] = [{"version": "0.4", "axes": axes, "datasets": [scaled]}]
+    image, mask = open_pair(tmp_path / "image.zarr", tmp_path / "mask.zarr")
+    check_same_place(image, mask)
+    assert image.unit != mask.unit and image.spacing == mask.spacing

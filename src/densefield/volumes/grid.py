@@ -167,9 +167,10 @@ def check_same_place(image: Grid, mask: Grid) -> None:
 
 def _check_same_lengths(image: Grid, mask: Grid) -> None:
     """Raises if two files without an affine say that their pixels differ in size, or that they begin elsewhere."""
-    factor = 1.0 if image.unit == mask.unit else METRES.get(mask.unit, 0.0) / METRES.get(image.unit, 1.0)
-    if image.affine is not None or mask.affine is not None or factor == 0 or image.kind != mask.kind:
+    comparable = image.unit == mask.unit or {image.unit, mask.unit} <= METRES.keys()
+    if image.affine is not None or mask.affine is not None or not comparable or image.kind != mask.kind:
         return
+    factor = 1.0 if image.unit == mask.unit else METRES[mask.unit] / METRES[image.unit]
     sized = [grid for grid in (image, mask) if any(each != 1 for each in grid.spacing) or grid.origin is not None]
     if len(sized) < 2:
         return
