@@ -108,10 +108,10 @@ def test_a_normalization_of_colours_from_0_to_255_is_taken_as_it_is(mean, std):
 @pytest.mark.parametrize(
     ("output", "error", "message"),
     [
-        (lambda x: [x], InputTypeError, "returned a list, expected a tensor of scores"),
-        (lambda x: {"sem_seg": x}, InputTypeError, "returned a dict with 'sem_seg'"),
-        (lambda x: {}, InputTypeError, "returned a dict with nothing in it"),
-        (lambda x: {"out": None}, InputTypeError, "returned a dict with 'out'"),
+        (lambda x: [x], InputTypeError, "returned an object of type list, expected a tensor of scores"),
+        (lambda x: {"sem_seg": x}, InputTypeError, "returned an object of type dict with 'sem_seg'"),
+        (lambda x: {}, InputTypeError, "returned an object of type dict with nothing in it"),
+        (lambda x: {"out": None}, InputTypeError, "returned an object of type dict with 'out'"),
         (lambda x: x[:, 0], InputError, r"scores of shape \(1, 2, 2\)"),
         (lambda x: x.argmax(1, keepdim=True), InputTypeError, "returned torch.int64, .* not labels"),
         (lambda x: x[0], InputError, r"scores of shape \(5, 2, 2\)"),
@@ -175,7 +175,7 @@ def test_features_are_resized_to_the_image_as_scores_are(multiple):
     ("features", "error", "says"),
     [
         (torch.zeros(1, 2, 4, 4).long(), InputTypeError, "features of torch.int64, expected floating point numbers"),
-        ("none", InputTypeError, "features as a str"),
+        ("none", InputTypeError, "features of type str"),
         (torch.zeros(2, 4, 4), InputError, r"features of shape \(2, 4, 4\) with scores of shape \(1, 3, 8, 8\)"),
     ],
 )

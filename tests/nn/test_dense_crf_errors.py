@@ -101,7 +101,7 @@ def test_wrong_input_raises_and_says_what_to_do(scores: Any, options: dict[str, 
         (SCORES.long(), {"image": IMAGE}, "expected floating point numbers"),
         (SCORES, {"image": IMAGE.numpy()}, r"the image is of type ndarray.*torch.from_numpy\(image\).movedim"),
         (SCORES, {"image": IMAGE > 9}, "the image has dtype torch.bool"),
-        ([SCORES[0].numpy()], {"image": [IMAGE[0]]}, "a list with a ndarray in it"),
+        ([SCORES[0].numpy()], {"image": [IMAGE[0]]}, "a list with an element of type ndarray"),
     ],
 )
 def test_input_of_the_wrong_type_raises_and_says_what_to_do(scores: Any, options: dict[str, Any], message: str) -> None:

@@ -308,7 +308,7 @@ def test_items_of_a_list_with_one_size_are_one_batch(backend, monkeypatch):
 
 
 def test_a_list_with_an_array_in_it_is_an_error():
-    with pytest.raises(InputTypeError, match="image is a list with a ndarray in it, expected torch tensors"):
+    with pytest.raises(InputTypeError, match="image is a list with an element of type ndarray, expected torch tensors"):
         DenseCRF(3)(list(SCORES), [each.numpy() for each in PHOTO.expand(len(SCORES), -1, -1, -1)])
 
 

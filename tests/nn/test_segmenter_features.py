@@ -145,7 +145,7 @@ class Returns(nn.Module):
         ((torch.zeros(1, 3, 9, 11), torch.zeros(1, 2, 9, 12)), InputError, r"shape \(1, 2, 9, 12\).* at most as large"),
         ((torch.zeros(1, 3, 9, 11), torch.zeros(2, 2, 9, 11)), InputError, "of the same batch"),
         ((torch.zeros(1, 3, 9, 11), torch.zeros(1, 2, 99)), InputError, "of the same batch and axes"),
-        ((torch.zeros(1, 3, 9, 11), "no"), InputTypeError, "features as a str"),
+        ((torch.zeros(1, 3, 9, 11), "no"), InputTypeError, "features of type str"),
         ((torch.zeros(1, 3, 9, 11), torch.zeros(1, 2, 9, 11, dtype=torch.int32)), InputTypeError, "of torch.int32"),
         ((torch.zeros(1, 3, 9, 11), torch.zeros(1, 5, 9, 11)), InputError, "5 channels, but its kernel has widths"),
     ],

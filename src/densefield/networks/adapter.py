@@ -114,7 +114,7 @@ class NetworkAdapter(SegmentationNetwork):
         """Raises unless the features are (B, d, h, w), if there are some, with d the `embedding` of the settings."""
         for each in features:
             if not isinstance(each, Tensor) or not each.is_floating_point():
-                came = f"of {each.dtype}" if isinstance(each, Tensor) else f"as a {type(each).__name__}"
+                came = f"of {each.dtype}" if isinstance(each, Tensor) else f"of type {type(each).__name__}"
                 raise InputTypeError(f"the module returned features {came}, expected floating point numbers.")
             if each.ndim != 4 or len(each) != len(scores) or not each.numel():
                 raise InputError(
@@ -155,7 +155,7 @@ def _scores_in(output: object) -> Tensor:
         found = getattr(output, "logits", output)
     if isinstance(found, Tensor):
         return found
-    came = f"a {type(output).__name__}"
+    came = f"an object of type {type(output).__name__}"
     if isinstance(output, Mapping):
         came += f" with {', '.join(repr(key) for key in output) or 'nothing in it'}"
     raise InputTypeError(

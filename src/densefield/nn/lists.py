@@ -68,8 +68,8 @@ def _checked_list(name: str, given: Any, count: int) -> Sequence[Tensor]:
     for item in given:
         if not isinstance(item, Tensor):
             raise InputTypeError(
-                f"{'the scores are' if name == 'scores' else f'{name} is'} a list with a {type(item).__name__} in it, "
-                "expected torch tensors, with channels first."
+                f"{'the scores are' if name == 'scores' else f'{name} is'} a list with an element of type "
+                f"{type(item).__name__}, expected torch tensors, with channels first."
             )
     return given
 

@@ -36,14 +36,14 @@ def features_at_size(features: Any, scores: Any) -> Any:
     if isinstance(scores, Tensor):
         return _at_size(features, scores)
     if not isinstance(features, Sequence) or len(features) != len(scores):
-        came = f"{len(features)}" if isinstance(features, Sequence) else f"a {type(features).__name__}"
-        raise InputError(f"the network returned scores of {len(scores)} images, but features of {came}.")
+        came = f"of {len(features)}" if isinstance(features, Sequence) else f"of type {type(features).__name__}"
+        raise InputError(f"the network returned scores of {len(scores)} images, but features {came}.")
     return [_at_size(each[None], f[None])[0] for each, f in zip(features, scores, strict=True)]
 
 
 def _at_size(features: object, scores: Tensor) -> Tensor:
     if not isinstance(features, Tensor) or not features.is_floating_point():
-        came = f"of {features.dtype}" if isinstance(features, Tensor) else f"as a {type(features).__name__}"
+        came = f"of {features.dtype}" if isinstance(features, Tensor) else f"of type {type(features).__name__}"
         raise InputTypeError(f"the network returned features {came}, expected a tensor of floating point numbers.")
     shape, size = features.shape, tuple(scores.shape[2:])
     fits = features.ndim == scores.ndim and shape[0] == scores.shape[0]

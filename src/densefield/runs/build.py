@@ -82,8 +82,8 @@ def adapt(module: nn.Module, config: NetworkConfig) -> SegmentationNetwork:
     for name, value in module.state_dict().items():
         if not isinstance(value, Tensor):
             raise InputTypeError(
-                f"the state of {type(module).__name__} holds {name!r}, a {type(value).__name__}, which checkpoints "
-                "cannot hold: keep tensors only, without get_extra_state()."
+                f"the state of {type(module).__name__} holds {name!r} of type {type(value).__name__}, which "
+                "checkpoints cannot hold: keep tensors only, without get_extra_state()."
             )
     is_ready = isinstance(module, SegmentationNetwork) and config.mean is None and config.std is None
     if is_ready and config.multiple == 1 and not config.top_layers:

@@ -169,6 +169,6 @@ def _shown(value: object) -> str:
     """A value in a message."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
-    return (
-        repr(value) if isinstance(value, int | float | str) and len(repr(value)) < 60 else f"a {type(value).__name__}"
-    )
+    if isinstance(value, int | float | str) and len(repr(value)) < 60:
+        return repr(value)
+    return f"an object of type {type(value).__name__}"
