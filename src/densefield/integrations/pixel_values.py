@@ -106,13 +106,17 @@ class PixelValues(NamedTuple):
         ignore
             (B, H, W), boolean: True for pixels that are not checked, such as padding.
         """
-        values = pixel_values.detach()
-        if ignore is not None:
-            values = values.movedim(1, -1)[~ignore].T[None, :, :, None]
-        if not values.numel():
+        lows = highs = pixel_values.detach()
+        if not lows.numel():
             return False
-        low, high = (float(each) for each in values.aminmax())
-        darkest, brightest = (float(each) for each in self.colours(values).aminmax())
+        if ignore is not None:
+            lows, highs = (lows.masked_fill(ignore[:, None], end) for end in (float("inf"), -float("inf")))
+        ends = torch.stack([lows.amin((0, 2, 3)), highs.amax((0, 2, 3))])[..., None, None]  # of each channel
+        if bool((ends[0] > ends[1]).any()):  # all pixels are ignored
+            return False
+        low, high, darkest, brightest = (
+            bound for each in (ends, self.colours(ends)) for bound in (float(each[0].min()), float(each[1].max()))
+        )
         is_normalized = min(self.mean) > 1
         if darkest < -_OVERSHOOT or brightest > 255 + _OVERSHOOT:
             problem = f"stand for colours from {darkest:.4g} to {brightest:.4g}, expected 0…255"
