@@ -11,9 +11,10 @@ import pytest
 Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
 from densefield import CRF, Bilateral, InputError, Spatial, refine  # noqa: E402
-from densefield.images import refining  # noqa: E402
+from densefield.images import pair_refining  # noqa: E402
 from densefield.images.preview import draw_preview  # noqa: E402
-from densefield.images.refining import RefineSettings, refine_files  # noqa: E402
+from densefield.images.refine_settings import RefineSettings  # noqa: E402
+from densefield.images.refining import refine_files  # noqa: E402
 
 KERNELS = (Spatial(2, weight=2), Bilateral(15, 12, weight=3))
 SETTINGS = RefineSettings(CRF(KERNELS))
@@ -104,14 +105,14 @@ def test_folders_are_refined_pair_by_pair_in_order(folders, threads):
 def test_several_pairs_share_the_threads_and_one_pair_uses_all(folders, monkeypatch):
     images, masks, out = folders
     given, workers = [], set()
-    real = refining.refine
+    real = pair_refining.refine
 
     def watched(*arguments: object, **options: object) -> object:
         given.append(options["threads"])
         workers.add(threading.get_ident())
         return real(*arguments, **options)
 
-    monkeypatch.setattr(refining, "refine", watched)
+    monkeypatch.setattr(pair_refining, "refine", watched)
     refine_files(images, masks, out, SETTINGS, threads=2)
     assert given == [1] * 5 and len(workers) <= 2 and threading.get_ident() not in workers
     given.clear()
@@ -307,14 +308,14 @@ def test_a_picture_of_12_bits_in_16_is_refined_as_one_of_8_bits(tmp_path, suffix
 @pytest.mark.parametrize("kind", [RuntimeError, IndexError, TypeError, MemoryError, ZeroDivisionError, OSError])
 def test_an_error_in_one_pair_does_not_stop_the_others(folders, monkeypatch, kind):
     images, masks, out = folders
-    real = refining.read_image
+    real = pair_refining.read_image
 
     def sometimes(path: Path, size: tuple[int, int]) -> object:
         if path.name == "2.png":
             raise kind("two\nlines")
         return real(path, size)
 
-    monkeypatch.setattr(refining, "read_image", sometimes)
+    monkeypatch.setattr(pair_refining, "read_image", sometimes)
     refined = refine_files(images, masks, out, SETTINGS)
     assert sorted(path.name for path in out.iterdir()) == ["0.png", "1.png", "3.png", "4.png"]
     (failure,) = refined.failures

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,27 +11,17 @@ from densefield.cli.messages import ending_on_errors, print_message, printing_wa
 from densefield.cli.options import SkipExisting
 from densefield.cli.progress import INTERRUPTED, Bar
 from densefield.cli.refine_messages import FLAGS, FLAGS_OF_KERNELS, failure_log, print_findings, print_summary
+from densefield.cli.refine_options import (
+    KERNEL_OPTIONS,
+    above_0,
+    check_alone,
+    crf_of,
+    finite,
+    numbers_of,
+    pair_of,
+    probability,
+)
 from densefield.cli.refine_video import check_video_options, is_given, refine_video
-
-KERNEL_OPTIONS = ("sigma", "weight", "sigma_xy", "sigma_rgb", "bilateral_weight")
-
-
-def _above_0(value: float | None) -> float | None:
-    if value is not None and not 0 < value < math.inf:
-        raise typer.BadParameter(f"{value} is not a finite number above 0.")
-    return value
-
-
-def _finite(value: float | None) -> float | None:
-    if value is not None and not math.isfinite(value):
-        raise typer.BadParameter(f"{value} is not a finite number.")
-    return value
-
-
-def _probability(value: float | None) -> float | None:
-    if value is not None and not 0 < value < 1:
-        raise typer.BadParameter(f"{value} is not between 0 and 1.")
-    return value
 
 
 def refine_verb(
@@ -66,7 +54,7 @@ def refine_verb(
     roughness: Annotated[
         float | None,
         typer.Option(
-            callback=_above_0,
+            callback=above_0,
             help="Distance of a mask's edges from the true ones in pixels; 1 for nearly exact masks.",
             show_default="estimated",
         ),
@@ -74,7 +62,7 @@ def refine_verb(
     temperature: Annotated[
         float | None,
         typer.Option(
-            callback=_above_0,
+            callback=above_0,
             help="Divisor of logits and of logarithms of probabilities; above 1 for overconfident networks.",
             show_default="1",
         ),
@@ -99,29 +87,29 @@ def refine_verb(
     confidence: Annotated[
         float | None,
         typer.Option(
-            callback=_probability,
+            callback=probability,
             help="Probability that a label of the mask is correct, the same at every pixel, in place of --roughness.",
             show_default="0.7 with other kernels",
         ),
     ] = None,
     sigma: Annotated[
-        float | None, typer.Option(callback=_above_0, help="Width of the spatial kernel in pixels.", show_default="3")
+        float | None, typer.Option(callback=above_0, help="Width of the spatial kernel in pixels.", show_default="3")
     ] = None,
     weight: Annotated[
         float | None,
-        typer.Option(callback=_finite, help="Weight of the spatial kernel; 0 leaves it out.", show_default="3"),
+        typer.Option(callback=finite, help="Weight of the spatial kernel; 0 leaves it out.", show_default="3"),
     ] = None,
     sigma_xy: Annotated[
         float | None,
-        typer.Option(callback=_above_0, help="Width of the bilateral kernel in pixels.", show_default="60"),
+        typer.Option(callback=above_0, help="Width of the bilateral kernel in pixels.", show_default="60"),
     ] = None,
     sigma_rgb: Annotated[
         float | None,
-        typer.Option(callback=_above_0, help="Width of the bilateral kernel in colours 0…255.", show_default="10"),
+        typer.Option(callback=above_0, help="Width of the bilateral kernel in colours 0…255.", show_default="10"),
     ] = None,
     bilateral_weight: Annotated[
         float | None,
-        typer.Option(callback=_finite, help="Weight of the bilateral kernel; 0 leaves it out.", show_default="5"),
+        typer.Option(callback=finite, help="Weight of the bilateral kernel; 0 leaves it out.", show_default="5"),
     ] = None,
     num_classes: Annotated[
         int | None,
@@ -194,7 +182,7 @@ def refine_verb(
     frame_step: Annotated[
         float | None,
         typer.Option(
-            callback=_above_0,
+            callback=above_0,
             help="Number of pixels that the step from one frame of a video to the next is worth; smaller ones couple "
             "frames more strongly.",
             show_default="2, or 4 with --causal; more in frames above 375 × 500",
@@ -227,7 +215,7 @@ def refine_verb(
     """
     check_video_options(context)
     kernels = {name: context.params[name] for name in KERNEL_OPTIONS if context.params[name] is not None}
-    _check_alone(context, crf, roughness, confidence, kernels)
+    check_alone(context, crf, roughness, confidence, kernels)
     if is_given(context, "format") and not image.is_dir():
         raise typer.BadParameter(
             "the ending of --out decides the format of one pair: leave it out.", param_hint="--format"
@@ -235,7 +223,8 @@ def refine_verb(
     flags = FLAGS if crf is not None else FLAGS | FLAGS_OF_KERNELS
 
     from densefield.crf.model import CRF
-    from densefield.images.refining import RefineSettings, refine_files
+    from densefield.images.refine_settings import RefineSettings
+    from densefield.images.refining import refine_files
     from densefield.volumes.formats import volume_kind
 
     is_volume = volume_kind(image) is not None or volume_kind(mask) is not None
@@ -244,7 +233,7 @@ def refine_verb(
         with ending_on_errors(flags):
             model = None if crf is None else CRF.load(crf)
             settings = RefineSettings(
-                crf=_crf(kernels, iterations) if crf is None and kernels else model,
+                crf=crf_of(kernels, iterations) if crf is None and kernels else model,
                 iterations=iterations if model is None and not kernels else None,
                 roughness=roughness,
                 temperature=temperature,
@@ -255,8 +244,8 @@ def refine_verb(
                 logits=logits,
                 soft=soft,
                 explain=explain,
-                window=_pair_of(_numbers(window, "--window"), "--window"),
-                spacing=_numbers(spacing, "--spacing"),
+                window=pair_of(numbers_of(window, "--window"), "--window"),
+                spacing=numbers_of(spacing, "--spacing"),
                 tile=tile,
             )
             if video:
@@ -294,66 +283,3 @@ def _interrupted(bar: Bar, *, in_tiles: bool, is_folder: bool) -> str:
     if in_tiles and bar.total > 1:
         return f"interrupted after {bar.done} of {bar.total} tiles. To resume, run the same command."
     return "interrupted: nothing was written."
-
-
-def _crf(given: dict[str, float], iterations: int) -> Any:
-    """The CRF of options, with the defaults of `CRF` for those not given."""
-    from densefield.crf.kernels import Bilateral, Spatial
-    from densefield.crf.model import CRF, PHOTO_KERNELS
-
-    spatial, bilateral = PHOTO_KERNELS
-    assert isinstance(spatial, Spatial) and isinstance(bilateral, Bilateral)
-    kernels = (
-        Spatial(given.get("sigma", spatial.sigma), weight=given.get("weight", spatial.weight)),
-        Bilateral(
-            given.get("sigma_xy", bilateral.sigma_xy),
-            given.get("sigma_rgb", bilateral.sigma_rgb),
-            weight=given.get("bilateral_weight", bilateral.weight),
-        ),
-    )
-    return CRF([kernel for kernel in kernels if kernel.weight != 0], iterations=iterations)
-
-
-def _check_alone(
-    context: typer.Context,
-    crf: Path | None,
-    roughness: float | None,
-    confidence: float | None,
-    kernels: dict[str, float],
-) -> None:
-    """Raises if options are combined that replace each other."""
-    if crf is not None:
-        given = [*(["iterations"] if is_given(context, "iterations") else []), *kernels]
-        if given:
-            raise typer.BadParameter(
-                f"{crf} has its own kernels and iterations: leave out {_flags(given)}.", param_hint="--crf"
-            )
-    instead = [*(["crf"] if crf is not None else []), *(["confidence"] if confidence is not None else []), *kernels]
-    if roughness is not None and instead:
-        raise typer.BadParameter(
-            f"it is for the learnt kernels, which {_flags(instead)} replaces: leave out one of them.",
-            param_hint="--roughness",
-        )
-
-
-def _flags(names: Sequence[str]) -> str:
-    return " and ".join(f"--{name.replace('_', '-')}" for name in names)
-
-
-def _numbers(text: str | None, flag: str) -> tuple[float, ...] | None:
-    """Numbers separated by commas."""
-    if text is None:
-        return None
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not numbers separated by commas.", param_hint=flag) from None
-
-
-def _pair_of(numbers: tuple[float, ...] | None, flag: str) -> tuple[float, float] | None:
-    if numbers is None:
-        return None
-    if len(numbers) != 2:
-        count = "1 number" if len(numbers) == 1 else f"{len(numbers)} numbers"
-        raise typer.BadParameter(f"it has {count}, expected two.", param_hint=flag)
-    return numbers[0], numbers[1]

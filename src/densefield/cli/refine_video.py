@@ -11,7 +11,7 @@ from densefield.cli.messages import print_message, printing_warnings
 from densefield.cli.progress import INTERRUPTED, Bar
 
 if TYPE_CHECKING:
-    from densefield.images.refining import RefineSettings
+    from densefield.images.refine_settings import RefineSettings
 
 OF_VIDEO = ("frame_step", "frames_per_window", "causal")
 NOT_OF_VIDEO = (

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from densefield.images.preview import draw_preview as draw_preview
     from densefield.images.reading import read_image as read_image
     from densefield.images.reading import read_rgb as read_rgb
+    from densefield.images.refine_settings import RefineSettings as RefineSettings
     from densefield.images.refining import RefinedFiles as RefinedFiles
-    from densefield.images.refining import RefineSettings as RefineSettings
     from densefield.images.refining import refine_files as refine_files
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
@@ -26,6 +26,7 @@ else:
             "palette": ["overlay", "voc_labels", "voc_palette"],
             "preview": ["draw_preview"],
             "reading": ["read_image", "read_rgb"],
-            "refining": ["RefineSettings", "RefinedFiles", "refine_files"],
+            "refine_settings": ["RefineSettings"],
+            "refining": ["RefinedFiles", "refine_files"],
         },
     )

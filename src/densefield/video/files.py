@@ -22,7 +22,7 @@ from densefield.images.reading import (
     used_range,
     warn_of_small_range,
 )
-from densefield.images.refining import RefineSettings
+from densefield.images.refine_settings import RefineSettings
 from densefield.labels import VOID, binary_foreground
 from densefield.video.options import Kind
 

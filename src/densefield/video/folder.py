@@ -15,7 +15,7 @@ from densefield.errors import InputError
 from densefield.images.masks import ARRAYS, Mask
 from densefield.images.pairs import Pair, Pairing, pair_up
 from densefield.images.reading import IMAGE_SUFFIXES
-from densefield.images.refining import DATA_RANGE, RefineSettings
+from densefield.images.refine_settings import DATA_RANGE, RefineSettings
 from densefield.images.writing import write_result
 from densefield.io.folders import list_files
 from densefield.io.messages import first_names
