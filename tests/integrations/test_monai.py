@@ -27,6 +27,7 @@ from monai.transforms import (  # noqa: E402
 from densefield import CRF, Bilateral, Spatial, refine  # noqa: E402
 from densefield.errors import InputError, InputTypeError, InputWarning  # noqa: E402
 from densefield.integrations.monai import CRFRefine, CRFRefined  # noqa: E402
+from densefield.nn.dense_crf import DenseCRF  # noqa: E402
 
 SHAPE = (12, 20, 24)  # planes, rows, columns
 WIDE = CRF([Spatial(2, weight=1), Bilateral(4, 20, weight=4)], data_range=1.0)
@@ -322,6 +323,14 @@ def test_an_image_far_beyond_the_data_range_warns() -> None:
     CRFRefine(data_range=505)(P, CT)
     with pytest.warns(InputWarning, match=r"data_range is 495: the CRF sees an edge between any two voxels"):
         CRFRefine(data_range=495)(P, CT)
+
+
+def test_kernels_that_compare_positions_alone_allow_any_range() -> None:
+    spatial = CRF([Spatial(2)])
+    for options in ({"crf": spatial}, {"crf": DenseCRF.from_numpy(spatial, 2)}, {"kernels": [Spatial(2)]}):
+        CRFRefine(**options)(P, CT)  # and no warning
+    with pytest.raises(InputError, match="kernel"):
+        CRFRefine(kernels=["spatial"])
 
 
 def test_an_image_that_fills_a_small_part_of_the_data_range_warns() -> None:

@@ -13,7 +13,7 @@ from monai.data import get_track_meta
 from monai.transforms import MapTransform, Transform
 from monai.utils import TransformBackends, convert_to_dst_type, convert_to_tensor, ensure_tuple_rep
 
-from densefield.crf.model import CRF
+from densefield.crf.model import CRF, checked_kernels
 from densefield.errors import InputError, InputTypeError
 from densefield.integrations.monai_input import (
     Array,
@@ -88,6 +88,11 @@ class CRFRefine(Transform):  # type: ignore[misc]
             data_range = 1.0
         self.data_range = data_range
         self.options = options
+        own = crf.to_numpy() if isinstance(crf, DenseCRF) else crf
+        kernels = options.get("kernels") if own is None else own.kernels
+        self._compares_values = kernels is None or any(
+            "channel" in kernel.widths_of_parts() for kernel in checked_kernels(kernels)
+        )
 
     def __call__(self, img: Any, image: Any, kind: Kind | None = None) -> Any:
         """The refined segmentation.
@@ -105,7 +110,7 @@ class CRFRefine(Transform):  # type: ignore[misc]
         segmentation, pixels = array_of(img, "the segmentation"), array_of(image, "the image")
         check_sizes(segmentation.shape, pixels.shape)
         spacing = spacing_of(img, image, self.spacing, segmentation.ndim - 1)
-        if self.data_range is not None:
+        if self.data_range is not None and self._compares_values:
             warn_of_range(pixels, self.data_range)
         check_options(self.options, chosen)
         options: dict[str, Any] = {
