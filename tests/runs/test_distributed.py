@@ -9,6 +9,7 @@ fabric = pytest.importorskip("lightning_fabric", reason="training needs it")
 pytest.importorskip("pydantic", reason="training needs it")
 
 from densefield.errors import InputError  # noqa: E402
+from densefield.runs.checkpoint import random_states  # noqa: E402
 from densefield.runs.config import Config  # noqa: E402
 from densefield.runs.distributed import start_fabric  # noqa: E402
 
@@ -56,3 +57,12 @@ def test_devices_that_training_cannot_use_are_errors(monkeypatch):
 
 def test_the_cpu_can_be_chosen_where_there_is_a_gpu():
     assert start_fabric(Config(), "cpu").device == torch.device("cpu")
+
+
+def test_random_states_are_those_of_the_chosen_device(monkeypatch):
+    states = {torch.device("cuda", 1): torch.tensor([3], dtype=torch.uint8)}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", states.__getitem__)  # raises for others
+    assert [list(each) for each in random_states(torch.device("cpu"))] == [["cpu"]]
+    (own,) = random_states(torch.device("cuda", 1))
+    assert own["cuda"].tolist() == [3]

@@ -75,11 +75,14 @@ class TrainingState:
     best: Validation | None = None  # that of the best checkpoint so far
 
 
-def random_states() -> list[dict[str, Tensor]]:
-    """The states of torch's random generators in every process; all processes must call this."""
+def random_states(device: torch.device) -> list[dict[str, Tensor]]:
+    """The states of torch's random generators in every process, on the CPU and a CUDA GPU if it is the device.
+
+    All processes must call this.
+    """
     own = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        own["cuda"] = torch.cuda.get_rng_state()
+    if device.type == "cuda":
+        own["cuda"] = torch.cuda.get_rng_state(device)
     return gather(own)
 
 
@@ -273,7 +276,7 @@ def restore(
         with _naming(path, "rng"):
             torch.set_rng_state(content["rng"][rank]["cpu"])
             if "cuda" in content["rng"][rank] and device.type == "cuda":
-                torch.cuda.set_rng_state(content["rng"][rank]["cuda"])
+                torch.cuda.set_rng_state(content["rng"][rank]["cuda"], device)
     best = None if content["best"] is None else Validation(*content["best"])
     return TrainingState(content["step"], Position(*content["position"]), best)
 

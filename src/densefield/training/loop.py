@@ -141,7 +141,7 @@ def run_training(
                     log.write(at.step, segmenter.crf, loss=loss, images_per_second=speed, **metrics)
                 stops = _any_process(fabric, bool(signals))
                 if metrics or stops or at.step % training.checkpoint_every == 0:
-                    rng, written = random_states(), at.step
+                    rng, written = random_states(fabric.device), at.step
                     if writes:
                         keep_previous(folder)
                     for path in [BEST] * better + [LAST]:  # the best first, since the last one records its IoU
