@@ -173,6 +173,25 @@ def test_wrong_input_leaves_no_tiles(here, monkeypatch):
     assert sorted(path.name for path in here.iterdir()) == ["image.tif", "mask.tif"]
 
 
+def test_a_full_disk_keeps_the_tiles_and_the_earlier_result(here, counter):
+    resource = pytest.importorskip("resource", reason="only Unix limits the size of files")
+    write_geotiff(here / "out.tif", CASE.rough)
+    earlier = (here / "out.tif").read_bytes()
+    counter.run(out="whole.tif")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((here / "whole.tif").stat().st_size - 20, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"disk may be full: 'out\.tif'"):
+            refine_file("image.tif", "mask.tif", "out.tif", tile=SIDE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (here / "out.tif").read_bytes() == earlier
+    names = {path.name for path in here.iterdir()}
+    assert names == {".out.tif.tiles", "image.tif", "mask.tif", "out.tif", "whole.tif"}
+    assert counter.run() == 0
+    assert np.array_equal(read_geotiff("out.tif"), read_geotiff("whole.tif"))
+
+
 def test_a_damaged_tile_is_computed_again(here, counter):
     counter.run(out="whole.tif")
     counter.run(5)

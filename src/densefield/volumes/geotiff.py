@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import warnings
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -138,13 +140,40 @@ def geotiff_writer(
                 with suppress(ValueError):  # it has none
                     out.write_colormap(1, source.colormap(1))
 
+            sums: list[tuple[Any, int]] = []
+
             def write(box: Box, values: Array) -> None:
                 window = rasterio.windows.Window.from_slices(*box)
-                out.write(values if values.ndim == 3 else values[None], window=window)
-                if masked:
-                    out.write_mask(source.dataset_mask(window=window), window=window)
+                stored = np.asarray(values if values.ndim == 3 else values[None], dtype)
+                out.write(stored, window=window)
+                mask = source.dataset_mask(window=window) if masked else None
+                if mask is not None:
+                    out.write_mask(mask, window=window)
+                sums.append((window, _checksum(stored, mask)))
 
             yield write
+        _check_complete(part, sums, path, masked=masked)
+
+
+def _checksum(values: Array, mask: Array | None) -> int:
+    """A checksum of the values and of where the mask is 0."""
+    found = zlib.crc32(values.tobytes())
+    return found if mask is None else zlib.crc32((mask == 0).tobytes(), found)
+
+
+def _check_complete(part: Path, sums: Sequence[tuple[Any, int]], path: Path, *, masked: bool) -> None:
+    """Raises unless a file holds all that was written: if a disk is full when it closes a file, GDAL does not."""
+    rasterio = optional_module("rasterio", "reading GeoTIFF")
+    try:
+        with rasterio.open(part) as file:
+            is_complete = all(
+                _checksum(file.read(window=window), file.dataset_mask(window=window) if masked else None) == expected
+                for window, expected in sums
+            )
+    except rasterio.errors.RasterioError:
+        is_complete = False
+    if not is_complete:
+        raise OSError(errno.EIO, "the result cannot be written completely, the disk may be full", str(path))
 
 
 def _copy_tags(source: Any, out: Any) -> None:
