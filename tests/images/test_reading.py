@@ -13,7 +13,7 @@ Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
 from PIL import PngImagePlugin  # noqa: E402
 
-from densefield.errors import InputError  # noqa: E402
+from densefield.errors import InputError, InputWarning  # noqa: E402
 from densefield.images.reading import IMAGE_SUFFIXES, read_image, read_rgb  # noqa: E402
 
 ROWS, COLUMNS = 5, 7
@@ -66,7 +66,7 @@ def test_sixteen_bits_are_scaled_to_255_and_keep_their_fractions(tmp_path, suffi
 def test_a_small_part_of_sixteen_bits_becomes_0_to_255_with_a_warning(tmp_path):
     deep = np.arange(1000, 2000, dtype=np.uint16).reshape(20, 50)
     Image.fromarray(deep).save(tmp_path / "a.png")
-    with pytest.warns(UserWarning, match="less than a quarter"):
+    with pytest.warns(InputWarning, match="less than a quarter"):
         image = read_image(tmp_path / "a.png")
     low, high = np.percentile(deep, (0.5, 99.5))
     assert image == pytest.approx(np.clip((deep - low) / (high - low), 0, 1) * 255, abs=1e-4)
@@ -76,7 +76,7 @@ def test_a_small_part_of_sixteen_bits_becomes_0_to_255_with_a_warning(tmp_path):
 
 def test_dark_pictures_with_sixteen_bits_per_colour_are_a_warning(tmp_path):
     write_deep_colours(tmp_path / "a.png", COLOURS.astype(int) * 16)
-    with pytest.warns(UserWarning, match=r"a.png has 16 bits for each colour, of which the upper 8 are read"):
+    with pytest.warns(InputWarning, match=r"a.png has 16 bits for each colour, of which the upper 8 are read"):
         read_image(tmp_path / "a.png")
 
 

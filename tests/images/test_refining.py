@@ -10,7 +10,7 @@ import pytest
 
 Image = pytest.importorskip("PIL.Image", reason="files need Pillow")
 
-from densefield import CRF, Bilateral, InputError, Spatial, refine  # noqa: E402
+from densefield import CRF, Bilateral, InputError, InputWarning, Spatial, refine  # noqa: E402
 from densefield.images import pair_refining  # noqa: E402
 from densefield.images.preview import draw_preview  # noqa: E402
 from densefield.images.refine_settings import RefineSettings  # noqa: E402
@@ -300,7 +300,7 @@ def test_a_picture_of_12_bits_in_16_is_refined_as_one_of_8_bits(tmp_path, suffix
         return int((labels_in(tmp_path / "out.png") != truth).sum())
 
     whole = wrong(np.clip(60 + 120 * truth + 5 * noise, 0, 255).astype(np.uint8), "photo8.png")
-    with pytest.warns(UserWarning, match=r"less than a quarter of 0…65535: the percentiles 0.5 and 99.5 of each"):
+    with pytest.warns(InputWarning, match=r"less than a quarter of 0…65535: the percentiles 0.5 and 99.5 of each"):
         deep = wrong(np.clip(900 + 1900 * truth + 80 * noise, 0, 4095).astype(np.uint16), f"photo12.{suffix}")
     assert int((rough != truth).sum()) > 500 and deep <= whole + 10 < 60
 

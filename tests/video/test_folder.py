@@ -15,7 +15,7 @@ Image = pytest.importorskip("PIL.Image", reason="the command line needs Pillow")
 
 from typer.testing import CliRunner  # noqa: E402
 
-from densefield import InputError  # noqa: E402
+from densefield import InputError, InputWarning  # noqa: E402
 from densefield.cli.app import app  # noqa: E402
 from densefield.images import RefineSettings, voc_palette  # noqa: E402
 from densefield.video import refine_clip, refine_folder, refine_stream  # noqa: E402
@@ -72,13 +72,22 @@ def test_frames_of_12_bits_in_16_have_one_scale(here):
     grey[3] //= 2  # a darker frame stays darker
     for t, frame in enumerate(grey):
         Image.fromarray(frame).save(here / "frames" / f"f{t}.png")
-    with pytest.warns(UserWarning, match="the percentiles 0.5 and 99.5 of all frames become 0 and 255"):
+    with pytest.warns(InputWarning, match="the percentiles 0.5 and 99.5 of all frames become 0 and 255"):
         refine_folder("frames", "masks", "out", threads=1)
     ends = [np.percentile(frame, (0.5, 99.5)) for frame in grey]
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     levels = [np.clip((frame - low) / (high - low), 0, 1) * 255 for frame in grey]
     expected = [q.argmax(0) for q in refine_clip(levels, labels=CLIP.rough, data_range=255)]
     assert np.mean(results(here / "out") != np.array(expected) * 255) < 1e-3  # levels are rounded to float32
+
+
+@pytest.mark.parametrize(("deep", "message"), [(0, "has 8 bits, but .*f0.png has 16"), (5, "f5.png has 16 bits, but")])
+def test_frames_of_8_and_16_bits_are_an_error(here, deep, message):
+    for t, frame in enumerate(CLIP.frames):
+        grey = frame[..., 0]
+        Image.fromarray(grey.astype(np.uint16) * 257 if t == deep else grey).save(here / "frames" / f"f{t}.png")
+    with pytest.raises(InputError, match=message):
+        refine_folder("frames", "masks", "out", threads=1)
 
 
 def test_causal_does_what_refine_stream_does(here):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
@@ -24,7 +23,7 @@ from PIL import (  # the plugins register their decoders
     WebPImagePlugin,  # noqa: F401
 )
 
-from densefield.errors import InputError
+from densefield.errors import InputError, warn
 from densefield.io.messages import cause
 from densefield.io.untrusted import check_pixels
 
@@ -144,20 +143,18 @@ def warn_of_small_range(whose: str) -> None:
     whose
         What the percentiles are those of.
     """
-    warnings.warn(
+    warn(
         "most pixels of a picture with 16 bits use less than a quarter of 0…65535: the percentiles 0.5 and 99.5 "
-        f"{whose} become 0 and 255.",
-        stacklevel=3,
+        f"{whose} become 0 and 255."
     )
 
 
 def _warn_of_lost_bits(path: Path, colours: npt.NDArray[Any]) -> None:
     """Warns of a dark picture with 16 bits for each colour, of which Pillow reads the upper 8."""
     if colours.ndim == 3 and colours.max(initial=0) < SMALL * 255 and _has_deep_colours(path):
-        warnings.warn(
+        warn(
             f"{path} has 16 bits for each colour, of which the upper 8 are read, and these only reach "
-            f"{colours.max(initial=0)} of 255: scale its values to 0…65535, or save it with 8 bits.",
-            stacklevel=3,
+            f"{colours.max(initial=0)} of 255: scale its values to 0…65535, or save it with 8 bits."
         )
 
 

@@ -46,9 +46,13 @@ class FrameFiles:
         return len(self._paths)
 
     def __getitem__(self, index: int) -> npt.NDArray[Any]:
-        if self._range is None:
-            return read_image(self._paths[index], self._size)
-        return levels(self._deep(self._paths[index]), *self._range)
+        path = self._paths[index]
+        if self._range is not None:
+            return levels(self._deep(path), *self._range)
+        pixels = read_image(path, self._size)
+        if pixels.dtype != np.uint8:
+            raise InputError(f"{path} has 16 bits, but {self._paths[0]} has 8: expected one kind of frames.")
+        return pixels
 
     def _deep(self, path: Path) -> npt.NDArray[Any]:
         pixels = stored_pixels(path, self._size)
