@@ -112,6 +112,13 @@ def test_rectangles_cover_the_pixels_whose_centres_are_inside():
     assert np.argwhere(drawn.mask).tolist() == [[row, column] for row in range(2, 6) for column in (2, 3)]
 
 
+@pytest.mark.parametrize("rotation", [0, 90])
+def test_a_rectangle_between_the_centres_of_pixels_marks_one(rotation):
+    value = {"x": 52.0, "y": 27.0, "width": 2.0, "height": 2.0, "rotation": rotation, "rectanglelabels": ["sea"]}
+    drawn = drawn_labels([{"type": "rectanglelabels", "value": value}], (8, 8))
+    assert np.argwhere(drawn.mask).tolist() == [[2, 4]]
+
+
 def test_whole_objects_are_refined_and_the_rest_is_background():
     regions = [brush("sea", slice(0, 60), slice(50, 90))]
     masks = masks_of(label_studio_prediction(photo(), regions, mode="mask"))
@@ -138,8 +145,17 @@ def test_the_background_gets_no_region_and_regions_belong_to_the_brush_control()
         (STROKES, {"background": "land"}, "background is 'land', expected one of 'sea', 'sky'"),
         (STROKES, {"mode": "both"}, "mode is 'both'"),
         ([region("ellipselabels", "sea", {})], {}, "type 'ellipselabels', expected one of brushlabels"),
-        ([region("polygonlabels", "sea", {"points": []})], {}, "it has 0 corners, expected 3 or more"),
+        (
+            [region("polygonlabels", "sea", {"points": []})],
+            {},
+            "^a polygon cannot be read: it has 0 corners, expected 3",
+        ),
         ([region("rectanglelabels", "sea", {"x": 1, "y": 2})], {}, "a rectangle cannot be read"),
+        (
+            [region("rectanglelabels", "sea", {"x": 1, "y": 2, "width": -3, "height": 4})],
+            {},
+            "^a rectangle cannot be read: its sides are -3 and 4, expected numbers above 0",
+        ),
         ([{**STROKES[0], "original_width": 80}], {}, "60 × 80 pixels, but the image has 60 × 90"),
         ([{**STROKES[0], "image_rotation": 90}], {}, "rotated image"),
         ([region("brushlabels", "sea", {"rle": [1, 2]})], {}, "has 2 bytes"),

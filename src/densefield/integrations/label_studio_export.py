@@ -13,16 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 from densefield.errors import InputError
 from densefield.images.reading import read_image
 from densefield.images.writing import encoded_labels
-from densefield.integrations.label_studio import (
-    Mode,
-    Regions,
-    dense_prediction,
-    drawn_labels,
-    drawn_side,
-    is_region,
-    only_label,
-    shortened,
-)
+from densefield.integrations.label_studio import Mode, Regions, dense_prediction, drawn_labels
+from densefield.integrations.label_studio_regions import drawn_side, is_region, only_label, shortened
 from densefield.io.files import write_atomically
 from densefield.io.folders import path_inside
 from densefield.io.messages import cause, printable
