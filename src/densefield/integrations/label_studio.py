@@ -122,6 +122,7 @@ def label_studio_prediction(
         The name of the brush control in the labelling configuration; by default that of the first brush region, or of
         the first region.
 
+    >>> from densefield.integrations.label_studio_rle import decode_brush
     >>> image = np.zeros((4, 8), np.uint8)
     >>> image[:, 4:] = 200
     >>> region = {"type": "keypointlabels", "from_name": "points", "to_name": "image"}
