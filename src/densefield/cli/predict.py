@@ -75,8 +75,8 @@ def predict_verb(
         if method == "crf" and chosen is None:
             raise InputError(f"{run} has no CRF: pass crf=.")
         chosen = None if method == "network" else chosen
-        sharpness = 1.0 if temperature is None else temperature
-        predictor = Predictor(outputs, chosen, longest_side, temperature=sharpness)
+        divisor = 1.0 if temperature is None else temperature
+        predictor = Predictor(outputs, chosen, longest_side, temperature=divisor)
         with printing_warnings(FLAGS), Bar("predict") as bar:
             predicted = predict_files(
                 predictor,
