@@ -9,9 +9,11 @@ import pytest
 
 pytest.importorskip("torch", reason="what the page shows is computed with torch")
 
+from densefield.errors import InputError
 from densefield.evaluation.evaluation import evaluate
 from densefield.report.collecting import Findings, Training, collect
-from densefield.report.provenance import steps
+from densefield.report.page import write_report
+from densefield.report.provenance import steps, temperature_note
 from densefield.tuning.search import TuningOptions
 from densefield.tuning.tune import tune_crf
 from tests.support.scored_scenes import ScoredScenes
@@ -57,3 +59,20 @@ def test_fingerprints_are_named(tmp_path):
     evaluate(ScoredScenes(2), None, tmp_path / "eval", ["network"], about=about)
     (step,) = steps(collect([str(tmp_path / "eval")]))
     assert step.facts["split"] == "val" and step.facts["fingerprint of weights"] == "00aa11bb22cc33dd"
+
+
+def test_temperatures_are_named_where_there_are_any(tmp_path):
+    evaluate(ScoredScenes(2), None, tmp_path / "plain", ["network"])
+    assert temperature_note(collect([str(tmp_path / "plain")])) == ""
+    evaluate(ScoredScenes(2), None, tmp_path / "joint", ["network"], temperature=1.25)
+    assert "calibration: joint, network by 1.25." in temperature_note(collect([str(tmp_path / "joint")]))
+    assert "joint, network by 1.25." in page_of(tmp_path / "joint", tmp_path)
+    path = tmp_path / "joint" / "result.json"
+    path.write_text(path.read_text().replace('"network": 1.25', '"network": "high"'))
+    with pytest.raises(InputError, match="temperatures: expected a number for each method"):
+        collect([str(tmp_path / "joint")])
+
+
+def page_of(run: Path, folder: Path) -> str:
+    write_report([str(run)], folder / "report.html")
+    return (folder / "report.html").read_text()

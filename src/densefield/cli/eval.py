@@ -104,8 +104,9 @@ def eval_verb(
                 for opened in every:
                     shared = len(set(others.ids) & set(opened.source.ids))
                     if shared:
+                        images = "1 image" if shared == 1 else f"{shared} images"
                         raise InputError(
-                            f"the split {fit_temperature} to fit the temperature on shares {shared} images with the "
+                            f"the split {fit_temperature} to fit the temperature on shares {images} with the "
                             f"split {opened.about['split']}: name another one."
                         )
                 with Bar("fit temperature") as bar:

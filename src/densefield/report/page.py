@@ -22,7 +22,7 @@ from densefield.report.gallery import make_gallery
 from densefield.report.headline import headline
 from densefield.report.intervals import interval_chart
 from densefield.report.old_cases import case_pictures
-from densefield.report.provenance import environments, steps
+from densefield.report.provenance import environments, steps, temperature_note
 from densefield.report.tables import (
     difference_table,
     effect_table,
@@ -93,6 +93,7 @@ def _page(found: Findings, panels: dict[str, list[curves.Panel]]) -> str:
             charts={name: [draw_chart(panel) for panel in group] for name, group in panels.items()},
             headlines=results,
             intervals=interval_chart(results) if results else None,
+            temperatures=temperature_note(found),
             baseline=methods[0].title if len(methods) > 1 else None,
             effects=effect_table(methods) if methods else None,
             effects_columns=list(TITLES.values()),

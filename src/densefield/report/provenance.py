@@ -14,7 +14,7 @@ from typing import Any
 from densefield.evaluation.cases import CASES
 from densefield.evaluation.views import read_crf_seconds
 from densefield.io.folders import path_inside
-from densefield.report.collecting import Findings, Training
+from densefield.report.collecting import METHODS, Findings, Training, titled
 from densefield.report.training_steps import seconds_of, start_of
 from densefield.runs.run_folder import SETTINGS
 from densefield.training.log import TABLE
@@ -51,6 +51,19 @@ def environments(found: Findings) -> list[dict[str, Any]]:
         if result["machine"] not in known:
             known.append(result["machine"])
     return known
+
+
+def temperature_note(found: Findings) -> str:
+    """Which methods have log marginals that were divided by a temperature; "" if none has."""
+    divided = [
+        f"{titled(name, METHODS[method])} by {temperature:.3g}"
+        for name, _, result in found.evaluations
+        for method, temperature in result.get("temperatures", {}).items()
+        if temperature != 1
+    ]
+    if not divided:
+        return ""
+    return f"Log marginals are divided by a temperature, which changes NLL and calibration: {', '.join(divided)}."
 
 
 def _training(training: Training) -> Step:

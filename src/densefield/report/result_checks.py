@@ -25,6 +25,9 @@ def check_evaluation(path: Path, result: Mapping[str, Any]) -> None:
     _expect(path, "verdict", isinstance(result.get("verdict", ""), str), "text")
     for method, summary in methods.items():
         _expect(path, f"methods.{method}", _is_summary(summary, len(classes)), "the metrics of a method")
+    temperatures = result.get("temperatures", {})
+    fits = isinstance(temperatures, dict) and set(temperatures) <= set(METHODS)
+    _expect(path, "temperatures", fits and all(map(_is_number, temperatures.values())), "a number for each method")
     cases = result.get("cases", [])
     _expect(path, "cases", isinstance(cases, list), "a list")
     for case in cases:
