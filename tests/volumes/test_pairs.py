@@ -70,8 +70,7 @@ def test_channels_of_a_plain_zarr_volume_are_told_by_a_plain_zarr_mask(tmp_path)
 
 
 def test_a_zarr_result_may_lie_in_the_group_of_its_image(tmp_path):
-    import zarr
-
+    zarr = pytest.importorskip("zarr", reason="Zarr needs zarr")
     image = ome_zarr(tmp_path / "i.zarr", CASE.image, "zyx", SCALE, "0.5")
     zarr.open(image).create_group("labels")
     mask = ome_zarr(tmp_path / "m.zarr", CASE.rough, "zyx", SCALE, "0.5")
@@ -83,8 +82,7 @@ def test_a_zarr_result_may_lie_in_the_group_of_its_image(tmp_path):
 
 
 def test_shards_of_a_mask_are_kept(tmp_path):
-    import zarr
-
+    zarr = pytest.importorskip("zarr", reason="Zarr needs zarr")
     image = zarr_array(tmp_path / "i.zarr", CASE.image)
     mask = zarr_array(tmp_path / "m.zarr", CASE.rough, shards=(14, 32, 32))
     refine_file(image, mask, tmp_path / "o.zarr", tile=24)
