@@ -22,7 +22,7 @@ def slice_files(folder: Path) -> list[Path]:
 
 
 def ending(path: Path) -> str:
-    """The ending of a name in small letters, "" for a number, with which names that are identifiers end.
+    """The ending of a name in lower case, "" for a number, with which names that are identifiers end.
 
     >>> ending(Path("IM1.DCM")), ending(Path("1.2.840.7"))
     ('.dcm', '')

@@ -18,7 +18,7 @@ from densefield.errors import InputError
 from densefield.io.files import write_atomically
 from densefield.volumes.grid import Array
 
-LEVEL = 1  # of compression: labels become small, and probabilities cost little time
+LEVEL = 1  # of compression of labels; probabilities hardly become smaller, and are stored as they are
 DIGITS = 16  # of a fingerprint
 
 
@@ -64,7 +64,8 @@ class FinishedTiles:
 
     def write(self, number: int, values: Array) -> None:
         """Keeps the result of a tile."""
-        content = zlib.compress(values.astype(self._dtype, copy=False).tobytes(), LEVEL)
+        stored = np.ascontiguousarray(values, self._dtype)
+        content = zlib.compress(stored.data, 0 if stored.dtype.kind == "f" else LEVEL)  # with a checksum
         with suppress(FileNotFoundError):  # another run removed the folder meanwhile: the tile is computed again
             write_atomically(self._file(number), content)
 
