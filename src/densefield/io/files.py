@@ -153,5 +153,5 @@ def read_json(path: Path) -> dict[str, Any]:
             f"{path} cannot be read as JSON: {cause(error)}. Remove it, or name another folder."
         ) from error
     if not isinstance(content, dict):
-        raise InputError(f"{path} holds JSON of type {type(content).__name__}, expected an object with fields. Remove it.")
+        raise InputError(f"{path} holds JSON of type {type(content).__name__}, expected an object. Remove it.")
     return content
