@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
 from densefield.errors import DensefieldError, InputError
 from densefield.io.messages import failure_line
 from densefield.io.progress import Progress
-from densefield.metrics.temperature import fit_temperature
+from densefield.metrics.temperature import best_temperature, sampled_margins
 from densefield.nn.dense_crf import DenseCRF
 from densefield.refinement.refine import checked_temperature
-from densefield.runs.distributed import gather
+from densefield.runs.distributed import gather, rank_and_world_size
 from densefield.runs.scored_images import ScoreSource
 
 
@@ -55,22 +57,28 @@ def fit_temperatures(
     progress
         Called with the number of images done and their total number.
     """
-    total = len(source) * len(methods)
-
-    def pairs(crf: DenseCRF | None, first: int) -> Iterator[tuple[Tensor, Tensor]]:
-        for index, name in enumerate(source.ids):
-            try:
-                scored = source[index]
-                yield scored.log_marginals(crf), scored.labels
-            except DensefieldError:
-                raise
-            except Exception as error:  # files may hold anything
-                raise InputError(f"{failure_line(error, name)} A temperature is fitted on all images.") from error
-            if progress is not None:
-                progress(first + index + 1, total)
-
-    found = {}
-    for number, method in enumerate(methods):
-        temperature = fit_temperature(pairs(crf if method == "crf" else None, number * len(source)))
-        found[method] = float(f"{temperature:.4g}")
-    return gather(found)[0]
+    rank, processes = rank_and_world_size()
+    share = range(rank, len(source), processes)
+    own: dict[int, dict[str, npt.NDArray[np.float32]]] = {}
+    failure = ""  # which all processes raise, so that none waits for another
+    for index in share:
+        try:
+            scored = source[index]
+            own[index] = {
+                method: sampled_margins(scored.log_marginals(crf if method == "crf" else None), scored.labels, index)
+                for method in methods
+            }
+        except DensefieldError as error:
+            failure = str(error)
+        except Exception as error:  # files may hold anything
+            failure = f"{failure_line(error, source.ids[index])} A temperature is fitted on all images."
+        if failure:
+            break
+        if progress is not None:
+            progress(len(own), len(share))
+    found = gather((own, failure))
+    for failure in (text for _, text in found if text):
+        raise InputError(failure)
+    margins = {index: part for each, _ in found for index, part in each.items()}
+    parts = [margins[index] for index in sorted(margins)]
+    return {method: float(f"{best_temperature([part[method] for part in parts]):.4g}") for method in methods}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, SupportsFloat
 
 import numpy as np
@@ -15,10 +15,11 @@ from densefield.metrics.decoding import as_array
 Array = npt.NDArray[Any]
 
 LOWEST, HIGHEST = 0.01, 100.0  # temperatures
+SAMPLES = 4096  # pixels of each image
 _ITERATIONS = 100
 
 
-def fit_temperature(images: Iterable[tuple[object, object]], *, samples: int = 4096) -> float:
+def fit_temperature(images: Iterable[tuple[object, object]], *, samples: int = SAMPLES) -> float:
     """The temperature T that minimises the mean of -log softmax(scores / T) of the true labels.
 
     T above 1 means that the scores are overconfident. The arg max does not depend on it, but `decode` does. The loss is
@@ -40,7 +41,18 @@ def fit_temperature(images: Iterable[tuple[object, object]], *, samples: int = 4
     >>> round(fit_temperature([(3 * scores, labels)]), 1)
     3.0
     """
-    parts = [_margins(scores, labels, samples, seed) for seed, (scores, labels) in enumerate(images)]
+    pairs = enumerate(images)
+    return best_temperature([sampled_margins(scores, labels, seed, samples) for seed, (scores, labels) in pairs])
+
+
+def best_temperature(parts: Sequence[npt.NDArray[np.float32]]) -> float:
+    """The temperature for the margins of sampled pixels of some images, those of `sampled_margins`.
+
+    Parameters
+    ----------
+    parts
+        The margins (n, L) of each image.
+    """
     margins = np.concatenate(parts) if parts else np.zeros((0, 1))
     if not margins.size:
         raise InputError("no pixel has a true label, expected pairs of scores (classes, rows, columns) and labels.")
@@ -91,8 +103,18 @@ def _slope(margins: Array, inverse: float) -> float:
     return float((z.sum(axis=1) / total).mean(dtype=np.float64))
 
 
-def _margins(scores: object, labels: object, samples: int, seed: int) -> Array:
-    """Differences (n, L) of the scores to that of the true label, at sampled pixels that have one."""
+def sampled_margins(scores: object, labels: object, seed: int, samples: int = SAMPLES) -> npt.NDArray[np.float32]:
+    """Differences (n, L) of the scores to that of the true label, at sampled pixels that have one.
+
+    Parameters
+    ----------
+    scores, labels
+        Scores (L, H, W) and true labels (H, W) of an image.
+    seed
+        Of the sample: the number of the image.
+    samples
+        The largest number of pixels.
+    """
     f, y = _checked_scores(scores), as_array(labels, "labels are")
     if y.dtype.kind not in "iu" or y.shape != f.shape[1:]:
         raise InputError(f"labels are {y.dtype} {y.shape}, expected integers {f.shape[1:]}, the size of the scores.")
