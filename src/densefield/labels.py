@@ -10,6 +10,8 @@ import numpy.typing as npt
 from densefield.errors import InputError
 
 VOID = 255  # label of unknown pixels, in PASCAL VOC and in most datasets after it
+PROBABILITY_RANGE = (-1e-4, 1 + 1e-4)  # of the probabilities of labels, with room for rounding
+SUM_TOLERANCE = 0.02  # the largest deviation of their sum over the labels from 1
 BINARY_VALUES = (127, 128, 254, 255, 65535)  # foreground values of masks that are 0 elsewhere
 
 Void = int | Literal["auto"] | None

@@ -12,7 +12,7 @@ from densefield.crf.arrays import Array, as_array, checked_ignore, checked_numbe
 from densefield.crf.label_mask import LabelMask, expanded, label_mask
 from densefield.crf.native import new_array
 from densefield.errors import InputError, InputTypeError, warn
-from densefield.labels import Void
+from densefield.labels import PROBABILITY_RANGE, SUM_TOLERANCE, Void
 
 Float32 = npt.NDArray[np.float32]
 
@@ -146,16 +146,16 @@ def _check_probabilities(p: Float32, foreground: bool) -> None:
             cure = "Leave those pixels out with ignore=numpy.isnan(probabilities)."
         pixels = np.isnan(p) if foreground else np.isnan(p).any(axis=0)
         raise InputError(f"probabilities hold NaN at {int(pixels.sum())} of {pixels.size} pixels. {cure}")
-    if low < -1e-4 or high > 1 + 1e-4:
+    if low < PROBABILITY_RANGE[0] or high > PROBABILITY_RANGE[1]:
         raise InputError(
             f"probabilities range from {low:.4g} to {high:.4g}, expected 0 to 1. For raw scores use logits=."
         )
     if foreground:
         return
     total = p.sum(axis=0)
-    if not np.allclose(total, 1, atol=0.02):
+    if not np.allclose(total, 1, atol=SUM_TOLERANCE):
         hint = ""
-        if np.allclose(p.sum(axis=-1), 1, atol=0.02):
+        if np.allclose(p.sum(axis=-1), 1, atol=SUM_TOLERANCE):
             hint = " They do along the last axis: use numpy.moveaxis(probabilities, -1, 0)."
         elif len(p) == 1:
             hint = " For one foreground probability pass it as (rows, columns): probabilities[0]."
@@ -219,8 +219,8 @@ def kind_of_scores(scores: Array) -> Literal["scores", "probabilities", "energie
     sample = pixels[:, places].astype(np.float64)
     if not np.isfinite(sample).all():
         return "scores"
-    if sample.min() >= -1e-4 and np.allclose(sample.sum(axis=0), 1, atol=0.02):
+    if sample.min() >= PROBABILITY_RANGE[0] and np.allclose(sample.sum(axis=0), 1, atol=SUM_TOLERANCE):
         return "probabilities"
-    if sample.min() >= -1e-4 and np.allclose(np.exp(-sample).sum(axis=0), 1, atol=0.02):
+    if sample.min() >= PROBABILITY_RANGE[0] and np.allclose(np.exp(-sample).sum(axis=0), 1, atol=SUM_TOLERANCE):
         return "energies"
     return "scores"

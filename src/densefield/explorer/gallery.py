@@ -17,7 +17,7 @@ from densefield.images.masks import ARRAYS, Mask, read_mask
 from densefield.images.reading import FORMAT_NAMES, IMAGE_SUFFIXES, Pixels, read_image
 from densefield.io.folders import list_files
 from densefield.io.messages import failure_line
-from densefield.labels import VOID, Void
+from densefield.labels import PROBABILITY_RANGE, VOID, Void
 
 PICTURES_IN_MEMORY = 3
 MOST_PROBLEMS = 5  # named if no image can be read
@@ -247,7 +247,7 @@ def _check_scores(path: Path, mask: Mask) -> None:
             f"{path} holds NaN or infinity at {np.count_nonzero(~finite)} of {finite.size} places, first at {place}: "
             "expected finite scores; for a label that is ruled out use a large negative logit such as -1e4."
         )
-    if mask.form == "probabilities" and (values.min() < -1e-4 or values.max() > 1 + 1e-4):
+    if mask.form == "probabilities" and (values.min() < PROBABILITY_RANGE[0] or values.max() > PROBABILITY_RANGE[1]):
         raise InputError(
             f"{path} holds numbers from {values.min():.4g} to {values.max():.4g}, expected probabilities from 0 to 1. "
             "For raw scores start with --logits."

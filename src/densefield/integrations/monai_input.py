@@ -15,6 +15,7 @@ from monai.utils import convert_data_type
 from densefield.crf.arrays import checked_numbers
 from densefield.crf.unary import kind_of_scores
 from densefield.errors import InputError, InputTypeError, warn
+from densefield.labels import PROBABILITY_RANGE, SUM_TOLERANCE
 
 Kind = Literal["probabilities", "logits", "labels"]
 Array = npt.NDArray[Any]
@@ -123,13 +124,13 @@ def checked_scores(scores: Array, kind: Kind) -> Array:  # (L, …)
             return scores - 1  # the same logits up to a constant, which refine() does not warn of again
         return scores
     low, high = float(scores.min()), float(scores.max())
-    if low < -1e-4 or high > 1 + 1e-4:
+    if low < PROBABILITY_RANGE[0] or high > PROBABILITY_RANGE[1]:
         raise InputError(
             f"the probabilities range from {low:.4g} to {high:.4g}, expected 0 to 1: for a network's scores pass "
             "kind='logits'."
         )
     total = scores.sum(axis=0, dtype=np.float32)
-    if len(scores) > 1 and not np.allclose(total, 1, atol=0.02):
+    if len(scores) > 1 and not np.allclose(total, 1, atol=SUM_TOLERANCE):
         raise InputError(
             f"the probabilities sum to {float(total.min()):.4g} … {float(total.max()):.4g} over the channels, expected "
             "1. For classes that overlap, as after a sigmoid, refine each channel by itself."

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from densefield.errors import InputError, InputTypeError
+from densefield.labels import PROBABILITY_RANGE, SUM_TOLERANCE
 from densefield.metrics.decoding_rules import (
     Array,
     Labels,
@@ -175,11 +176,11 @@ def _check_probabilities(p: Array) -> None:  # (L, N)
         raise InputError(
             "the marginals hold NaN. Leave those pixels out with ignore=numpy.isnan(marginals).any(axis=0)."
         )
-    if low < -1e-4 or high > 1 + 1e-4:
+    if low < PROBABILITY_RANGE[0] or high > PROBABILITY_RANGE[1]:
         hint = "exponentials of log marginals: numpy.exp(log_marginals)" if high <= 1e-4 else "softmax of scores"
         raise InputError(f"the marginals range from {low:.4g} to {high:.4g}, expected 0 to 1. Pass the {hint}.")
     total = p.sum(axis=0, dtype=np.float32)
-    if abs(total - 1).max() > 0.02:  # half precision rounds each by up to 1/4096 of itself
+    if abs(total - 1).max() > SUM_TOLERANCE:  # half precision rounds each by up to 1/4096 of itself
         raise InputError(
             f"the marginals sum to {total.min():.4g} … {total.max():.4g} over the classes (first axis), expected 1. "
             "For (rows, columns, classes) use numpy.moveaxis(marginals, -1, 0)."

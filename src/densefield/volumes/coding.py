@@ -11,14 +11,12 @@ import numpy.typing as npt
 
 from densefield.crf.label_mask import MOST_LABELS
 from densefield.errors import InputError
-from densefield.labels import Void, binary_foreground, void_value
+from densefield.labels import PROBABILITY_RANGE, SUM_TOLERANCE, Void, binary_foreground, void_value
 from densefield.volumes.grid import Array, Grid, Pixels
 
 Int32 = npt.NDArray[np.int32]
 Bool = npt.NDArray[np.bool_]
 
-SOFT = (-1e-4, 1 + 1e-4)  # range of probabilities
-SUM = 0.02  # the largest deviation of their sum from 1
 MOST_CLASSES = 1024  # of a file of probabilities
 
 
@@ -113,14 +111,14 @@ def probabilities_of(pixels: Pixels, path: Any) -> Array:
     if pixels.missing is not None:
         values[pixels.missing] = 0.5 if values.shape[-1] == 1 else 1 / values.shape[-1]
     low, high = float(values.min(initial=0)), float(values.max(initial=0))
-    if low < SOFT[0] or high > SOFT[1]:
+    if low < PROBABILITY_RANGE[0] or high > PROBABILITY_RANGE[1]:
         raise InputError(
             f"{path} has values from {low:.4g} to {high:.4g}, expected integers for labels, or probabilities from 0 to "
             "1. For raw scores pass logits=True."
         )
     if values.shape[-1] > 1:
         total = values.sum(axis=-1)
-        if not np.allclose(total, 1, atol=SUM):
+        if not np.allclose(total, 1, atol=SUM_TOLERANCE):
             raise InputError(
                 f"{path} has probabilities that sum to {float(total.min()):.4g} … {float(total.max()):.4g} over the "
                 "classes, expected 1. Divide them by their sum, and declare pixels without any as no data. For raw "
