@@ -93,9 +93,9 @@ def test_options_are_those_of_refine():
 def test_other_input_raises():
     with pytest.raises(InputError, match="there are 1 images and 2 label maps"):
         refine_label_maps([image()], [rough()] * 2)
-    with pytest.raises(InputError, match=r"torch\.float32 with values that are not whole"):
+    with pytest.raises(InputError, match=r"torch\.float32 with values that are not integers"):
         refine_label_maps([image()], [rough() / 2])
-    with pytest.raises(InputError, match=r"torch\.float32 with values that are not whole"):
+    with pytest.raises(InputError, match=r"torch\.float32 with values that are not integers"):
         refine_label_maps([image()], [torch.full(SIZE, torch.nan)])
     with pytest.raises(InputTypeError, match=r"a label map is torch\.int64 \(1, 32, 48\)"):
         refine_label_maps([image()], [rough()[None]])

@@ -244,7 +244,7 @@ class Raising(list):
         ({"lr_top": 0.5, "lr": ...}, "the top layers of the network are unknown: name them in network.top_layers"),
         ({"top_layers": ("hat",)}, "top has 'hat', which has no parameters; the layers are"),
         ({"network": "unet"}, "network is 'unet', expected a torch.nn.Module, a function"),
-        ({"network": own_code.labels_only, "num_classes": 4}, "own_code:labels_only returned type int"),
+        ({"network": own_code.labels_only, "num_classes": 4}, "own_code:labels_only returned an object of type int"),
         ({"network": own_code.failing, "num_classes": 4}, r"raised OSError: weights\.bin cannot be found anywhere"),
         ({"network": "tests.support.own_code:droping", "num_classes": 4}, r"no droping; did you mean dropping\?"),
         ({"network": "tests.nowhere.code:f", "num_classes": 4}, "there is no module tests.nowhere"),
@@ -376,7 +376,7 @@ def test_a_run_that_diverges_says_what_to_check(tmp_path, crf):
         ),
         (
             ["network.name=tests.support.own_code:labels_only", "network.options={}"],
-            "labels_only returned type int, expected a torch.nn.Module",
+            "labels_only returned an object of type int, expected a torch.nn.Module",
         ),
         (
             ["network.name=tests.support.own_code:dropping"],

@@ -27,7 +27,7 @@ def refine_label_maps(images: Sequence[Any] | Tensor, label_maps: Sequence[Tenso
         batch (B, 3, H, W).
     label_maps
         The maps of `post_process_semantic_segmentation(outputs, target_sizes=…)`, of the sizes of the images. They may
-        be of floating point if all values are whole.
+        be of floating point if all values are integers.
     **options
         Further arguments of refine(), such as roughness and threads.
 
@@ -61,8 +61,8 @@ def _refined(image: Any, label_map: object, options: dict[str, Any]) -> Tensor:
     # Instance segmentation returns numbers of segments in floating point.
     if label_map.is_floating_point() and not bool((label_map == label_map.round()).all()):
         raise InputError(
-            f"a label map is {label_map.dtype} with values that are not whole, expected labels. For probabilities and "
-            "logits use densefield.refine."
+            f"a label map is {label_map.dtype} with values that are not integers, expected labels. For probabilities "
+            "and logits use densefield.refine."
         )
     if isinstance(image, Tensor):
         image = image.movedim(0, -1).cpu() if image.ndim == 3 else image.cpu()

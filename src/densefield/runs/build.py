@@ -70,7 +70,8 @@ def own_module(config: NetworkConfig) -> nn.Module:
     module = call_reference(config.name, "network.name", options=config.options)
     if not isinstance(module, nn.Module):
         raise InputTypeError(
-            f"network.name: {config.name} returned type {type(module).__name__}, expected a torch.nn.Module."
+            f"network.name: {config.name} returned an object of type {type(module).__name__}, expected a "
+            "torch.nn.Module."
         )
     if isinstance(config.pretrained, str):
         load_weights(module, config.pretrained)

@@ -208,7 +208,7 @@ def _network(network: NetworkLike, table: dict[str, Any]) -> tuple[nn.Module | N
         module = network(**table.get("options", {}))
         if isinstance(module, nn.Module):
             return module, {**table, "name": OBJECT, "options": {"class": type_name(network)}}
-        raise InputTypeError(f"network returned type {type(module).__name__}, expected a torch.nn.Module.")
+        raise InputTypeError(f"network returned an object of type {type(module).__name__}, expected a torch.nn.Module.")
     raise InputTypeError(
         f"network is {network!r}, expected a torch.nn.Module, a function that returns one, its name "
         f"package.module:function, or one of {', '.join(NETWORK_OPTIONS)}."
