@@ -19,6 +19,7 @@ from PIL import Image
 from densefield.crf.kernels import Bilateral, Spatial
 from densefield.errors import InputError
 from densefield.evaluation.evaluation import evaluate, read_evaluation
+from densefield.evaluation.temperatures import fit_temperatures
 from densefield.metrics import SegmentationMetrics
 from densefield.nn.dense_crf import DenseCRF
 from tests.support.scored_scenes import SIZE, ScoredScenes
@@ -183,11 +184,13 @@ def test_two_processes_give_the_result_of_one(evaluated, tmp_path):
 import sys
 from pathlib import Path
 from densefield.evaluation.evaluation import evaluate
+from densefield.evaluation.temperatures import fit_temperatures
 from densefield.runs.distributed import exit_together
 from tests.evaluation.test_evaluation import ScoredScenes, crf
 counted = []
 evaluate(ScoredScenes(5), crf(), Path(sys.argv[1]), cases=2, progress=lambda done, total: counted.append(total))
-print(len(counted), flush=True)
+fitted = fit_temperatures(ScoredScenes(5), crf(), ["network", "crf"])
+print(len(counted), fitted["network"], fitted["crf"], flush=True)
 exit_together()
 """
     root = Path(__file__).parents[2]
@@ -203,7 +206,9 @@ exit_together()
         for rank in range(2)
     ]
     counts = [process.communicate(timeout=120)[0].split() for process in started]
-    assert [process.returncode for process in started] == [0, 0] and counts == [["3"], ["2"]]
+    assert [process.returncode for process in started] == [0, 0] and [each[0] for each in counts] == ["3", "2"]
+    alone = fit_temperatures(ScoredScenes(5), crf(), ["network", "crf"])
+    assert [[float(each) for each in printed[1:]] for printed in counts] == 2 * [list(alone.values())]
     merged = json.loads((tmp_path / "result.json").read_text())
     assert merged["methods"] == json.loads(json.dumps(result["methods"])) and merged["cases"] == result["cases"]
 

@@ -73,3 +73,21 @@ def test_predicted_probabilities_are_tempered():
     assert np.allclose(np.exp(tempered).sum(axis=0), 1, atol=1e-5)
     with pytest.raises(InputError, match="expected a finite number above 0"):
         Predictor(network, None, temperature=-1)
+
+
+def test_an_image_that_cannot_be_read_is_named():
+    source = as_score_source(triples(50))
+
+    class Broken:
+        classes, ids = source.classes, source.ids
+
+        def __len__(self):
+            return len(source)
+
+        def __getitem__(self, index):
+            if index == 2:
+                raise OSError("disk error")
+            return source[index]
+
+    with pytest.raises(InputError, match=rf"{source.ids[2]}.*disk error.* A temperature is fitted on all images"):
+        fit_temperatures(Broken(), None, ["network"])
